@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Internet checksum arithmetic (RFC 1071, RFC 1624): everything modulo 65535."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.delay import delayed
+from inceptionn.wire import BURST_BYTES
+
+
+def swap16(word: Value) -> Value:
+    """The two bytes of a 16-bit word exchanged. One's-complement sums commute with it (RFC 1071, 2.B)."""
+    return Cat(word[8:16], word[0:8])
+
+
+def add16(a: Value, b: Value) -> Value:
+    """One's-complement sum of two 16-bit words (end-around carry), 16 bits."""
+    total = a + b
+    return (total[:16] + total[16])[:16]
+
+
+def canonical16(word: Value) -> Value:
+    """The representative 0..65534 of a 16-bit one's-complement number: negative zero becomes zero."""
+    return Mux(word.all(), 0, word)
+
+
+class OnesComplementSum(wiring.Component):
+    """Sums the 16-bit words of 32-byte beats, one beat per cycle, modulo 65535.
+
+    Words are taken as they lie in ``tdata``, that is little-endian; :func:`swap16` turns the result
+    into the network's. Latency :attr:`LATENCY` cycles from ``last`` to ``sum_valid``.
+
+    Members
+    -------
+    valid, last : :py:`In(1)`
+        ``last`` ends a sum and may come without ``valid`` (nothing added).
+    beat : :py:`In(256)`
+    sum : :py:`Out(16)`
+        Folded sum, 0..65535; 0 only if every word was 0. Holds until the next ``sum_valid``.
+    sum_valid : :py:`Out(1)`
+    """
+
+    LATENCY = 6
+
+    valid: In(1)
+    last: In(1)
+    beat: In(8 * BURST_BYTES)
+    sum: Out(16)
+    sum_valid: Out(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        # Stages 1 to 4: a binary adder tree, gated at its entrance.
+        words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(BURST_BYTES // 2)]
+        depth = 0
+        while len(words) > 1:
+            sums = []
+            for i in range(len(words) // 2):
+                partial = Signal(len(words[0]) + 1, name=f"partial{depth}_{i}", reset_less=True)
+                m.d.sync += partial.eq(words[2 * i] + words[2 * i + 1])
+                sums.append(partial)
+            words = sums
+            depth += 1
+        last = delayed(m, self.last, depth, name="last", reset=True)
+        # Only what was let in counts: the tree itself has no reset.
+        counts = delayed(m, self.valid | self.last, depth, name="counts", reset=True)
+
+        # Stage 5: accumulate. 29 bits hold 306 beats of 16 words.
+        total = Signal(29)
+        finished = Signal(29, reset_less=True)
+        accumulated = (total + words[0])[:29]
+        m.d.sync += finished.eq(accumulated)
+        with m.If(counts):
+            m.d.sync += total.eq(Mux(last, 0, accumulated))
+
+        # Stage 6: fold.
+        done = delayed(m, last, 1, name="done", reset=True)
+        m.d.sync += self.sum_valid.eq(done)
+        with m.If(done):
+            m.d.sync += self.sum.eq(add16(finished[:16], finished[16:]))
+        assert depth + 2 == self.LATENCY
+        return m

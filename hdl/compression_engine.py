@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The transmit side of the NIC: frames from the host in, frames for the wire out."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.checksum import OnesComplementSum
+from inceptionn.hdl.compressor import Compressor
+from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.counters import FrameReport
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.flow_table import FlowKey, flow_index
+from inceptionn.hdl.frame_input import FrameInput
+from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
+from inceptionn.hdl.memory import BlockRam
+from inceptionn.hdl.payload_realigner import PayloadRealigner
+from inceptionn.hdl.transmit_assembler import TransmitAssembler
+from inceptionn.hdl.transmit_decision import FrameRecord, TransmitDecision
+from inceptionn.wire import BURST_BYTES, FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
+
+
+class CompressionEngine(wiring.Component):
+    """Replaces the payload of eligible frames by shim and block (wire format, section 3).
+
+    ::
+
+        s_axis ─► FrameInput ─┬────────────────────────────────► raw ring ───────────┐
+                              ├─► HeaderParser ─────┬─► record ──┐                   │
+                              ├─► L4 header sum ────│────────────┤                   ▼
+                              └─► PayloadRealigner ─┴─► Compressor ── block ─► TransmitAssembler ─► m_axis
+                                                         │ statistics                ▲
+                                                         └─► TransmitDecision ─ order ┘
+
+    Store and forward: a frame's raw copy and its block wait until its last beat has told whether it is
+    compressed. Every path from the input on is a pipeline without stall; ``s_axis.tready`` is a
+    register that looks at the room in the rings and queues. Frames longer than 16384 bytes pass in
+    pieces of that length, so no frame is too long to pass.
+
+    Throughput: one beat per cycle in and out, whatever the data; frames of fewer than 4 beats are taken
+    in 4 cycles. Latency of an idle engine, first beat to first beat: the frame's length in beats plus
+    at most 48 cycles.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream())`
+        From the host. ``tuser`` at ``tlast``: bad frame.
+    m_axis : :py:`Out(AXIStream())`
+        To the wire.
+    config : :py:`In(EngineConfig)`
+        Sampled once for a frame, in the cycle after its first beat was accepted.
+    report, report_valid : :py:`Out`
+        One :class:`FrameReport` per frame, in order.
+    """
+
+    RING_DEPTH = 2 * MAX_TRANSMIT_FRAME // BURST_BYTES
+    _LOAD_DELAY = HeaderParser.LATENCY + 1  # from the input register to the realigner
+
+    s_axis: In(AXIStream())
+    m_axis: Out(AXIStream())
+    config: In(EngineConfig)
+    report: Out(FrameReport)
+    report_valid: Out(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.input = source = FrameInput(pace=4)  # the decision's judging takes four cycles
+        m.submodules.parser = parser = HeaderParser(transmit=True)
+        m.submodules.realigner = realigner = PayloadRealigner()
+        m.submodules.compressor = compressor = Compressor(statistics=True)
+        m.submodules.decision = decision = TransmitDecision()
+        m.submodules.assembler = assembler = TransmitAssembler(self.RING_DEPTH)
+        m.submodules.ring = ring = BlockRam(8 * BURST_BYTES, self.RING_DEPTH)
+        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
+        m.d.comb += [
+            parser.config.eq(self.config),
+            parser.valid.eq(source.valid),
+            parser.index.eq(source.index),
+            parser.last.eq(source.last),
+            parser.count.eq(source.count),
+            parser.beat.eq(source.beat),
+        ]
+
+        # Raw ring.
+        level, ring_room = Signal(range(self.RING_DEPTH)), Signal()
+        m.d.comb += [
+            ring.write.eq(source.valid),
+            ring.write_data.eq(source.beat),
+            ring.read_address.eq(assembler.raw_address),
+            assembler.raw_beat.eq(ring.read_data),
+        ]
+        m.d.sync += [
+            ring.write_address.eq(ring.write_address + source.valid),
+            level.eq(ring.write_address - assembler.raw_address),
+            ring_room.eq(level < self.RING_DEPTH - 16),
+        ]
+        m.d.comb += source.room.eq(ring_room & compressor.room & decision.room)
+
+        # Payload: the parsed header arrives one cycle before the frame's second beat is at the realigner.
+        header = parser.header
+        candidate = Signal()
+        m.d.comb += candidate.eq(parser.header_valid & (header.verdict == 0))
+        beat_valid = delayed(m, source.valid, self._LOAD_DELAY, name="beat_valid", reset=True)
+        beat_last = delayed(m, source.last, self._LOAD_DELAY, name="beat_last")
+        beat = delayed(m, source.beat, self._LOAD_DELAY, name="beat")
+        m.d.comb += [
+            realigner.load.eq(candidate),
+            realigner.skip.eq(header.payload_at[5:] - 1),
+            realigner.lane.eq(header.payload_at[2:5]),
+            realigner.length.eq(header.payload_length),
+            realigner.valid.eq(beat_valid),
+            realigner.last.eq(beat_last),
+            realigner.beat.eq(beat),
+        ]
+        # The codec's parameters change between two blocks: not before the previous frame's rest (two
+        # cycles) has left the realigner and the two stages behind it, and before the block's first
+        # burst, three cycles later.
+        block_at = Signal(7)
+        m.d.comb += block_at.eq(header.payload_at + SHIM_BYTES)
+        chosen = Signal(ParsedHeader, reset_less=True)
+        place = Signal(4, reset_less=True)
+        with m.If(candidate):
+            m.d.sync += [chosen.eq(header), place.eq(block_at[1:5])]
+        config = delayed(m, chosen.config.as_value(), realigner.LATENCY, name="config")
+        codec = EngineConfig(config)
+        m.d.comb += [
+            compressor.e0.eq(codec.e0),
+            compressor.t.eq(codec.t),
+            compressor.b.eq(codec.b),
+            compressor.valid.eq(realigner.out_valid),
+            compressor.first.eq(realigner.out_first),
+            compressor.last.eq(realigner.out_last),
+            compressor.burst.eq(realigner.out_burst),
+            compressor.place.eq(delayed(m, place, realigner.LATENCY, name="place")),
+        ]
+        for i in range(LANES):
+            m.d.comb += compressor.present[i].eq(realigner.out_count > LANE_BYTES * i)
+
+        self._record(m, source, parser, decision)
+        self._sum_header(m, parser, beat_valid, beat_last, beat, decision)
+
+        m.d.comb += [
+            decision.statistics.eq(compressor.statistics),
+            decision.statistics_valid.eq(compressor.statistics_valid),
+            assembler.order.eq(decision.order),
+            assembler.order_valid.eq(decision.order_valid),
+            decision.order_pop.eq(assembler.order_pop),
+            assembler.block_ready.eq(compressor.ready),
+            compressor.step.eq(assembler.block_step),
+            assembler.block_last.eq(compressor.last_step),
+            assembler.block_ending.eq(compressor.shape.ending),
+            compressor.drop.eq(assembler.block_drop),
+            assembler.block_beat.eq(compressor.beat),
+            self.report.eq(decision.report),
+            self.report_valid.eq(decision.report_valid),
+        ]
+        return m
+
+    def _record(
+        self, m: Module, source: FrameInput, parser: HeaderParser, decision: TransmitDecision
+    ) -> None:
+        """At a frame's end (or a full piece): what the decision must know of it.
+
+        The header is there one cycle before, and the next frame's one cycle later, at the earliest.
+        """
+        most = MAX_TRANSMIT_FRAME // BURST_BYTES
+        beats, length = Signal(range(most + 1)), Signal(17)
+        pieces = Signal()
+        full = (beats == most - 1) & ~source.last
+        ended = source.valid & source.last
+        cut = source.valid & full
+        with m.If(source.valid):
+            m.d.sync += [
+                beats.eq(Mux(source.last | full, 0, beats + 1)),
+                length.eq(Mux(source.last, 0, length + BURST_BYTES)),
+                pieces.eq(~source.last & (pieces | full)),
+            ]
+        record1 = Signal(FrameRecord, reset_less=True)
+        valid1 = Signal()
+        m.d.sync += [
+            valid1.eq(ended | cut),
+            record1.partial.eq(cut),
+            record1.beats.eq(beats + 1),
+            record1.frame_bytes.eq(length + source.count),
+            record1.bad.eq(source.bad),
+            record1.overlong.eq(pieces),
+        ]
+
+        held = Signal(ParsedHeader, reset_less=True)
+        index = Signal(range(FLOW_TABLE_SIZE), reset_less=True)
+        key = Signal(FlowKey)
+        header = parser.header
+        m.d.comb += [
+            key.source.eq(header.source),
+            key.destination.eq(header.destination),
+            key.source_port.eq(header.source_port),
+            key.destination_port.eq(header.destination_port),
+        ]
+        with m.If(parser.header_valid):
+            m.d.sync += [held.eq(header), index.eq(flow_index(key))]
+
+        wait = HeaderParser.LATENCY  # the header shows at LATENCY, is held at LATENCY + 1
+        late = delayed(m, record1.as_value(), wait, name="record")
+        view = FrameRecord(late)
+        m.d.sync += [
+            decision.record_valid.eq(delayed(m, valid1, wait, name="record_valid", reset=True)),
+            decision.record.eq(view),
+            decision.record.verdict.eq(held.verdict),
+            decision.record.short.eq(view.frame_bytes < held.frame_length),
+            decision.record.tcp.eq(held.tcp),
+            decision.record.vlan.eq(held.vlan),
+            decision.record.payload_at.eq(held.payload_at),
+            decision.record.total_length.eq(held.total_length),
+            decision.record.payload_length.eq(held.payload_length),
+            decision.record.ip_checksum.eq(held.ip_checksum),
+            decision.record.checksum.eq(held.checksum),
+            decision.record.key.source.eq(held.source),
+            decision.record.key.destination.eq(held.destination),
+            decision.record.key.source_port.eq(held.source_port),
+            decision.record.key.destination_port.eq(held.destination_port),
+            decision.record.index.eq(index),
+            decision.record.phase.eq(held.phase),
+            decision.record.b.eq(held.config.b),
+        ]
+
+    def _sum_header(
+        self,
+        m: Module,
+        parser: HeaderParser,
+        valid: Signal,
+        last: Signal,
+        beat: Signal,
+        decision: TransmitDecision,
+    ) -> None:
+        """Sum of the TCP or UDP header: words of the second to fourth beat, from its start to the payload."""
+        m.submodules.header_sum = header_sum = OnesComplementSum()
+        # `start`, `stop`: in words, from the frame's second beat on. `index` counts beats, saturating.
+        start, stop = Signal(2, reset_less=True), Signal(6, reset_less=True)
+        index = Signal(3)
+        with m.If(parser.header_valid):
+            m.d.sync += [
+                start.eq(Mux(parser.header.vlan, 3, 1)),
+                stop.eq(parser.header.payload_at[1:] - BURST_BYTES // 2),
+            ]
+        with m.If(valid):
+            m.d.sync += index.eq(Mux(last, 0, index + (index < 4)))
+        masked = Signal(8 * BURST_BYTES, reset_less=True)
+        for i in range(BURST_BYTES // 2):
+            inside = Signal(name=f"inside{i}")
+            place = Signal(6, name=f"place{i}")
+            m.d.comb += [
+                place.eq(((index - 1) << 4)[:6] + i),
+                inside.eq((index != 0) & (index < 4) & (place >= start) & (place < stop)),
+            ]
+            m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beat.word_select(i, 16), 0))
+        # A sum ends with the fourth beat or the frame, whichever is first.
+        done, finished = Signal(), Signal()
+        m.d.comb += done.eq(valid & ~finished & (last | (index == 3)))
+        with m.If(valid):
+            m.d.sync += finished.eq(~last & (finished | (index == 3)))
+        m.d.comb += [
+            header_sum.valid.eq(delayed(m, valid, 1, name="sum_valid", reset=True)),
+            header_sum.last.eq(delayed(m, done, 1, name="sum_last", reset=True)),
+            header_sum.beat.eq(masked),
+            decision.header_sum.eq(header_sum.sum),
+            decision.header_sum_valid.eq(header_sum.sum_valid),
+        ]

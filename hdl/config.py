@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The settings that the register bank hands to both engines."""
+
+from amaranth.lib import data
+
+from inceptionn.wire import (
+    DEFAULT_K,
+    DEFAULT_MAX_PAYLOAD,
+    DEFAULT_MIN_PAYLOAD,
+    DEFAULT_MODE,
+    DEFAULT_TOS,
+    DEFAULT_TOS_MASK,
+    parameters,
+)
+
+
+class EngineConfig(data.Struct):
+    """Run-time settings of one engine; levels that come straight from flip-flops.
+
+    They may change in any cycle, between two frames or inside one. An engine samples them once for each
+    frame, so that no frame is treated with half of an update.
+
+    Members
+    -------
+    enable : 1 bit
+        Compress or restore; while 0, every frame passes with verdict ``DISABLED``.
+    tos, tos_mask : 8 bits each
+        A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
+    e0, t, b : 8 bits each
+        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; the receive engine takes B
+        from the shim and ignores all three.
+    parameters_valid : 1 bit
+        ``Parameters.valid`` of e0, t and b; changes in the same cycle as they do.
+    min_payload, max_payload : 16 bits each
+        Payload lengths, in bytes, that are compressed (transmit, both) or restored (receive,
+        ``max_payload`` alone); ``max_payload`` is at most ``inceptionn.wire.DEFAULT_MAX_PAYLOAD``.
+    """
+
+    enable: 1
+    tos: 8
+    tos_mask: 8
+    e0: 8
+    t: 8
+    b: 8
+    parameters_valid: 1
+    min_payload: 16
+    max_payload: 16
+
+
+DEFAULT_CONFIG = {
+    "enable": 1,
+    "tos": DEFAULT_TOS,
+    "tos_mask": DEFAULT_TOS_MASK,
+    "e0": parameters(DEFAULT_K, DEFAULT_MODE).e0,
+    "t": parameters(DEFAULT_K, DEFAULT_MODE).t,
+    "b": parameters(DEFAULT_K, DEFAULT_MODE).b,
+    "parameters_valid": 1,
+    "min_payload": DEFAULT_MIN_PAYLOAD,
+    "max_payload": DEFAULT_MAX_PAYLOAD,
+}
+"""Reset value of an :class:`EngineConfig`: enabled, ToS 0x28 / 0xFC, ``bounded``, error bound 2^-10."""

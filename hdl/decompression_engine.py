@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The receive side of the NIC: frames from the wire in, frames for the host out."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.counters import FrameReport
+from inceptionn.hdl.decompressor import Decompressor
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.elastic_register import ElasticRegister
+from inceptionn.hdl.frame_input import FrameInput
+from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
+from inceptionn.hdl.payload_realigner import PayloadRealigner
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.hdl.receive_assembler import ReceiveAssembler, WireBeat
+from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder
+from inceptionn.wire import BURST_BYTES, LANE_BYTES, SHIM_BYTES
+
+_BlockBeat = data.StructLayout(
+    {"tdata": 8 * BURST_BYTES, "tkeep": BURST_BYTES, "tlast": 1, "lanes": 16, "b": 8}
+)
+
+
+class DecompressionEngine(wiring.Component):
+    """Restores the payload of frames that carry a shim and a block (wire format, section 3).
+
+    ::
+
+        s_axis ─► FrameInput ─┬─► delay queue (64 beats) ──────────────────────┐
+                              ├─► HeaderParser ────┬─► ReceiveDecision ─ order ┤
+                              └─► PayloadRealigner ┴─► Decompressor ─ payload ─┴─► ReceiveAssembler ─► m_axis
+
+    Cut-through: a frame leaves as soon as its headers, and its shim if it may have one, have said what
+    it is. No packet buffer: the queues hold what a decision takes, and the next block's tag plane.
+
+    Throughput: one output beat per cycle while input is at hand. Latency of an idle engine, first beat
+    to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
+    one that is restored.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream())`
+        From the wire. ``tuser`` at ``tlast``: bad frame.
+    m_axis : :py:`Out(AXIStream())`
+        To the host.
+    config : :py:`In(EngineConfig)`
+        Sampled once for a frame, in the cycle after its first beat was accepted.
+    report, report_valid : :py:`Out`
+        One :class:`FrameReport` per frame, in order.
+    """
+
+    _LOAD_DELAY = HeaderParser.LATENCY + 1  # from the input register to the realigner
+    # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
+    _SLACK = _LOAD_DELAY + ReceiveDecision.LATENCY + 6
+
+    s_axis: In(AXIStream())
+    m_axis: Out(AXIStream())
+    config: In(EngineConfig)
+    report: Out(FrameReport)
+    report_valid: Out(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.input = source = FrameInput()
+        m.submodules.parser = parser = HeaderParser(transmit=False)
+        m.submodules.realigner = realigner = PayloadRealigner()
+        m.submodules.decision = decision = ReceiveDecision()
+        m.submodules.decompressor = decompressor = Decompressor()
+        m.submodules.assembler = assembler = ReceiveAssembler()
+        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK)
+        m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._SLACK)
+        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK)
+        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
+        # Between the queues and the assembler, which pops by what all of them hold.
+        m.submodules.waiting_register = first_beat = ElasticRegister(WireBeat)
+        payload_shape = data.StructLayout({"tdata": 8 * BURST_BYTES, "tuser": 1})
+        m.submodules.payload_register = payload = ElasticRegister(payload_shape)
+        m.d.comb += [
+            source.room.eq(waiting.room & orders.room & blocks.room),
+            parser.config.eq(self.config),
+            parser.valid.eq(source.valid),
+            parser.index.eq(source.index),
+            parser.last.eq(source.last),
+            parser.count.eq(source.count),
+            parser.beat.eq(source.beat),
+        ]
+
+        # The header is there one cycle before the frame's second beat (its only one) is at the realigner, and
+        # holds until the next frame's, one cycle behind its last beat at the earliest.
+        delay = self._LOAD_DELAY
+        header = Signal(ParsedHeader, reset_less=True)
+        with m.If(parser.header_valid):
+            m.d.sync += header.eq(parser.header)
+        valid = delayed(m, source.valid, delay, name="valid", reset=True)
+        last = delayed(m, source.last, delay, name="last")
+        bad = delayed(m, source.bad, delay, name="bad")
+        count = delayed(m, source.count, delay, name="count")
+        beat = delayed(m, source.beat, delay, name="beat")
+
+        # The delay queue; with the last beat, whether the frame is as long as IP says.
+        before = Signal(17)
+        with m.If(valid):
+            m.d.sync += before.eq(Mux(last, 0, Mux(before[16], before, before + BURST_BYTES)))
+        m.d.sync += [
+            waiting.push.eq(valid),
+            waiting.push_data.tdata.eq(beat),
+            waiting.push_data.last.eq(last),
+            waiting.push_data.bad.eq(bad),
+            waiting.push_data.short.eq(before + count < header.frame_length),
+            waiting.push_data.ending.eq(count[:5]),
+        ]
+
+        # The block, behind the shim. An empty one gets a byte, which is no block either.
+        block_at, block_length = Signal(7), Signal(16)
+        m.d.comb += [
+            block_at.eq(parser.header.payload_at + SHIM_BYTES),
+            block_length.eq(parser.header.payload_length - SHIM_BYTES),
+            realigner.load.eq(parser.header_valid & (parser.header.verdict == 0)),
+            realigner.skip.eq(block_at[5:] - 1),
+            realigner.lane.eq(block_at[2:5]),
+            realigner.length.eq(Mux(block_length == 0, 1, block_length)),
+            realigner.valid.eq(valid),
+            realigner.last.eq(last),
+            realigner.beat.eq(beat),
+            decision.header.eq(header),
+            decision.valid.eq(valid),
+            decision.last.eq(last),
+            decision.count.eq(count),
+            decision.burst.eq(realigner.out_burst),
+            orders.push.eq(decision.order_valid),
+            orders.push_data.eq(decision.order),
+        ]
+
+        # The order comes two cycles behind the shim, the block's first burst at least one: the bursts wait
+        # for one more. `wanted` lasts until the block's last burst.
+        wanted = Signal()
+        restoring = decision.order_valid & decision.order.restore
+        burst_valid = delayed(m, realigner.out_valid, 1, name="burst_valid", reset=True)
+        burst_last = delayed(m, realigner.out_last, 1, name="burst_last")
+        burst_count = delayed(m, realigner.out_count, 1, name="burst_count")
+        push = Signal()
+        m.d.comb += [
+            push.eq(burst_valid & (wanted | restoring)),
+            blocks.push.eq(push),
+            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 1, name="burst")),
+            blocks.push_data.tlast.eq(burst_last),
+            blocks.push_data.lanes.eq(decision.shim.length // LANE_BYTES),
+            blocks.push_data.b.eq(decision.shim.b),
+        ]
+        for i in range(BURST_BYTES):
+            m.d.comb += blocks.push_data.tkeep[i].eq(burst_count > i)
+        m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
+
+        m.d.comb += [
+            decompressor.s_axis.tdata.eq(blocks.data.tdata),
+            decompressor.s_axis.tkeep.eq(blocks.data.tkeep),
+            decompressor.s_axis.tlast.eq(blocks.data.tlast),
+            decompressor.s_axis.tuser.eq(blocks.data.lanes),
+            decompressor.s_axis.tvalid.eq(blocks.valid),
+            decompressor.cfg_b.eq(blocks.data.b),
+            blocks.pop.eq(decompressor.s_axis.tready),
+            assembler.order.eq(orders.data),
+            assembler.order_valid.eq(orders.valid),
+            orders.pop.eq(assembler.order_pop),
+            first_beat.source_valid.eq(waiting.valid),
+            first_beat.source_data.eq(waiting.data),
+            waiting.pop.eq(first_beat.source_ready),
+            assembler.wire_beat.eq(first_beat.data),
+            assembler.wire_valid.eq(first_beat.valid),
+            first_beat.pop.eq(assembler.wire_pop),
+            payload.source_valid.eq(decompressor.m_axis.tvalid),
+            payload.source_data.tdata.eq(decompressor.m_axis.tdata),
+            payload.source_data.tuser.eq(decompressor.m_axis.tuser),
+            decompressor.m_axis.tready.eq(payload.source_ready),
+            assembler.payload.tdata.eq(payload.data.tdata),
+            assembler.payload.tuser.eq(payload.data.tuser),
+            assembler.payload.tvalid.eq(payload.valid),
+            payload.pop.eq(assembler.payload.tready),
+            self.report.eq(assembler.report),
+            self.report_valid.eq(assembler.report_valid),
+        ]
+        return m

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""An engine's input register: beats with their place in the frame, and the pace of short frames."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.wire import BURST_BYTES
+
+
+class FrameInput(wiring.Component):
+    """Takes an AXI4-Stream of frames in, one cycle of latency, no stall behind it.
+
+    ``tready`` is a register. It falls when ``room`` does, and behind a frame of fewer than ``pace``
+    beats for as many cycles as are missing: what an engine does once a frame may take that long. With a
+    pace of 4, a 64-byte frame (two beats) costs two idle cycles.
+
+    A beat before ``tlast`` that is not full makes its frame bad, and so does a last beat without a byte
+    (it counts as a full one).
+
+    Parameters
+    ----------
+    pace : :class:`int`
+        Fewest cycles from one frame's first beat to the next frame's, 1 or more.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream())`
+    room : :py:`In(1)`
+        Beats may come; up to two more follow when it has fallen.
+    valid, last : :py:`Out(1)`
+    index : :py:`Out(2)`
+        Of the beat in its frame; saturates at 2.
+    count : :py:`Out(6)`
+        Bytes in the beat, 1..32.
+    bad : :py:`Out(1)`
+        With ``last``: the frame came marked bad, or in partial beats.
+    beat : :py:`Out(256)`
+    """
+
+    def __init__(self, *, pace: int = 1):
+        if pace < 1:
+            raise ValueError(f"pace must be 1 or more, not {pace!r}")
+        self.pace = pace
+        super().__init__(
+            {
+                "s_axis": In(AXIStream()),
+                "room": In(1),
+                "valid": Out(1),
+                "last": Out(1),
+                "index": Out(2),
+                "count": Out(6),
+                "bad": Out(1),
+                "beat": Out(8 * BURST_BYTES),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        stream = self.s_axis
+        accept, ending = Signal(), Signal()
+        m.d.comb += [accept.eq(stream.tvalid & stream.tready), ending.eq(accept & stream.tlast)]
+
+        # `owed`: idle cycles still owed after this one if the frame ended now.
+        owed, pause = Signal(range(self.pace), init=self.pace - 1), Signal(range(self.pace))
+        index, ragged = Signal(2), Signal()
+        partial = ~stream.tkeep.all()
+        with m.If(pause != 0):
+            m.d.sync += pause.eq(pause - 1)
+        with m.If(accept):
+            m.d.sync += [
+                index.eq(Mux(stream.tlast, 0, index + (index != 2))),
+                owed.eq(Mux(stream.tlast, self.pace - 1, owed - (owed != 0))),
+                ragged.eq(~stream.tlast & (ragged | partial)),
+            ]
+        with m.If(ending):
+            m.d.sync += pause.eq(Mux(owed != 0, owed - 1, 0))
+        m.d.sync += [
+            stream.tready.eq(self.room & ~(ending & (owed != 0)) & (pause == 0)),
+            self.valid.eq(accept),
+            self.last.eq(stream.tlast),
+            self.index.eq(index),
+            self.bad.eq(stream.tuser[0] | ragged | ~stream.tkeep[0]),
+            self.beat.eq(stream.tdata),
+        ]
+
+        # tkeep is a thermometer: count its bits by bisection.
+        keep = stream.tkeep
+        count = Signal(6)
+        span = keep
+        half = BURST_BYTES // 2
+        bits = []
+        while half >= 1:
+            reached = span[half - 1]
+            bits.insert(0, reached)
+            span = Mux(reached, span[half : 2 * half], span[:half])
+            half //= 2
+        for i, bit in enumerate(bits):
+            m.d.comb += count[i].eq(bit & ~keep[BURST_BYTES - 1])
+        m.d.comb += count[5].eq(keep[BURST_BYTES - 1] | ~keep[0])
+        m.d.sync += self.count.eq(count)
+        return m

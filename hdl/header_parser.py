@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict that they allow."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.tos_matcher import TosMatcher
+from inceptionn.wire import (
+    BURST_BYTES,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_SERVICE_VLAN,
+    ETHERTYPE_VLAN,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    SHIM_BYTES,
+    Verdict,
+)
+
+_IP_BYTES = 20
+_TCP_MINIMUM = 20
+_UDP_BYTES = 8
+
+
+class ParsedHeader(data.Struct):
+    """What an engine keeps of a frame's headers. Numbers are in host order, lengths in bytes."""
+
+    verdict: 5  # the first objection of the headers, or 0 (no objection)
+    tcp: 1  # else UDP
+    vlan: 1  # one 802.1Q tag
+    payload_at: 7  # H: where the payload begins in the frame, 42..98
+    frame_length: 17  # what Ethernet header and IP total length make
+    total_length: 16
+    payload_length: 16
+    ip_checksum: 16
+    checksum: 16  # of TCP or UDP
+    source: 32
+    destination: 32
+    source_port: 16
+    destination_port: 16
+    phase: 2  # low bits of the TCP sequence number
+    config: EngineConfig  # as sampled with the frame's first beat
+
+
+def be16(value: Value, at: int) -> Value:
+    """The big-endian 16-bit number at byte ``at`` of ``value``."""
+    return Cat(value[8 * at + 8 : 8 * at + 16], value[8 * at : 8 * at + 8])
+
+
+def be32(value: Value, at: int) -> Value:
+    """The big-endian 32-bit number at byte ``at`` of ``value``."""
+    return Cat(be16(value, at + 2), be16(value, at))
+
+
+class HeaderParser(wiring.Component):
+    """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
+
+    All headers up to the TCP checksum lie in the first 58 bytes, so two beats suffice, whatever VLAN tag or
+    options there are. One frame may follow the other without a gap.
+
+    What a frame's end alone can tell is left to the engine: ``BAD``, a frame shorter than IP says, and
+    (receive) the shim. The order of the checks is that of docs/wire-format.md.
+
+    Parameters
+    ----------
+    transmit : :class:`bool`
+        Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
+        multiple of 4. Without it: a wire payload shorter than a shim has ``NO_SHIM``.
+
+    Members
+    -------
+    config : :py:`In(EngineConfig)`
+        Sampled with a frame's first beat.
+    valid : :py:`In(1)`
+    index : :py:`In(2)`
+        Of the beat in its frame; saturates at 2.
+    last : :py:`In(1)`
+    count : :py:`In(6)`
+        Bytes in the beat, 1..32.
+    beat : :py:`In(256)`
+    header : :py:`Out(ParsedHeader)`
+        Valid together with ``header_valid`` only.
+    header_valid : :py:`Out(1)`
+        High for one cycle per frame, :attr:`LATENCY` cycles after its second beat, or its first if it
+        has no other.
+    """
+
+    LATENCY = 3
+
+    def __init__(self, *, transmit: bool):
+        self.transmit = transmit
+        super().__init__(
+            {
+                "config": In(EngineConfig),
+                "valid": In(1),
+                "index": In(2),
+                "last": In(1),
+                "count": In(6),
+                "beat": In(8 * BURST_BYTES),
+                "header": Out(ParsedHeader),
+                "header_valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+
+        # First beat: types, and the beat itself.
+        outer, inner = be16(self.beat, 12), be16(self.beat, 16)
+        first = self.valid & (self.index == 0)
+        second = self.valid & (self.index == 1)
+        head = Signal(8 * BURST_BYTES, reset_less=True)
+        config = Signal(EngineConfig, reset_less=True)
+        vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
+        tagged = outer == ETHERTYPE_VLAN
+        with m.If(first):
+            m.d.sync += [
+                head.eq(self.beat),
+                config.eq(self.config),
+                vlan.eq(tagged),
+                stacked.eq(
+                    (outer == ETHERTYPE_SERVICE_VLAN)
+                    | (tagged & ((inner == ETHERTYPE_SERVICE_VLAN) | (inner == ETHERTYPE_VLAN)))
+                ),
+                ipv6.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV6),
+                ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
+            ]
+
+        # Second beat (visible one cycle later, "stage 1"): fields at their place, with or without VLAN tag.
+        window = Cat(head, self.beat)
+
+        def field(at: int, size: int) -> Value:
+            """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
+            untagged, shifted = 8 * (14 + at), 8 * (18 + at)
+            return Mux(vlan, window[shifted : shifted + 8 * size], window[untagged : untagged + 8 * size])
+
+        ip1 = Signal(8 * _IP_BYTES, reset_less=True)
+        l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
+        seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
+        captured1 = Signal()
+        m.d.sync += captured1.eq(second | (first & self.last))
+        with m.If(second):
+            m.d.sync += [ip1.eq(field(0, _IP_BYTES)), l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM))]
+            m.d.sync += seen1.eq(BURST_BYTES + self.count)
+        with m.Elif(first):
+            m.d.sync += seen1.eq(self.count)
+
+        # Stage 2: every check that needs no arithmetic on another's result.
+        version, ihl = ip1[4:8], ip1[0:4]
+        protocol = ip1[8 * 9 : 8 * 10]
+        total_length, offset = be16(ip1, 2), l4_1[8 * 12 + 4 : 8 * 12 + 8]
+        tcp = protocol == PROTOCOL_TCP
+        m.submodules.matcher = matcher = TosMatcher()
+        m.d.comb += [
+            matcher.tos.eq(ip1[8:16]),
+            matcher.config_tos.eq(config.tos),
+            matcher.config_mask.eq(config.tos_mask),
+        ]
+        l3_at, l4_at = Signal(5), Signal(6)
+        m.d.comb += [l3_at.eq(Mux(vlan, 18, 14)), l4_at.eq(Mux(vlan, 38, 34))]
+        enabled = config.enable & config.parameters_valid if self.transmit else config.enable
+        objections = [
+            (Verdict.DISABLED, ~enabled),
+            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18, 14)),
+            (Verdict.VLAN_STACK, stacked),
+            (Verdict.IPV6, ipv6),
+            (Verdict.NOT_IPV4, ~ipv4),
+            (Verdict.TRUNCATED, seen1 < l3_at + _IP_BYTES),
+            (Verdict.NOT_IPV4, version != 4),
+            (Verdict.UNTAGGED, ~matcher.match),
+            (Verdict.IP_OPTIONS, ihl != 5),
+            (Verdict.FRAGMENT, (be16(ip1, 6) & 0x3FFF) != 0),
+            (Verdict.PROTOCOL, ~tcp & (protocol != PROTOCOL_UDP)),
+            (Verdict.TRUNCATED, seen1 < l4_at + Mux(tcp, _TCP_MINIMUM, _UDP_BYTES)),
+            (
+                Verdict.LENGTHS,
+                Mux(tcp, offset < 5, be16(l4_1, 4) != (total_length - _IP_BYTES)[:16]),
+            ),
+        ]
+        flags2 = Signal(len(objections), reset_less=True)
+        syn2, unsummed2 = Signal(reset_less=True), Signal(reset_less=True)
+        l4_bytes = Signal(6)
+        payload_length = Signal(17)  # bit 16: negative
+        m.d.comb += [
+            l4_bytes.eq(Mux(tcp, offset << 2, _UDP_BYTES)),
+            payload_length.eq(total_length - (l4_bytes + _IP_BYTES)),
+        ]
+        negative2 = Signal(reset_less=True)
+        parsed2 = Signal(ParsedHeader, reset_less=True)
+        captured2 = Signal()
+        m.d.sync += [
+            captured2.eq(captured1),
+            flags2.eq(Cat(objection for _, objection in objections)),
+            syn2.eq(tcp & l4_1[8 * 13 + 1]),
+            unsummed2.eq(~tcp & (be16(l4_1, 6) == 0)),
+            negative2.eq(payload_length[16]),
+            parsed2.tcp.eq(tcp),
+            parsed2.vlan.eq(vlan),
+            parsed2.payload_at.eq(l4_at + l4_bytes),
+            parsed2.frame_length.eq(l3_at + total_length),
+            parsed2.total_length.eq(total_length),
+            parsed2.payload_length.eq(payload_length),
+            parsed2.ip_checksum.eq(be16(ip1, 10)),
+            parsed2.checksum.eq(Mux(tcp, be16(l4_1, 16), be16(l4_1, 6))),
+            parsed2.source.eq(be32(ip1, 12)),
+            parsed2.destination.eq(be32(ip1, 16)),
+            parsed2.source_port.eq(be16(l4_1, 0)),
+            parsed2.destination_port.eq(be16(l4_1, 2)),
+            parsed2.phase.eq(l4_1[8 * 7 : 8 * 7 + 2]),
+            parsed2.config.eq(config),
+        ]
+
+        # Stage 3: the first objection.
+        verdicts = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
+        length = parsed2.payload_length
+        verdicts += [
+            (Verdict.LENGTHS, negative2),
+            (Verdict.SYN, syn2),
+            (Verdict.NO_CHECKSUM, unsummed2),
+        ]
+        if self.transmit:
+            verdicts += [
+                (Verdict.SHORT, (length < parsed2.config.min_payload) | (length == 0)),
+                (Verdict.LONG, length > parsed2.config.max_payload),
+                (Verdict.ALIGNMENT, length[:2].any()),
+            ]
+        else:
+            verdicts.append((Verdict.NO_SHIM, length < SHIM_BYTES))
+        choice: Any = 0
+        for verdict, objection in reversed(verdicts):
+            choice = Mux(objection, verdict, choice)
+        m.d.sync += [
+            self.header.eq(parsed2),
+            self.header.verdict.eq(choice),
+            self.header_valid.eq(captured2),
+        ]
+        return m

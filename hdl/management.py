@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Everything behind the NIC's AXI4-Lite port: the register bank and both engines' counters."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi_lite import AXI4Lite, RegisterBank
+from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.counters import FrameCounters, FrameReport
+
+
+class EngineManagement(wiring.Signature):
+    """Between the management and one engine, seen from the management.
+
+    Members
+    -------
+    config : :py:`Out(EngineConfig)`
+    report : :py:`In(FrameReport)`
+    report_valid : :py:`In(1)`
+        ``report`` speaks of one more frame in this cycle; may stay high.
+    frame_in, frame_out : :py:`In(1)`
+        The last beat of a frame enters, or leaves, in this cycle.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "config": Out(EngineConfig),
+                "report": In(FrameReport),
+                "report_valid": In(1),
+                "frame_in": In(1),
+                "frame_out": In(1),
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EngineManagement)
+
+    def __repr__(self) -> str:
+        return "EngineManagement()"
+
+
+class Management(wiring.Component):
+    """Registers and counters of the NIC; see :class:`RegisterBank` and :class:`FrameCounters`.
+
+    Inputs and outputs of ``tx`` and ``rx`` go straight into and come straight from flip-flops.
+
+    Members
+    -------
+    s_axil : :py:`In(AXI4Lite())`
+    tx, rx : :py:`Out(EngineManagement())`
+    """
+
+    s_axil: In(AXI4Lite())
+    tx: Out(EngineManagement())
+    rx: Out(EngineManagement())
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.registers = registers = RegisterBank()
+        m.submodules.tx_counters = tx_counters = FrameCounters("tx")
+        m.submodules.rx_counters = rx_counters = FrameCounters("rx")
+        wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
+        for counters, read, engine, config in (
+            (tx_counters, registers.tx_counters, self.tx, registers.tx_config),
+            (rx_counters, registers.rx_counters, self.rx, registers.rx_config),
+        ):
+            wiring.connect(m, counters.read, read)
+            m.d.comb += [
+                counters.clear.eq(registers.clear),
+                counters.report.eq(engine.report),
+                counters.report_valid.eq(engine.report_valid),
+                counters.frame_in.eq(engine.frame_in),
+                counters.frame_out.eq(engine.frame_out),
+                engine.config.eq(config),
+            ]
+        return m

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue between an engine's last pipeline stage and its AXI4-Stream output."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.wire import BURST_BYTES
+
+
+class OutputBeat(data.Struct):
+    """A beat with its length packed: ``ending`` is the last beat's bytes modulo 32 (0: all)."""
+
+    tdata: 8 * BURST_BYTES
+    tlast: 1
+    tuser: 1
+    ending: 5
+
+
+class OutputQueue(wiring.Component):
+    """A :class:`PushQueue` of beats with an AXI4-Stream output; ``tkeep`` is expanded behind it.
+
+    Parameters
+    ----------
+    slack : :class:`int`
+        Most pushes that can follow after ``room`` has fallen.
+
+    Members
+    -------
+    push, push_data, room
+        As of :class:`PushQueue`.
+    m_axis : :py:`Out(AXIStream())`
+    """
+
+    DEPTH = 32
+
+    def __init__(self, slack: int):
+        self.slack = slack
+        super().__init__(
+            {"push": In(1), "push_data": In(OutputBeat), "room": Out(1), "m_axis": Out(AXIStream())}
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.queue = queue = PushQueue(OutputBeat, self.DEPTH, self.slack)
+        ending = queue.data.ending
+        m.d.comb += [
+            queue.push.eq(self.push),
+            queue.push_data.eq(self.push_data),
+            self.room.eq(queue.room),
+            self.m_axis.tvalid.eq(queue.valid),
+            self.m_axis.tdata.eq(queue.data.tdata),
+            self.m_axis.tlast.eq(queue.data.tlast),
+            self.m_axis.tuser.eq(queue.data.tuser),
+            queue.pop.eq(self.m_axis.tready),
+        ]
+        for i in range(BURST_BYTES):
+            m.d.comb += self.m_axis.tkeep[i].eq(~queue.data.tlast | (ending == 0) | (ending > i))
+        return m

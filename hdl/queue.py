@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Queue between a pipeline that cannot stall and a consumer that can."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.memory import LutRam
+
+
+class PushQueue(wiring.Component):
+    """First-in first-out queue with a pushing input: no ready, but ``room`` ahead of time.
+
+    A pipeline's entrance looks at ``room``, its exit pushes unconditionally; ``slack`` places are kept for
+    what is under way. This is what keeps a long combinational ready chain out of the pipeline.
+    An item can be popped two cycles after its push.
+
+    Parameters
+    ----------
+    shape : shape-like
+        What is stored; ``push_data`` and ``data`` have this shape.
+    depth : :class:`int`
+        Places, a power of two (the output register is one more).
+    slack : :class:`int`
+        Most pushes that can follow after ``room`` has fallen.
+
+    Members
+    -------
+    push : :py:`In(1)`
+    push_data : :py:`In(shape)`
+    room : :py:`Out(1)`
+        Registered: at least ``slack`` places are free.
+    valid : :py:`Out(1)`
+    data : :py:`Out(shape)`
+        The oldest item; holds until popped.
+    pop : :py:`In(1)`
+        Takes the item; ignored without ``valid``.
+    """
+
+    def __init__(self, shape: Any, depth: int, slack: int):
+        if depth < 4 or depth & (depth - 1):
+            raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
+        if not 0 <= slack < depth - 2:
+            raise ValueError(f"queue slack must leave room in its depth, not {(depth, slack)!r}")
+        self.shape = shape
+        self.depth = depth
+        self.slack = slack
+        super().__init__(
+            {
+                "push": In(1),
+                "push_data": In(shape),
+                "room": Out(1),
+                "valid": Out(1),
+                "data": Out(shape),
+                "pop": In(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        width = Shape.cast(self.shape).width
+        m.submodules.ram = ram = LutRam(width, self.depth)
+        write = Signal(range(self.depth))
+        read = Signal(range(self.depth))
+        level = Signal(range(self.depth + 1))  # in the RAM, without the output register
+        stored = Signal()  # level != 0
+        output = Signal(width, reset_less=True)
+
+        # The output register is loaded when it is empty or popped. What is written this cycle is
+        # counted from the next one on, when the RAM shows it.
+        load = Signal()
+        m.d.comb += [
+            load.eq(stored & (~self.valid | self.pop)),
+            ram.write.eq(self.push),
+            ram.write_address.eq(write),
+            ram.write_data.eq(self.push_data),
+            ram.read_address.eq(read),
+            self.data.eq(output),
+        ]
+        with m.If(~self.valid | self.pop):
+            m.d.sync += [output.eq(ram.read_data), self.valid.eq(stored)]
+        with m.If(load):
+            m.d.sync += read.eq(read + 1)
+        # `push` and `load` come late in the cycle: every outcome is ready before they choose.
+        m.d.sync += [
+            write.eq(write + self.push),
+            level.eq(Mux(self.push == load, level, Mux(load, level - 1, level + 1))),
+            stored.eq(Mux(load, self.push | (level != 1), self.push | (level != 0))),
+            self.room.eq(level < self.depth - self.slack - 1),
+        ]
+        return m

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The comparator that finds tagged packets (paper, section VI-B)."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+class TosMatcher(wiring.Component):
+    """Whether a packet's ToS byte is the tag, in the bits of a mask. Combinational.
+
+    The mask leaves out the two ECN bits, which routers may set on the way (RFC 3168).
+
+    Members
+    -------
+    tos : :py:`In(8)`
+        The packet's.
+    config_tos, config_mask : :py:`In(8)`
+    match : :py:`Out(1)`
+        ``(tos & mask) == (config_tos & mask)``.
+    """
+
+    tos: In(8)
+    config_tos: In(8)
+    config_mask: In(8)
+    match: Out(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.d.comb += self.match.eq(((self.tos ^ self.config_tos) & self.config_mask) == 0)
+        return m
