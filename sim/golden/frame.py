@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The two engines as functions from frame to frame (wire-format.md sections 3 to 8).
+
+A frame is the bytes from the destination MAC address to the last data byte, without the frame check
+sequence. The order of the tests is the verdict order of section 5, step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inceptionn import wire
+from inceptionn.sim.golden import checksum, codec
+from inceptionn.sim.golden.flows import FlowTable
+from inceptionn.sim.golden.parse import IPV4_BYTES, Headers, be16, parse
+from inceptionn.wire import Parameters, Verdict
+
+NO_TAGS = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """The registers of an engine, with their values out of reset.
+
+    ``tos``/``tos_mask``: a frame is tagged if its ToS byte equals ``tos`` in the bits of the mask.
+    ``parameters`` matter to the transmit engine only and may be invalid (it then passes everything).
+    ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
+    the hosts see it.
+    """
+
+    enable: bool = True
+    tos: int = wire.DEFAULT_TOS
+    tos_mask: int = wire.DEFAULT_TOS_MASK
+    parameters: Parameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
+    min_payload: int = wire.DEFAULT_MIN_PAYLOAD
+    max_payload: int = wire.DEFAULT_MAX_PAYLOAD
+
+    def __post_init__(self) -> None:
+        for name, most in (
+            ("tos", 0xFF),
+            ("tos_mask", 0xFF),
+            ("min_payload", 0xFFFF),
+            ("max_payload", wire.DEFAULT_MAX_PAYLOAD),
+        ):
+            value = getattr(self, name)
+            if not 0 <= value <= most:
+                raise ValueError(f"{name} must be 0..{most}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What leaves an engine for one frame.
+
+    ``tags``: lanes per tag of a compressed or restored frame, absent lanes of the last group not
+    counted; zeros for any other verdict. ``unspecified_from``: bytes of ``frame`` from this index on
+    (payload behind the first fault of a malformed block, by whole groups) are zero here and
+    unspecified in another implementation; their number is specified. ``None`` where every byte is.
+    """
+
+    frame: bytes
+    verdict: Verdict
+    bad: bool = False
+    tags: tuple[int, int, int, int] = NO_TAGS
+    unspecified_from: int | None = None
+
+
+def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum: int) -> bytearray:
+    """The headers of ``frame`` for another IP total length and TCP or UDP checksum."""
+    head = bytearray(frame[: headers.payload])
+    l3, l4 = headers.l3, headers.l4
+    head[l3 + 2 : l3 + 4] = total_length.to_bytes(2, "big")
+    ip_checksum = checksum.update(headers.ip_checksum, headers.total_length, total_length)
+    head[l3 + 10 : l3 + 12] = ip_checksum.to_bytes(2, "big")
+    if headers.protocol == wire.PROTOCOL_UDP:
+        head[l4 + 4 : l4 + 6] = (total_length - IPV4_BYTES).to_bytes(2, "big")
+    head[headers.checksum_at : headers.checksum_at + 2] = l4_checksum.to_bytes(2, "big")
+    return head
+
+
+def _count(tags: np.ndarray) -> tuple[int, int, int, int]:
+    zero, bits8, bits16, raw = np.bincount(tags, minlength=4).tolist()
+    return zero, bits8, bits16, raw
+
+
+# Transmit
+
+
+def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
+    """Step 20: the flow's phase; a flow that the table does not hold is learnt from this segment."""
+    phase = flows.phase(headers.flow)
+    if phase is None:
+        flows.learn(headers.flow, headers.sequence)
+        return headers.sequence & 3
+    return phase
+
+
+def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result | Verdict:
+    """Steps 21 and 22: the frame with shim and block, or why it is not sent."""
+    payload = frame[headers.payload : headers.end]
+    tags, vectors = codec.compress_lanes(np.frombuffer(payload, "<u4"), config.parameters)
+    block = codec.pack_block(tags, vectors)
+    if wire.SHIM_BYTES + len(block) >= len(payload):
+        return Verdict.EXPANDED
+
+    bits, _ = codec.decompress_lanes(tags, vectors, config.parameters.b)
+    seen = bits.astype("<u4").tobytes()  # what the receiving host will see
+    new_checksum = checksum.update(headers.checksum, checksum.word_sum(payload), checksum.word_sum(seen))
+    if headers.protocol == wire.PROTOCOL_UDP and new_checksum == 0:
+        new_checksum = 0xFFFF  # RFC 768: zero would mean "no checksum"
+
+    shim = (
+        wire.SHIM_MAGIC.to_bytes(2, "big")
+        + bytes([wire.SHIM_VERSION, config.parameters.b])
+        + len(payload).to_bytes(2, "big")
+        + bytes(2)
+    )
+    total_length = headers.total_length - len(payload) + len(shim) + len(block)
+    sent = bytes(_with_fields(frame, headers, total_length, new_checksum)) + shim + block
+
+    pseudo_header = checksum.pseudo_header_sum(
+        headers.flow.source, headers.flow.destination, headers.protocol, total_length - IPV4_BYTES
+    )
+    if checksum.fold(pseudo_header + checksum.word_sum(sent[headers.l4 :])) == 0xFFFF:
+        return Verdict.AMBIGUOUS
+    return Result(sent, Verdict.COMPRESSED, tags=_count(tags))
+
+
+def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = False) -> Result:
+    """The compression engine, host to wire. ``flows`` is its state from frame to frame.
+
+    ``bad``: the frame arrived marked bad. Any verdict but ``COMPRESSED`` leaves the frame as it is.
+    """
+    frame = bytes(frame)
+    if bad:  # step 1
+        return Result(frame, Verdict.BAD, bad=True)
+    if not config.enable or not config.parameters.valid:
+        return Result(frame, Verdict.DISABLED)
+    if len(frame) > wire.MAX_TRANSMIT_FRAME:
+        return Result(frame, Verdict.LONG)
+
+    verdict, headers = parse(frame, config.tos, config.tos_mask, whole=True)  # steps 4 to 16
+    if headers is None:
+        assert verdict is not None
+        return Result(frame, verdict)
+    if verdict is Verdict.SYN:
+        flows.learn(headers.flow, headers.sequence + 1)  # SYN takes one sequence number
+    if verdict is not None:
+        return Result(frame, verdict)
+
+    if headers.payload_bytes < max(config.min_payload, 1):  # step 17
+        return Result(frame, Verdict.SHORT)
+    if headers.payload_bytes > config.max_payload:
+        return Result(frame, Verdict.LONG)
+    if headers.payload_bytes % wire.LANE_BYTES:
+        return Result(frame, Verdict.ALIGNMENT)
+    if headers.protocol == wire.PROTOCOL_TCP and _learnt_phase(headers, flows) != headers.sequence & 3:
+        return Result(frame, Verdict.PHASE)
+    outcome = _compressed(frame, headers, config)
+    return outcome if isinstance(outcome, Result) else Result(frame, outcome)
+
+
+# Receive
+
+
+def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict | int:
+    """Steps 17 to 20: the payload length that a valid shim announces, or why there is none."""
+    at = headers.payload
+    if headers.payload_bytes < wire.SHIM_BYTES:
+        return Verdict.NO_SHIM
+    if len(frame) < at + wire.SHIM_BYTES:
+        return Verdict.LENGTHS
+    if be16(frame, at) != wire.SHIM_MAGIC:
+        return Verdict.NO_SHIM
+    length = be16(frame, at + 4)
+    if (
+        frame[at + 2] != wire.SHIM_VERSION
+        or be16(frame, at + 6) != 0
+        or length % wire.LANE_BYTES
+        or length <= headers.payload_bytes
+        or length > config.max_payload
+    ):
+        return Verdict.BAD_SHIM
+    return length
+
+
+def _restored(frame: bytes, headers: Headers, length: int) -> Result:
+    """Step 21: the frame with its payload restored to the ``length`` bytes that the shim announces."""
+    at = headers.payload
+    block = frame[at + wire.SHIM_BYTES : headers.end]
+    size = headers.payload_bytes - wire.SHIM_BYTES
+    bits, tags, fault = codec.examine_block(block, length // wire.LANE_BYTES, frame[at + 3], size)
+    total_length = headers.total_length - headers.payload_bytes + length
+    head = _with_fields(frame, headers, total_length, headers.checksum)
+    whole = bytes(head) + bits.astype("<u4").tobytes()
+    if fault is None:
+        return Result(whole, Verdict.RESTORED, tags=_count(tags))
+    fault_at = at + fault.group * wire.BURST_BYTES
+    return Result(
+        whole,
+        Verdict.MALFORMED,
+        bad=True,
+        unspecified_from=fault_at if fault_at < len(whole) else None,
+    )
+
+
+def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
+    """The decompression engine, wire to host. It keeps no state.
+
+    ``bad``: the frame arrived marked bad. With a valid shim it is restored all the same, since the
+    engine cuts through and learns of the mark last; its verdict is ``BAD`` and it leaves marked bad.
+    Any verdict but ``RESTORED`` and ``MALFORMED`` otherwise leaves the frame as it is.
+    """
+    frame = bytes(frame)
+    if not config.enable:
+        return Result(frame, Verdict.BAD if bad else Verdict.DISABLED, bad=bad)
+    verdict, headers = parse(frame, config.tos, config.tos_mask, whole=False)  # steps 4 to 16
+    if verdict is None:
+        assert headers is not None
+        length = _shim_length(frame, headers, config)
+        if isinstance(length, Verdict):
+            verdict = length
+        else:
+            result = _restored(frame, headers, length)
+            return replace(result, verdict=Verdict.BAD, bad=True, tags=NO_TAGS) if bad else result
+    return Result(frame, Verdict.BAD if bad else verdict, bad=bad)

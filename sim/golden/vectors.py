@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Writes the conformance vectors that ``tests/vectors/README.md`` describes.
+
+``python -m inceptionn.sim.golden.vectors DIR``. The files depend on nothing but the model: the same
+bytes come out on every machine, and a test compares them with those in the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inceptionn import wire
+from inceptionn.sim.golden import cases, cases_receive, codec, values
+from inceptionn.sim.golden.flows import FlowTable
+from inceptionn.sim.golden.frame import Result, receive, transmit
+from inceptionn.wire import Parameters, Tag, Verdict
+
+SPECIAL_EXPONENTS = (0, 1, 2, 7, 8, 63, 64, 100, 200, 254, 255)
+RAW_PARAMETERS = (
+    Parameters(1, 1, 1),
+    Parameters(1, 1, 255),
+    Parameters(1, 127, 127),
+    Parameters(1, 127, 255),
+    Parameters(100, 110, 120),
+    Parameters(117, 117, 117),
+    Parameters(127, 127, 127),
+    Parameters(127, 127, 255),
+)
+"""Valid, but of neither mode: both ends of every range, and shifts that leave nothing."""
+DECODER_BASES = (0, 1, 2, 7, 8, 119, 122, 127, 254, 255)
+
+
+def _settings() -> Iterable[tuple[dict[str, Any], Parameters]]:
+    for mode in wire.MODES:
+        for k in range(wire.MIN_K, wire.MAX_K + 1):
+            yield {"mode": mode, "k": k}, wire.parameters(k, mode)
+    for params in RAW_PARAMETERS:
+        yield {"mode": None, "k": None}, params
+
+
+def lane_inputs() -> codec.Bits:
+    """Special values, and every sign and edge mantissa at every class edge of every bound."""
+    numbers = [
+        sign << 31 | exponent << 23 | mantissa
+        for exponent in sorted({*range(111, 129), *SPECIAL_EXPONENTS})
+        for mantissa in values.EDGE_MANTISSAS
+        for sign in (0, 1)
+    ]
+    return np.array(list(dict.fromkeys([*values.SPECIAL, *numbers])), np.uint32)
+
+
+def lanes() -> dict[str, Any]:
+    """``lanes.json``: the lane codec, both ways."""
+    inputs = lane_inputs()
+    sets = []
+    for name, params in _settings():
+        tags, vectors = codec.compress_lanes(inputs, params)
+        back, _ = codec.decompress_lanes(tags, vectors, params.b)
+        sets.append(
+            {
+                **name,
+                "e0": params.e0,
+                "t": params.t,
+                "b": params.b,
+                "tags": "".join(map(str, tags.tolist())),
+                "vectors": " ".join(
+                    _digits(v, t) for v, t in zip(vectors.tolist(), tags.tolist(), strict=True)
+                ),
+                "outputs": " ".join(f"{bits:08x}" for bits in back.tolist()),
+            }
+        )
+    decoder = []
+    for tag, base, column in (
+        *((Tag.BITS8, base, range(256)) for base in DECODER_BASES),
+        (
+            Tag.BITS16,
+            0,
+            sorted({s << 15 | 1 << i | low for s in (0, 1) for i in range(15) for low in (0, (1 << i) - 1)}),
+        ),
+        (Tag.BITS16, 255, (0x0000, 0x8000, 0x5555, 0xAAAA)),
+    ):
+        numbers = np.array(column, np.uint32)
+        bits, impossible = codec.decompress_lanes(np.full(len(numbers), tag, np.uint8), numbers, base)
+        outputs = ["-" if no else f"{value:08x}" for value, no in zip(bits.tolist(), impossible, strict=True)]
+        decoder.append(
+            {
+                "tag": int(tag),
+                "b": base,
+                "vectors": " ".join(_digits(v, tag) for v in numbers.tolist()),
+                "outputs": " ".join(outputs),
+            }
+        )
+    return {
+        "inputs": " ".join(f"{bits:08x}" for bits in inputs.tolist()),
+        "compress": sets,
+        "decompress": decoder,
+    }
+
+
+def _digits(vector: int, tag: int) -> str:
+    """The vector in hexadecimal, most significant digit first; a dot for the empty one."""
+    return f"{vector:0{2 * wire.TAG_BYTES[tag]}x}" if tag else "."
+
+
+def blocks() -> dict[str, Any]:
+    """``blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
+    good = []
+    for kind in values.KINDS:
+        for name, params in _settings():
+            if name["k"] not in (1, 6, 10, None) or (kind != "edges" and name["k"] not in (10,)):
+                continue
+            for count in (1, 7, 8, 9, 63, 64) if kind == "edges" else (1, 16, 61):
+                data = values.payload(kind, count)
+                good.append(_block(name, params, kind, data))
+    data = values.payload("gradients", wire.MAX_LANES)
+    good.append(_block({"mode": "bounded", "k": 10}, wire.parameters(10, "bounded"), "gradients", data))
+
+    malformed = []
+    for case in cases_receive.malformed().cases:
+        if case.bad or case.verdict is not Verdict.MALFORMED:
+            continue
+        frame = case.frame
+        size = int.from_bytes(frame[16:18], "big") - 48  # IPv4, TCP and shim
+        block, count = frame[62 : 62 + size], int.from_bytes(frame[58:60], "big") // 4
+        _, _, fault = codec.examine_block(block, count, frame[57], size)
+        assert fault is not None
+        if len(block) == size:
+            malformed.append(
+                {
+                    "name": case.name,
+                    "count": count,
+                    "b": frame[57],
+                    "block": block.hex(),
+                    "offset": fault.offset,
+                    "group": fault.group,
+                }
+            )
+
+    streams = []
+    for count in (0, 1, 2048, 2049):
+        x = np.frombuffer(values.payload("gradients", count), np.float32)
+        for mode in wire.MODES:
+            stream = codec.compress(x, 2.0**-10, mode)
+            back = codec.decompress(stream, count, 2.0**-10, mode)
+            streams.append(
+                {
+                    "mode": mode,
+                    "k": 10,
+                    "count": count,
+                    "input": x.tobytes().hex(),
+                    "stream": stream.hex(),
+                    "output": back.tobytes().hex(),
+                }
+            )
+    return {"blocks": good, "malformed": malformed, "streams": streams}
+
+
+def _block(name: dict[str, Any], params: Parameters, kind: str, data: bytes) -> dict[str, Any]:
+    x = np.frombuffer(data, np.float32)
+    block = codec.compress_block(x, params)
+    return {
+        **name,
+        "e0": params.e0,
+        "t": params.t,
+        "b": params.b,
+        "kind": kind,
+        "count": len(x),
+        "input": data.hex(),
+        "block": block.hex(),
+        "output": codec.decompress_block(block, len(x), params.b).tobytes().hex(),
+        "histogram": codec.histogram(x, params=params).tolist(),
+    }
+
+
+def frames(direction: str) -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
+    """``transmit.json`` or ``receive.json``, and the frames of its two captures."""
+    transmitting = direction == "transmit"
+    sequences = cases.transmit_sequences() if transmitting else cases_receive.receive_sequences()
+    rows, arrived, left = [], [], []
+    for sequence in sequences:
+        config, flows = sequence.config, FlowTable()
+        steps = []
+        for case in sequence.cases:
+            if transmitting:
+                result = transmit(case.frame, config, flows, case.bad)
+            else:
+                result = receive(case.frame, config, case.bad)
+            if result.verdict is not case.verdict:
+                raise AssertionError(
+                    f"{sequence.name}, {case.name}: {result.verdict!r}, not {case.verdict!r}"
+                )
+            arrived.append(case.frame)
+            left.append(result.frame)
+            steps.append(_step(case, result, len(arrived)))
+        registers = {
+            "enable": config.enable,
+            "tos": config.tos,
+            "tos_mask": config.tos_mask,
+            "e0": config.parameters.e0,
+            "t": config.parameters.t,
+            "b": config.parameters.b,
+            "min_payload": config.min_payload,
+            "max_payload": config.max_payload,
+        }
+        rows.append({"name": sequence.name, "config": registers, "frames": steps})
+    return rows, arrived, left
+
+
+def _step(case: cases.Case, result: Result, number: int) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "number": number,
+        "bad": case.bad,
+        "verdict": result.verdict.name,
+        "out_bad": result.bad,
+        "unchanged": result.frame == case.frame,
+        "tags": list(result.tags),
+        "unspecified_from": result.unspecified_from,
+    }
+
+
+def _write_json(path: Path, content: Any) -> None:
+    """One line per case, so that a change shows as one."""
+    text = json.dumps(content, separators=(",", ":"), sort_keys=False)
+    path.write_text(text.replace("},{", "},\n{").replace("[{", "[\n{") + "\n", encoding="ascii")
+
+
+def _write_pcap(path: Path, packets: list[bytes]) -> None:
+    """A capture (microseconds, Ethernet) with one frame per millisecond of 1970."""
+    from scapy.utils import RawPcapWriter
+
+    writer = RawPcapWriter(str(path), linktype=1, endianness="<", snaplen=65535)
+    writer.write_header(None)
+    for number, packet in enumerate(packets):
+        writer.write_packet(packet, sec=number // 1000, usec=number % 1000 * 1000)
+    writer.close()
+
+
+def write(directory: Path) -> list[Path]:
+    """Write every file into ``directory``, which is made if need be; their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = [directory / "lanes.json", directory / "blocks.json"]
+    _write_json(paths[0], lanes())
+    _write_json(paths[1], blocks())
+    for direction in ("transmit", "receive"):
+        rows, arrived, left = frames(direction)
+        here = [directory / f"{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]
+        _write_json(here[0], rows)
+        _write_pcap(here[1], arrived)
+        _write_pcap(here[2], left)
+        paths += here
+    return paths
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m inceptionn.sim.golden.vectors", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("directory", type=Path, help="where to write, for example tests/vectors")
+    for path in write(parser.parse_args().directory):
+        print(f"{path.stat().st_size:8} {path}")
+
+
+if __name__ == "__main__":
+    main()

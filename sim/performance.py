@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the engines' cycles are worth: throughput, idle cycles and latency, measured on a verilated NIC.
+
+Every figure comes from the cycles in which beats moved. Throughput is sustained: the beats of a long
+back-to-back run from its second quarter on, divided by the cycles that they took, so that neither the
+filling of the engine's memories nor the end of the run counts. The outputs are always ready and the
+inputs never pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from inceptionn.sim.golden import packets
+from inceptionn.sim.verilated import Output, VerilatedNic
+from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, LANES, TAG_WORD_BYTES
+
+Direction = Literal["transmit", "receive"]
+
+MTUS = (1500, 9000)
+LEAST_RATE = 0.97
+"""Least beats per cycle, sustained."""
+MOST_IDLE_CYCLES = 2.0
+"""Most idle cycles per 64-byte frame, back to back."""
+MOST_LATENCY = {"receive bypass": 24, "receive restored": 56, "transmit": 48}
+"""Most cycles, first beat to first beat; plus the tag plane's beats (restored) or the frame's (transmit)."""
+
+TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
+"""TCP time stamps (RFC 7323): with them a payload starts at byte 66 of the frame, without at byte 54."""
+_FRAMES = {1500: 240, 9000: 60}
+
+
+def _mixed(lanes: Sequence[float]) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """A payload that repeats one group's values, so that every group has the same size."""
+    return lambda random, n: np.resize(np.array(lanes, "<f4"), n)
+
+
+def _gradients(random: np.random.Generator, n: int) -> np.ndarray:
+    """Values with the heavy-tailed spread of a gradient."""
+    return (random.standard_t(3, n) * 3e-3).astype("<f4")
+
+
+PAYLOADS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "zeros": _mixed([0.0]),
+    "gradients": _gradients,
+    "8 bits": _mixed([0.0015]),
+    "16 bits": _mixed([0.3]),
+    "nearly raw": _mixed([1.5] * 6 + [0.3] * 2),
+}
+"""Compressible payloads, from the highest ratio (nearly 16) to the lowest (just above 1)."""
+RAW = _mixed([1.5])
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Sustained throughput of one engine for one kind of frame, in beats of 256 bits per cycle."""
+
+    direction: Direction
+    kind: str
+    """``bypass``, ``raw fallback``, or the name of a compressed payload of `PAYLOADS`."""
+    mtu: int
+    payload_at: int
+    ratio: float
+    """Payload on the host's side over shim and block on the wire; 1 where a frame passes."""
+    input_rate: float
+    output_rate: float
+
+    @property
+    def figure(self) -> float:
+        """The rate that is promised: the host's side, where the frames are full-length; both for bypass."""
+        if self.kind == "bypass":
+            return min(self.input_rate, self.output_rate)
+        return self.input_rate if self.direction == "transmit" else self.output_rate
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Idle cycles per 64-byte frame, back to back."""
+
+    direction: Direction
+    kind: str
+    cycles: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """First beat in to first beat out of an idle engine, in cycles."""
+
+    kind: str
+    """A key of `MOST_LATENCY`."""
+    frame_bytes: int
+    cycles: int
+    allowance: int
+    """Beats that come on top of the limit: those of the tag plane (restored), of the frame (transmit)."""
+
+    @property
+    def figure(self) -> int:
+        """What is compared with the limit."""
+        return self.cycles - self.allowance
+
+
+@dataclass(frozen=True)
+class Performance:
+    """All of it."""
+
+    rates: tuple[Rate, ...]
+    idle: tuple[Idle, ...]
+    latencies: tuple[Latency, ...]
+
+    def shortfalls(self) -> list[str]:
+        """One line for each figure that misses its limit."""
+        lines = [
+            f"{r.direction} {r.kind}, MTU {r.mtu}, payload at {r.payload_at}: {r.figure:.3f} beats per cycle"
+            for r in self.rates
+            if r.figure < LEAST_RATE
+        ]
+        lines += [
+            f"{i.direction} 64-byte frames, {i.kind}: {i.cycles:.2f} idle cycles per frame"
+            for i in self.idle
+            if i.cycles > MOST_IDLE_CYCLES
+        ]
+        lines += [
+            f"{x.kind}, {x.frame_bytes} bytes: latency {x.cycles} cycles, {x.figure} of them count"
+            for x in self.latencies
+            if x.figure > MOST_LATENCY[x.kind]
+        ]
+        return lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def beats(length: int) -> int:
+    """Beats of a frame of ``length`` bytes."""
+    return -(-length // BURST_BYTES)
+
+
+def _rate(frames: Sequence[int], first_beats: Sequence[int]) -> float:
+    """Beats per cycle of the frames (by length) from the second quarter on, without the last frame."""
+    begin = len(frames) // 4
+    return sum(map(beats, frames[begin:-1])) / (first_beats[-1] - first_beats[begin])
+
+
+def segments(
+    values: Callable[[np.random.Generator, int], np.ndarray], mtu: int, count: int, *,
+    options: bytes = b"", tos: int = DEFAULT_TOS, seed: int = 1,
+) -> list[bytes]:  # fmt: skip
+    """Full-size TCP segments of one flow, back to back in its sequence space."""
+    random = np.random.default_rng(seed)
+    size = (mtu - 40 - len(options)) & ~3
+    return [
+        packets.tcp(
+            values(random, size // 4).tobytes(), sequence=i * size, tcp_options=options, tos=tos,
+            identification=i & 0xFFFF,
+        )
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def _rates(nic: VerilatedNic) -> Iterator[Rate]:
+    for mtu in MTUS:
+        count = _FRAMES[mtu]
+        for options in (b"", TIMESTAMPS):
+            at = 54 + len(options)
+            plain = segments(_gradients, mtu, count, options=options, tos=0)
+            yield _one_rate("transmit", "bypass", mtu, at, plain, nic.transmit(plain))
+            yield _one_rate("receive", "bypass", mtu, at, plain, nic.receive(plain))
+            raw = segments(RAW, mtu, count, options=options)
+            yield _one_rate("transmit", "raw fallback", mtu, at, raw, nic.transmit(raw))
+            yield _one_rate("receive", "bypass", mtu, at, raw, nic.receive(raw))
+            for kind, values in PAYLOADS.items():
+                frames = segments(values, mtu, count, options=options)
+                sent = nic.transmit(frames)
+                yield _one_rate("transmit", kind, mtu, at, frames, sent)
+                wire = [output.data for output in sent]
+                yield _one_rate("receive", kind, mtu, at, wire, nic.receive(wire))
+
+
+def _one_rate(
+    direction: Direction, kind: str, mtu: int, at: int, sent: list[bytes], came: list[Output]
+) -> Rate:
+    """The rate of a run; raises ``RuntimeError`` if the frames did not meet the fate that the kind says."""
+    host, wire = (sent, came) if direction == "transmit" else (came, sent)
+    lengths = [len(f.data if isinstance(f, Output) else f) for f in host]
+    on_wire = [len(f.data if isinstance(f, Output) else f) for f in wire]
+    changed = [a > b for a, b in zip(lengths, on_wire, strict=True)]
+    if not all(changed) if kind in PAYLOADS else any(changed):
+        raise RuntimeError(
+            f"{direction} engine, {kind}: {sum(changed)} of {len(changed)} frames changed length"
+        )
+    head = len(lengths) * at
+    inputs, outputs = (lengths, on_wire) if direction == "transmit" else (on_wire, lengths)
+    return Rate(
+        direction,
+        kind,
+        mtu,
+        at,
+        (sum(lengths) - head) / (sum(on_wire) - head),
+        _rate(inputs, [output.timing.first_in for output in came]),
+        _rate(outputs, [output.timing.first_out for output in came]),
+    )
+
+
+def _idle(nic: VerilatedNic) -> Iterator[Idle]:
+    payload = bytes(64 - 54)
+    for kind, tos in (("untagged", 0), ("tagged", DEFAULT_TOS)):
+        frames = [packets.tcp(payload, tos=tos)] * 400
+        assert len(frames[0]) == 64
+        for direction, outputs in (("transmit", nic.transmit(frames)), ("receive", nic.receive(frames))):
+            rates = (
+                _rate([64] * len(frames), [getattr(output.timing, side) for output in outputs])
+                for side in ("first_in", "first_out")
+            )
+            yield Idle(direction, kind, beats(64) / min(rates) - beats(64))  # type: ignore[arg-type]
+
+
+def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
+    for mtu in (100, 512, *MTUS):
+        for options in (b"", TIMESTAMPS):
+            at = 54 + len(options)
+            (untagged,) = segments(_gradients, mtu, 1, options=options, tos=0)
+            (tagged,) = segments(_gradients, mtu, 1, options=options)
+            (raw,) = segments(RAW, mtu, 1, options=options)
+            for frame in (untagged, raw):
+                yield _latency("receive bypass", frame, nic.receive([frame]), 0)
+            for frame in (untagged, raw, tagged):
+                sent = nic.transmit([frame])
+                yield _latency("transmit", frame, sent, beats(len(frame)))
+                if len(sent[0].data) < len(frame):
+                    wire = sent[0].data
+                    groups = -(-(len(frame) - at) // (4 * LANES))
+                    plane = beats(TAG_WORD_BYTES * groups)
+                    yield _latency("receive restored", wire, nic.receive([wire]), plane)
+
+
+def _latency(kind: str, frame: bytes, outputs: list[Output], allowance: int) -> Latency:
+    timing = outputs[0].timing
+    return Latency(kind, len(frame), timing.first_out - timing.first_in, allowance)
+
+
+def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) -> Performance:
+    """All figures of a NIC in its reset configuration; some 300 thousand cycles.
+
+    The counters move and the flow of the test segments stays in the flow table. ``step`` is told in
+    words what is measured. Raises ``RuntimeError`` if a frame's fate is not the one to be measured.
+    """
+    step("measuring throughput")
+    rates = tuple(_rates(nic))
+    step("measuring 64-byte frames")
+    idle = tuple(_idle(nic))
+    step("measuring latency")
+    return Performance(rates, idle, tuple(_latencies(nic)))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What ``inceptionn replay`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from inceptionn.sim.performance import LEAST_RATE, MOST_IDLE_CYCLES, MOST_LATENCY, Performance, Rate
+from inceptionn.wire import TAG_BYTES, Tag
+
+if TYPE_CHECKING:
+    from inceptionn.sim.replay import Totals
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left")
+    return table
+
+
+def traffic(pcap: Path, totals: Totals) -> Table:
+    """Frames, bytes, lanes, errors, checksums."""
+    table = _table(f"{pcap.name} through both engines", "", "")
+    table.show_header = False
+    lanes = sum(totals.lanes.values())
+    rows = [
+        ("frames, compressed and restored", f"{totals.frames:,}, {totals.compressed_frames:,}"),
+        ("bytes at the hosts, on the wire", f"{totals.host_bytes:,}, {totals.wire_bytes:,}"),
+        ("ratio of all bytes", f"{totals.ratio:.2f}"),
+        ("ratio of the compressed payloads, shims included", f"{totals.payload_ratio:.2f}"),
+    ]
+    for tag in Tag:
+        share = totals.lanes[tag.name] / lanes if lanes else 0.0
+        rows.append((f"lanes with tag {tag:02b} ({8 * TAG_BYTES[tag]} bits)", f"{share:.1%}"))
+    rows += [
+        ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),
+        *((f"checksums verified: {name}", f"{count:,}") for name, count in totals.checksums.items()),
+        ("hardware counters reconciled", f"{totals.counters}"),
+        ("cycles, cycles per second", f"{totals.cycles:,}, {totals.cycles / totals.seconds:,.0f}"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def verdicts(totals: Totals) -> Table:
+    """Frames by verdict and engine."""
+    table = _table("Verdicts", "", "transmit", "receive")
+    for name in {**totals.transmit, **totals.receive}:
+        counts = (totals.transmit.get(name, 0), totals.receive.get(name, 0))
+        table.add_row(name.lower().replace("_", " "), *(f"{count:,}" if count else "" for count in counts))
+    return table
+
+
+def _rows(rates: Iterable[Rate]) -> dict[tuple[str, str], list[Rate]]:
+    """Rates by direction and kind."""
+    rows: dict[tuple[str, str], list[Rate]] = {}
+    for rate in rates:
+        rows.setdefault((rate.direction, rate.kind), []).append(rate)
+    return rows
+
+
+def throughput(figures: Performance) -> Table:
+    """Beats per cycle: the worst of both payload offsets, by MTU."""
+    mtus = sorted({rate.mtu for rate in figures.rates})
+    heads = [f"MTU {mtu}" for mtu in mtus]
+    table = _table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
+    for (direction, kind), rates in _rows(figures.rates).items():
+        side = {"bypass": "in and out", "raw fallback": "in"}.get(
+            kind, "in" if direction == "transmit" else "out"
+        )
+        cells = [f"{min(rate.figure for rate in rates if rate.mtu == mtu):.3f}" for mtu in mtus]
+        table.add_row(f"{direction}, {kind}, {side}", f"{rates[-1].ratio:.2f}", *cells)
+    return table
+
+
+def latency(figures: Performance) -> Table:
+    """Idle cycles and latencies."""
+    table = _table("Cycles", "", "measured", "at most")
+    for idle in figures.idle:
+        name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
+        table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")
+    beyond = {"receive restored": ", beyond the tag plane", "transmit": ", beyond the frame"}
+    for kind, most in MOST_LATENCY.items():
+        worst = max(x.figure for x in figures.latencies if x.kind == kind)
+        table.add_row(f"latency, {kind}{beyond.get(kind, '')}", f"{worst}", f"{most}")
+    return table
+
+
+def print_tables(console: Console, pcap: Path, totals: Totals, figures: Performance | None) -> None:
+    """All tables of a replay; ``figures`` may be None where nothing was measured."""
+    tables = [traffic(pcap, totals), verdicts(totals)]
+    if figures is not None:
+        tables += [throughput(figures), latency(figures)]
+    for table in tables:
+        console.print(table)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run cocotb benches on emitted Verilog: one function for pytest files and for ``inceptionn simulate``.
+
+    run_bench(TagPlane, "tag_plane", Path("tests/hdl/bench_tag_plane.py"))
+
+The component is emitted, a model is built or found in the cache (`inceptionn.sim.cocotb_model`), and every
+test of the bench runs on it in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from inceptionn.sim.cocotb_model import (
+    EXECUTABLE,
+    SIMULATORS,
+    Simulator,
+    _digest,
+    build_icarus,
+    build_root,
+    build_verilator,
+    built_once,
+    wave_format,
+)
+from inceptionn.sim.verilate import ToolMissing
+
+__all__ = ["BenchFailure", "BenchTest", "ToolMissing", "bench_parameters", "emit", "run_bench"]
+
+DEFAULT_SEED = 1
+"""Benches draw from cocotb's seeded generator; a fixed default makes a failure repeatable."""
+
+_PARAMETERS = "INCEPTIONN_BENCH_PARAMETERS"
+_LOG_TAIL = 40
+
+
+class BenchFailure(AssertionError):
+    """A bench's tests failed, or the simulation died.
+
+    ``summary`` is one line: how many, and where the log is; the exception's text adds each test's message
+    and the end of the log.
+    """
+
+    def __init__(self, summary: str, details: str):
+        super().__init__(f"{summary}\n{details}")
+        self.summary = summary
+        self.details = details
+
+
+class BenchTest(NamedTuple):
+    """Outcome of one cocotb test; ``error`` is empty if it passed."""
+
+    name: str
+    seconds: float
+    simulated_ns: float
+    error: str
+
+
+def bench_parameters() -> dict[str, Any]:
+    """Inside a bench: the ``parameters`` that :func:`run_bench` was given, through JSON."""
+    found: dict[str, Any] = json.loads(os.environ.get(_PARAMETERS, "{}"))
+    return found
+
+
+def emit(component: Any, module: str) -> str:
+    """Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``; cached."""
+    from inceptionn.hdl.verilog import to_rtlil, to_verilog
+
+    instance = component() if callable(component) else component
+    rtlil = to_rtlil(instance, module)
+    folder = build_root() / f"verilog-{_digest(rtlil, Path(to_verilog.__code__.co_filename).read_bytes())}"
+    with built_once(folder) as scratch:
+        if scratch is not None:
+            (scratch / "module.v").write_text(to_verilog(rtlil))
+    return (folder / "module.v").read_text()
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    """``folder`` in front of ``sys.path``, which cocotb's runner hands to the simulation."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _launch(simulator: Simulator, model: Path, module: str, waves: Path | None, **arguments: Any) -> None:
+    """Run a model under cocotb's runner, whose exit this turns into nothing: the results file tells."""
+    from cocotb_tools.runner import Icarus, Verilator
+
+    class BuiltVerilator(Verilator):
+        """The runner without its build step: the executable has a fixed name."""
+
+        def _test_command(self) -> list[list[str]]:
+            command = [str(model / EXECUTABLE["verilator"]), *self.plusargs]
+            return [command + (["--trace", "--trace-file", str(waves)] if waves else [])]
+
+    class BuiltIcarus(Icarus):
+        """The runner with the wave format that the file name asks for; its own is always FST."""
+
+        def _test_command(self) -> list[list[str]]:
+            (command,) = super()._test_command()
+            command = [word for word in command if word != "-fst"]
+            if waves is not None:
+                command += [f"+waves={waves}", *(["-fst"] if waves.suffix == ".fst" else [])]
+            return [command]
+
+    runner = {"verilator": BuiltVerilator, "icarus": BuiltIcarus}[simulator]()
+    arguments |= {"hdl_toplevel": module, "hdl_toplevel_lang": "verilog", "build_dir": model}
+    with suppress(SystemExit, RuntimeError):
+        runner.test(waves=waves is not None, **arguments)
+
+
+def _outcomes(results: Path) -> list[BenchTest]:
+    """The results file of cocotb, or an empty list if the simulation wrote none."""
+    if not results.is_file():
+        return []
+    tests = []
+    for case in ElementTree.parse(results).getroot().iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        problems = [*case.findall("failure"), *case.findall("error")]
+        error = "; ".join(
+            problem.get("message") or (problem.text or "failed").strip() for problem in problems
+        )
+        properties = {entry.get("name"): entry.get("value") for entry in case.iter("property")}
+        simulated = float(properties.get("sim_time_duration") or 0)
+        tests.append(BenchTest(case.get("name", "?"), float(case.get("time", 0)), simulated, error))
+    return tests
+
+
+def run_bench(
+    component: Any | Callable[[], Any],
+    module: str,
+    bench: Path,
+    *,
+    simulator: Simulator = "verilator",
+    testcase: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    waves: Path | None = None,
+    seed: int = DEFAULT_SEED,
+) -> list[BenchTest]:
+    """Run the cocotb tests of the file ``bench`` on ``component``, emitted as Verilog module ``module``.
+
+    Parameters
+    ----------
+    component : a ``wiring.Component``, a factory of one without arguments, or a :class:`~pathlib.Path` of a
+        Verilog file that holds ``module``.
+    testcase : run only the tests of this name.
+    parameters : what the bench reads with :func:`bench_parameters`; JSON values.
+    waves : a file to record into, ``*.vcd`` or ``*.fst``.
+    seed : of cocotb's random generator.
+
+    Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
+    the run's folder with its log then stays. Raises :class:`ToolMissing` or
+    :class:`~inceptionn.sim.verilate.ToolError` for a simulator that is missing or fails to build, and
+    ``ValueError`` for an unknown simulator or wave format.
+    """
+    __tracebackhide__ = True
+    if simulator not in SIMULATORS:
+        raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+    kind = None if waves is None else wave_format(waves, simulator)
+    verilog = component.read_text() if isinstance(component, Path) else emit(component, module)
+    build = build_verilator if simulator == "verilator" else build_icarus
+    model = build(verilog, module, kind)
+    if waves is not None:
+        waves = waves.resolve()
+        waves.parent.mkdir(parents=True, exist_ok=True)
+
+    runs = build_root() / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=runs, prefix=f"{module}-"))
+    log, results = folder / "simulation.log", folder / "results.xml"
+    with _on_path(bench.resolve().parent):
+        _launch(
+            simulator, model, module, waves,
+            test_module=bench.stem, testcase=testcase, seed=seed, test_dir=folder, results_xml=str(results),
+            log_file=log,
+            extra_env={_PARAMETERS: json.dumps(dict(parameters or {})), "COCOTB_ANSI_OUTPUT": "0"},
+        )  # fmt: skip
+    tests = _outcomes(results)
+    failed = [test for test in tests if test.error]
+    if not tests or failed:
+        where = f"{bench.name} on {module} ({simulator}, seed {seed})"
+        what = f"{len(failed)} of {len(tests)} tests failed" if tests else "no test ran to its end"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else ["(no log)"]
+        messages = [f"  {test.name}: {test.error}" for test in failed]
+        raise BenchFailure(f"{where}: {what}; log: {log}", "\n".join([*messages, *lines[-_LOG_TAIL:]]))
+    shutil.rmtree(folder)
+    return tests
