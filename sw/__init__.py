@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""In-network gradient compression (INCEPTIONN, MICRO 2018): host package.
+
+What each part needs is installed by an extra of the same name or near it: ``inceptionn.hdl`` and
+``inceptionn.boards`` by ``inceptionn[hdl]``, ``inceptionn.sim`` by ``inceptionn[sim]``. Importing this
+package loads none of them.
+"""
+
+from importlib.metadata import version as _version
+
+from inceptionn.codec import Codec
+from inceptionn.wire import MODES, Mode, Parameters, Tag, Verdict, parameters
+
+__all__ = ["MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]
+__version__ = _version("inceptionn")

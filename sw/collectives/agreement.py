@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What all ranks must have in common before the first float moves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.codec import MAX_SCALE, Codec, scale_exponent
+from inceptionn.collectives.settings import Path, Scale, codec_text
+from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.transport import Transport
+from inceptionn.transport.base import name_of
+from inceptionn.transport.probe import alike
+from inceptionn.wire import EXPONENT_BIAS, SHIM_VERSION
+
+
+class MismatchError(ValueError):
+    """Ranks called a collective with arguments that do not fit each other, or one with wrong ones.
+
+    Raised at every rank, before any data has moved: the transport can still be used.
+    """
+
+
+def agree(
+    transport: Transport, terms: dict[str, Any], largest: int | None, error: Exception | None
+) -> list[int | None]:
+    """All ranks' ``largest``, if all ranks have the same ``terms`` and none an ``error`` of its own.
+
+    Otherwise every rank raises: its own error where it has one, else `MismatchError`, which names the first
+    term that differs, two ranks and both values.
+    """
+    own = {"version": SHIM_VERSION, **terms}
+    wrong = None if error is None else f"{type(error).__name__}: {error}"
+    answers = transport.exchange({"terms": own, "largest": largest, "error": wrong})
+    if error is not None:
+        raise error
+    for rank, answer in enumerate(answers):
+        if answer["error"] is not None:
+            raise MismatchError(f"rank {rank} cannot take part: {answer['error']}")
+    first = answers[0]["terms"]
+    for rank, answer in enumerate(answers):
+        theirs = answer["terms"]
+        for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word != "version", word)):
+            if theirs.get(word) != first.get(word):
+                raise MismatchError(
+                    f"{word} differs: rank 0 has {first.get(word)!r}, rank {rank} has {theirs.get(word)!r}"
+                )
+    return [answer["largest"] for answer in answers]
+
+
+def largest_exponent(lanes: NDArray[np.float32]) -> int | None:
+    """The least e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero."""
+    scale = scale_exponent(lanes)
+    if scale == 0 and not np.any(lanes):
+        return None
+    return -scale
+
+
+def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
+    """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
+
+    "auto": the sum of all ranks just stays below 1. `MismatchError` if a given one would push values out of
+    fp32's range.
+    """
+    known = [exponent for exponent in largest if exponent is not None]
+    growth = math.ceil(math.log2(ranks))
+    if scale is None or not known:
+        return 0
+    if scale == "auto":
+        return max(-MAX_SCALE, min(MAX_SCALE, -(max(known) + growth)))
+    if max(known) + scale + growth > EXPONENT_BIAS:
+        raise MismatchError(
+            f"a sum of {ranks} values up to 2**{max(known)} would leave fp32's range with scale {scale}"
+        )
+    return scale
+
+
+def choose_path(transport: Transport, path: Path, codec: StreamCodec | None) -> tuple[Path, StreamCodec]:
+    """The path and the codec that the call will use: never "auto". The same at all ranks.
+
+    ``ValueError`` where "nic" is asked for and the NICs are not there, or are set to another codec.
+    """
+    nics = transport.nic_codec
+    if path == "nic" and nics is None:
+        raise ValueError("path 'nic': not every rank has a NIC with the engines")
+    if nics is not None and path in ("auto", "nic"):
+        if codec is None or (isinstance(codec, Codec) and alike(codec, nics)):
+            return "nic", nics
+        if path == "nic":
+            raise ValueError(
+                f"path 'nic': the codec is {codec_text(codec)}, the NICs are set to {name_of(nics)}"
+            )
+    return ("software" if path == "auto" else path), codec or Codec()

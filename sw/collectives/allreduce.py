@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`allreduce_comp`: the paper's ``MPI_collective_communication_comp`` (Sec. VI-C) for the all-reduce."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.collectives.agreement import agree, choose_path, common_scale, largest_exponent
+from inceptionn.collectives.buffers import Buffers
+from inceptionn.collectives.hierarchical import hierarchical
+from inceptionn.collectives.parts import SUB_BLOCK, Parts
+from inceptionn.collectives.ring import all_reduce_steps, ring
+from inceptionn.collectives.settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
+from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, Tagged, WireForm
+from inceptionn.collectives.worker_aggregator import worker_aggregator
+from inceptionn.transport import MpiTransport, Transport, TransportError
+from inceptionn.transport.mpi import mpi_of
+
+SUM, MEAN = Op.SUM, Op.MEAN
+
+_keyval: int | None = None
+
+
+def transport_of(comm: Any) -> Transport:
+    """The transport to use for a transport or an mpi4py communicator.
+
+    A communicator gets an `MpiTransport` at its first call, which all its ranks must make; it keeps it as an
+    MPI attribute and frees it with itself. ``TypeError`` for anything else.
+    """
+    global _keyval
+    if isinstance(comm, Transport):
+        return comm
+    mpi = mpi_of(comm)
+    if _keyval is None:
+        _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
+    transport: Transport | None = comm.Get_attr(_keyval)
+    if transport is None:
+        transport = MpiTransport(comm)
+        comm.Set_attr(_keyval, transport)
+    return transport
+
+
+def allreduce_comp(
+    comm: Any,
+    sendbuf: Any,
+    recvbuf: Any,
+    op: Op = SUM,
+    *,
+    codec: StreamCodec | None = None,
+    path: Path = "auto",
+    algorithm: Algorithm = "ring",
+    scale: Scale = None,
+    legs: Legs = "both",
+    group_size: int | None = None,
+    upper: Upper = "ring",
+    dtype: Literal["bfloat16"] | None = None,
+    sub_block: int = SUB_BLOCK,
+) -> None:
+    """Sums the send buffers of all ranks into the receive buffer of each; all end with the same bits.
+
+    All ranks call it with arrays of the same count and type and the same settings.
+
+    Parameters
+    ----------
+    comm
+        A `Transport`, or an mpi4py communicator.
+    sendbuf, recvbuf
+        Arrays of any shape; `IN_PLACE` (or None, or ``MPI.IN_PLACE``) as ``sendbuf`` takes the values from
+        ``recvbuf``. float32 without conversion; see `buffers` for other types and what they cost.
+    op
+        `SUM` or `MEAN`.
+    codec
+        An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: what the NICs are
+        set to where they are used, else ``Codec()``.
+    path
+        "nic": floats on marked connections, compressed by the NICs. "software": compressed here. "off":
+        raw. "auto": "nic" if every rank has it, set to this codec; else "software".
+    algorithm
+        "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates).
+    scale
+        Values are multiplied by ``2**scale`` before and divided again behind, which is exact (but for
+        subnormal numbers) and moves the error bound. "auto": so that the sum of the largest values stays just
+        below 1. None: as they are.
+    legs
+        For an aggregator: which of the ways to and from it is compressed.
+    group_size, upper
+        For "hierarchical": consecutive ranks per group, a divisor of their number (default: the largest up to
+        its square root), and what joins the groups.
+    dtype
+        "bfloat16": uint16 arrays hold bfloat16 patterns.
+    sub_block
+        Lanes per message, about.
+
+    Every compression is within the codec's bound. A sum in a ring passes one per rank, so where values stay
+    below 1 its error is at most ``size`` times the bound, that of the mean twice the bound.
+
+    `MismatchError` at every rank if they do not agree, or if one of them cannot take part (there, its own
+    ``TypeError`` or ``ValueError``): nothing has been sent then. `TransportError` if a rank is lost, falls
+    silent or sends what is malformed; the transport is of no more use then. The receive buffer is unspecified
+    after an error.
+    """
+    transport = transport_of(comm)
+    size = transport.size
+    settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
+    error: Exception | None = None
+    terms = settings.terms()
+    largest = None
+    try:
+        settings.check(size)
+        wire_path, used = choose_path(transport, path, codec)
+        buffers = Buffers(sendbuf, recvbuf, dtype)
+        terms |= {"count": buffers.count, "dtype": buffers.type}
+        source, lanes = buffers.load()
+        if scale is not None:
+            largest = largest_exponent(source)
+    except (TypeError, ValueError) as problem:
+        error = problem
+    exponent = common_scale(scale, agree(transport, terms, largest, error), size)
+    if exponent:
+        np.multiply(source, np.float32(2.0**exponent), out=lanes)
+        source = lanes
+    try:
+        _run(settings, _wire_form(transport, wire_path, used), source, lanes)
+    except TransportError:
+        raise
+    except BaseException as problem:
+        transport.abort(f"{type(problem).__name__}: {problem}")
+        if isinstance(problem, ValueError):
+            raise TransportError(f"malformed data: {problem}") from problem
+        raise
+    if exponent:
+        np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
+    buffers.store(lanes)
+
+
+def _wire_form(transport: Transport, path: Path, codec: StreamCodec) -> WireForm:
+    if path == "nic":
+        return Tagged(transport)
+    return Raw(transport) if path == "off" else Compressed(transport, codec)
+
+
+def _run(settings: Settings, form: WireForm, source: NDArray[np.float32], lanes: NDArray[np.float32]) -> None:
+    """The algorithm that the settings ask for."""
+    transport, sub_block = form.transport, settings.sub_block
+    size = transport.size
+    factor = np.float32(1.0 / size)
+
+    def mean(lanes: NDArray[np.float32]) -> None:
+        if settings.op is MEAN:
+            np.multiply(lanes, factor, out=lanes)
+
+    def mean_and_settle(lanes: NDArray[np.float32]) -> None:
+        mean(lanes)
+        form.settle(lanes)
+
+    up = form if settings.legs in ("both", "up") else Raw(transport)
+    down = form if settings.legs in ("both", "down") else Raw(transport)
+    if size == 1:
+        if lanes is not source:
+            np.copyto(lanes, source)
+    elif settings.algorithm == "ring":
+        parts = Parts(lanes.size, size, sub_block)
+        ring(form, range(size), source, lanes, parts, all_reduce_steps(size), mean_and_settle)
+    elif settings.algorithm == "hierarchical":
+        group = settings.group(size)
+        hierarchical(form, up, down, group, settings.upper, source, lanes, sub_block, mean_and_settle)
+    else:
+        parts = Parts(lanes.size, 1, sub_block)
+        worker_aggregator(up, down, range(size), source, lanes, parts, mean)

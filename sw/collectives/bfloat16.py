@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""bfloat16: the upper half of an fp32 value, rounded to nearest even."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_QUIET = np.uint16(0x0040)
+_UPPER = 1 if sys.byteorder == "little" else 0
+
+
+def to_bfloat16(x: NDArray[np.float32], out: NDArray[np.uint16] | None = None) -> NDArray[np.uint16]:
+    """The bfloat16 patterns of a flat float32 array; NaN stays NaN. ``out``: as many uint16."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    # Nearest even: add just under half of the last place kept, and the last place itself.
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0x7FFF)
+    rounded += bits
+    half = rounded.view(np.uint16)[_UPPER::2]
+    if out is None:
+        out = half.copy()
+    else:
+        out[:] = half
+    nan = np.isnan(x)
+    if nan.any():
+        out[nan] = bits.view(np.uint16)[_UPPER::2][nan] | _QUIET
+    return out
+
+
+def from_bfloat16(x: NDArray[np.uint16], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    """The float32 values of a flat array of bfloat16 patterns; exact. ``out``: as many float32."""
+    if out is None:
+        out = np.empty(x.size, np.float32)
+    bits = out.view(np.uint32)
+    bits[:] = x
+    bits <<= np.uint32(16)
+    return out
+
+
+@dataclass(frozen=True)
+class BFloat16:
+    """A codec for the collectives that halves every value, to compare with: ``codec=BFloat16()``."""
+
+    name: ClassVar[str] = "bfloat16"
+
+    def max_compressed_size(self, count: int) -> int:
+        """Bytes of ``count`` values: two each."""
+        return 2 * count
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        """The patterns of a float32 array, in ``out``, a writable buffer, if given."""
+        values = np.asarray(x, np.float32).reshape(-1)
+        if out is None:
+            return to_bfloat16(values).tobytes()
+        view = memoryview(out).cast("B")[: 2 * values.size]
+        to_bfloat16(values, np.frombuffer(view, np.uint16))
+        return view
+
+    def decompress(
+        self, stream: Any, count: int, out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """The values; ``ValueError`` if there are not ``count`` of them."""
+        return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
+
+    def decompress_add(self, stream: Any, accumulator: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Adds the values to an array."""
+        accumulator += from_bfloat16(self._patterns(stream, accumulator.size)).reshape(accumulator.shape)
+        return accumulator
+
+    def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """What the receiver of ``x`` sees."""
+        return from_bfloat16(to_bfloat16(x), out)
+
+    @staticmethod
+    def _patterns(stream: Any, count: int) -> NDArray[np.uint16]:
+        view = memoryview(stream)
+        if view.nbytes != 2 * count:
+            raise ValueError(f"{count} bfloat16 values are {2 * count} bytes, not {view.nbytes}")
+        return np.frombuffer(view, np.uint16)

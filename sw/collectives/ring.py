@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The paper's Algorithm 1: a ring of workers, each summing one block at a time; no aggregator.
+
+Step *s* of rank *r* sends block *r - s* to the next rank and receives block *r - s - 1* from the one before
+(modulo the ranks *n*). In steps 0..n-2 (P1, reduce-scatter) what comes is added; behind them rank *r* owns
+block *r + 1*, complete. In steps n-1..2n-3 (P2, all-gather) it is stored.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.collectives.parts import Parts
+from inceptionn.collectives.wire_form import Incoming, WireForm
+
+LEAD = 4
+"""Sub-blocks that a rank sends ahead of those that it has received."""
+POSTED = 2
+"""Receives that are under way at a time."""
+
+Finish = Callable[[NDArray[np.float32]], None]
+
+
+def reduce_scatter_steps(ranks: int) -> range:
+    """The steps behind which every rank owns the sum of one block."""
+    return range(ranks - 1)
+
+
+def all_gather_steps(ranks: int) -> range:
+    """The steps in which every rank hands its block to all others."""
+    return range(ranks - 1, 2 * (ranks - 1))
+
+
+def all_reduce_steps(ranks: int) -> range:
+    """All steps."""
+    return range(2 * (ranks - 1))
+
+
+def owned_block(position: int, ranks: int) -> int:
+    """The block that a rank owns behind the reduce-scatter."""
+    return (position + 1) % ranks
+
+
+def ring(
+    form: WireForm,
+    members: Sequence[int],
+    source: NDArray[np.float32],
+    lanes: NDArray[np.float32],
+    parts: Parts,
+    steps: range,
+    finish: Finish,
+) -> None:
+    """Runs steps of the ring among ``members`` (the transport's rank is one of them).
+
+    ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (Where only some of
+    the steps run, so do only some of the blocks.)
+    ``parts`` has one block per member. ``finish`` is called for each sub-block of the own block when its sum
+    is complete, before it is sent: there the mean is taken, and the owner settles for what the others will
+    see.
+
+    A sub-block is sent on as soon as it has come, so the steps overlap, and with them compression, transfer
+    and summation: the kernel moves what was queued while this rank computes.
+    """
+    ranks = len(members)
+    position = members.index(form.transport.rank)
+    following, previous = members[(position + 1) % ranks], members[position - 1]
+    if ranks == 1:
+        if lanes is not source:
+            np.copyto(lanes, source)
+        finish(lanes)
+        return
+    subs = parts.subs
+    units = len(steps) * subs
+
+    def lanes_of(step: int, sub: int) -> slice:
+        """The lanes that a step sends; the step before has received them."""
+        return parts.sub((position - step) % ranks, sub)
+
+    posted: deque[Incoming] = deque()
+    sent = received = 0
+    arrived: deque[Incoming] = deque()
+    """Stored and waiting to be sent on as they came."""
+    while received < units:
+        while len(posted) < POSTED and received + len(posted) < units:
+            step, sub = divmod(received + len(posted), subs)
+            step += steps.start
+            where = lanes_of(step + 1, sub)
+            addend = source[where] if step < ranks - 1 else None
+            posted.append(form.receive(previous, lanes[where], addend))
+        # Behind the first step a sub-block can be sent only after it has been received.
+        if sent < min(units, received + min(LEAD, subs)):
+            step, sub = divmod(sent, subs)
+            step += steps.start
+            if step > max(steps.start, ranks - 1):
+                arrived.popleft().relay(following)
+            else:
+                form.send([following], (lanes if step else source)[lanes_of(step, sub)])
+            sent += 1
+            continue
+        incoming = posted.popleft()
+        incoming.finish()
+        step, sub = divmod(received, subs)
+        step += steps.start
+        received += 1
+        if step == ranks - 2:
+            finish(lanes[lanes_of(step + 1, sub)])
+        if step >= ranks - 1 and step + 1 in steps:
+            arrived.append(incoming)
+        else:
+            incoming.drop()
+    form.drain()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The settings of a collective call, as one record that all ranks must share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from inceptionn.codec import MAX_SCALE, Codec
+from inceptionn.collectives.hierarchical import default_group_size
+from inceptionn.collectives.parts import SUB_BLOCK
+from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.transport.base import name_of
+
+
+class Op(Enum):
+    """What becomes of all ranks' values: their sum, or their sum times the reciprocal of their number."""
+
+    SUM = "sum"
+    MEAN = "mean"
+
+
+Path = Literal["auto", "nic", "software", "off"]
+Algorithm = Literal["ring", "hierarchical", "worker_aggregator"]
+Legs = Literal["both", "up", "down", "none"]
+Upper = Literal["ring", "aggregator"]
+Scale = int | Literal["auto"] | None
+
+_CHOICES = {
+    "path": ("auto", "nic", "software", "off"),
+    "algorithm": ("ring", "hierarchical", "worker_aggregator"),
+    "legs": ("both", "up", "down", "none"),
+    "upper": ("ring", "aggregator"),
+    "dtype": (None, "bfloat16"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of `allreduce_comp` that are no buffers; there is what they mean."""
+
+    op: Op = Op.SUM
+    codec: StreamCodec | None = None
+    path: Path = "auto"
+    algorithm: Algorithm = "ring"
+    scale: Scale = None
+    legs: Legs = "both"
+    group_size: int | None = None
+    upper: Upper = "ring"
+    dtype: Literal["bfloat16"] | None = None
+    sub_block: int = SUB_BLOCK
+
+    def check(self, ranks: int) -> None:
+        """Each value's own rule; ``TypeError`` or ``ValueError`` ending with the value."""
+        if not isinstance(self.op, Op):
+            raise TypeError(f"op must be SUM or MEAN, not {self.op!r}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
+                )
+        whole = isinstance(self.scale, int) and not isinstance(self.scale, bool)
+        if self.scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(self.scale) <= MAX_SCALE):
+            raise ValueError(f"scale must be None, 'auto' or -126..126, not {self.scale!r}")
+        if self.group_size is not None and (self.group_size < 1 or ranks % self.group_size):
+            raise ValueError(f"group_size must divide the {ranks} ranks, not {self.group_size!r}")
+        if self.sub_block < 1:
+            raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
+
+    def terms(self) -> dict[str, Any]:
+        """What all ranks must have in common, as JSON can hold it."""
+        names = ("path", "algorithm", "scale", "legs", "group_size", "upper", "sub_block")
+        return {
+            "op": getattr(self.op, "value", repr(self.op)),
+            "codec": None if self.codec is None else codec_text(self.codec),
+            **{name: getattr(self, name) for name in names},
+        }
+
+    def group(self, ranks: int) -> int:
+        """Ranks in a group."""
+        return self.group_size or default_group_size(ranks)
+
+
+def codec_text(codec: StreamCodec) -> str:
+    """What must be equal at all ranks, of any codec."""
+    return name_of(codec) if isinstance(codec, Codec) else str(getattr(codec, "name", repr(codec)))

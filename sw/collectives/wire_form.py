@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How lanes travel between ranks: as they are, as streams of a codec, or as floats that NICs compress."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.transport import Request, Transport
+
+Lanes = NDArray[np.float32]
+
+
+class StreamCodec(Protocol):
+    """What the software path needs of a codec: `inceptionn.Codec`'s methods, or `BFloat16`'s.
+
+    It must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``.
+    """
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        """The stream of an array, in ``out`` if given."""
+
+    def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
+        """The values of a stream, in ``out`` if given."""
+
+    def decompress_add(self, stream: Any, accumulator: Lanes) -> Lanes:
+        """Adds the values of a stream to an array."""
+
+    def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
+        """What the receiver of ``x`` sees."""
+
+    def max_compressed_size(self, count: int) -> int:
+        """Bytes that a stream takes at most."""
+
+
+class Incoming(ABC):
+    """A run of lanes that is on its way here, to be stored or summed where `WireForm.receive` said."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Waits for it, and stores it or the sum."""
+
+    @abstractmethod
+    def relay(self, peer: int) -> None:
+        """Begins to send what came to another rank, as it came; only if it was stored, and finished."""
+
+    def drop(self) -> None:
+        """Frees its memory where it is not relayed."""
+        return
+
+
+class WireForm(ABC):
+    """One way for lanes to travel over a transport. Its memory lasts for one collective."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._sending: deque[tuple[Request, NDArray[np.uint8] | None]] = deque()
+
+    @abstractmethod
+    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+        """Begins to send lanes to one or more ranks; they must keep their values until `drain`.
+
+        (Or until what depends on their arrival has come back, as in a ring.)
+        """
+
+    @abstractmethod
+    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
+        """Expects as many lanes from a rank; they, or their sum with an addend, will be stored in ``lanes``.
+
+        The addend may be ``lanes`` itself.
+        """
+
+    def settle(self, lanes: Lanes) -> None:
+        """Makes lanes what a rank sees that they are sent to; all ranks hold the same bits then."""
+        return
+
+    def drain(self) -> None:
+        """Waits for all that was sent."""
+        while self._sending:
+            self._sending.popleft()[0].wait()
+
+
+class _Direct(Incoming):
+    """Lanes that are received where they are to be stored, or into other memory and then added."""
+
+    def __init__(self, form: Raw, peer: int, lanes: Lanes, addend: Lanes | None) -> None:
+        self._form, self._lanes, self._addend = form, lanes, addend
+        self._scratch = None if addend is None else form.scratch(lanes.size)
+        into = lanes if self._scratch is None else self._scratch[: lanes.size]
+        self._request = form.transport.irecv_into(peer, into, tagged=form.tagged)
+
+    def finish(self) -> None:
+        got = self._request.wait()
+        if got != self._lanes.nbytes:
+            raise ValueError(f"{got} bytes came where {self._lanes.nbytes} were due")
+        if self._scratch is not None and self._addend is not None:
+            np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
+            self._form.spare.append(self._scratch)
+
+    def relay(self, peer: int) -> None:
+        self._form.send([peer], self._lanes)
+
+
+class Raw(WireForm):
+    """Lanes as they are: 4 bytes each, in messages."""
+
+    tagged = False
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.spare: list[Lanes] = []
+
+    def scratch(self, count: int) -> Lanes:
+        """Memory for at least so many lanes."""
+        if self.spare and self.spare[-1].size >= count:
+            return self.spare.pop()
+        return np.empty(count, np.float32)
+
+    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+        for peer in peers:
+            self._sending.append((self.transport.isend(peer, lanes, tagged=self.tagged), None))
+
+    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
+        return _Direct(self, peer, lanes, addend)
+
+
+class Tagged(Raw):
+    """Lanes as floats on marked connections, which the NICs compress and restore.
+
+    Any packet may have gone raw, so what is to be equal everywhere is settled before it is sent.
+    """
+
+    tagged = True
+
+    def settle(self, lanes: Lanes) -> None:
+        assert self.transport.nic_codec is not None
+        self.transport.nic_codec.lossy(lanes, out=lanes)
+
+
+class _Stream(Incoming):
+    def __init__(self, form: Compressed, peer: int, lanes: Lanes, addend: Lanes | None) -> None:
+        self._form, self._lanes, self._addend = form, lanes, addend
+        self._buffer = form.buffer(lanes.size)
+        self._length = 0
+        self._request = form.transport.irecv_into(peer, self._buffer)
+
+    def finish(self) -> None:
+        self._length = self._request.wait()
+        stream = self._buffer[: self._length]
+        if self._addend is not None:
+            if not np.may_share_memory(self._addend, self._lanes):  # the same, or apart
+                np.copyto(self._lanes, self._addend)
+            self._form.codec.decompress_add(stream, self._lanes)
+        else:
+            self._form.codec.decompress(stream, self._lanes.size, out=self._lanes)
+
+    def relay(self, peer: int) -> None:
+        self._form.forward(peer, self._buffer, self._length)
+
+    def drop(self) -> None:
+        self._form.spare.append(self._buffer)
+
+
+class Compressed(WireForm):
+    """Lanes as streams of a codec, in messages: the software path."""
+
+    def __init__(self, transport: Transport, codec: StreamCodec) -> None:
+        super().__init__(transport)
+        self.codec = codec
+        self.spare: list[NDArray[np.uint8]] = []
+
+    def buffer(self, count: int) -> NDArray[np.uint8]:
+        """Memory for the stream of at least so many lanes, used before if possible."""
+        while self._sending and self._sending[0][0].test():
+            _, buffer = self._sending.popleft()
+            if buffer is not None:
+                self.spare.append(buffer)
+        size = self.codec.max_compressed_size(count)
+        if self.spare and self.spare[-1].size >= size:
+            return self.spare.pop()
+        return np.empty(size, np.uint8)
+
+    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+        buffer = self.buffer(lanes.size)
+        length = len(self.codec.compress(lanes, buffer))
+        for peer in peers[:-1]:
+            self._sending.append((self.transport.isend(peer, buffer[:length]), None))
+        self.forward(peers[-1], buffer, length)
+
+    def forward(self, peer: int, buffer: NDArray[np.uint8], length: int) -> None:
+        """Begins to send the first bytes of a buffer, which is spare when they have left."""
+        self._sending.append((self.transport.isend(peer, buffer[:length]), buffer))
+
+    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
+        return _Stream(self, peer, lanes, addend)
+
+    def settle(self, lanes: Lanes) -> None:
+        self.codec.lossy(lanes, out=lanes)

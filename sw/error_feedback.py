@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Error feedback: what compression took from one gradient is added to the next one.
+
+Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): most of what truncation loses are values
+too small to be sent; added up, they are sent once they are large enough. The paper does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from inceptionn.collectives.wire_form import StreamCodec
+
+__all__ = ["ErrorFeedback"]
+
+
+class ErrorFeedback:
+    """This rank's residuals, one per tensor.
+
+    Call it on a gradient in front of every all-reduce and hand on what it returns, which the codec keeps
+    exactly (``codec.lossy`` of it is itself). The further compressions of a ring, of partial sums, are not
+    fed back.
+
+    Parameters
+    ----------
+    codec
+        The codec that the all-reduce will use; ``scale``, below, likewise.
+    decay
+        Factor of the residual when it is added, 0..1; below 1 old errors fade. ``ValueError`` otherwise.
+    """
+
+    def __init__(self, codec: StreamCodec, decay: float = 1.0) -> None:
+        if not 0 <= decay <= 1:
+            raise ValueError(f"decay must be 0..1, not {decay!r}")
+        self.codec = codec
+        self.decay = decay
+        self._residuals: dict[Hashable, NDArray[np.float32]] = {}
+
+    def __call__(
+        self,
+        gradient: NDArray[np.float32],
+        name: Hashable = "",
+        *,
+        scale: int = 0,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """The gradient plus the residual, as far as the codec keeps it; the rest is the new residual.
+
+        ``name`` tells tensors apart. ``scale``: the exponent by which the all-reduce scales. ``out``, of the
+        gradient's shape, may be the gradient itself. Values that are not finite leave no residual.
+        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed.
+        """
+        if gradient.dtype != np.float32:
+            raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
+        residual = self._residuals.get(name)
+        if residual is None:
+            wanted = gradient.copy()
+        elif residual.shape != gradient.shape:
+            raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
+        else:
+            wanted = residual
+            wanted *= np.float32(self.decay)
+            wanted += gradient
+        if scale:
+            factor = np.float32(2.0**scale)
+            kept = self.codec.lossy(wanted * factor)
+            kept /= factor
+        else:
+            kept = self.codec.lossy(wanted)
+        with np.errstate(invalid="ignore"):
+            np.subtract(wanted, kept, out=wanted)
+        wanted[~np.isfinite(wanted)] = 0
+        self._residuals[name] = wanted
+        if out is None:
+            return kept
+        np.copyto(out, kept)
+        return out
+
+    def residual(self, name: Hashable = "") -> NDArray[np.float32]:
+        """A copy of what a tensor is owed; ``KeyError`` for one that was never seen."""
+        return self._residuals[name].copy()
+
+    def reset(self) -> None:
+        """Forgets all residuals."""
+        self._residuals.clear()
+
+    def state(self) -> dict[Hashable, NDArray[np.float32]]:
+        """Copies of all residuals by name, for a checkpoint."""
+        return {name: residual.copy() for name, residual in self._residuals.items()}
+
+    def load(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
+        """Takes the residuals of a checkpoint in place of its own."""
+        self._residuals = {name: np.array(residual, np.float32) for name, residual in state.items()}

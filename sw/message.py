@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Self-describing messages: a stream with a header, for files and for transports in software.
+
+All numbers are little-endian:
+
+====== ===== ==========================================================================================
+offset bytes field
+====== ===== ==========================================================================================
+0      4     magic ``INCM``
+4      1     version, 1
+5      1     kind of the payload: 0 fp32 values as they are, 1 a stream, 2 bfloat16
+6      3     E0, T, B of the stream; zero for other kinds
+9      1     number of dimensions, 0..32
+10     2     scale exponent, signed: the payload holds the values times ``2**scale``
+12     4     blocks from one index entry to the next; zero where there is no index
+16     8     values
+24     8     bytes of payload
+32     4     index entries
+36     4     CRC-32 (IEEE 802.3, as zlib's) of all other bytes of the message, in their order
+40     8 d   the dimensions, whose product is the number of values
+       8 i   the index: where every so many blocks start in the payload
+             the payload, up to the end of the message
+====== ===== ==========================================================================================
+
+A sender may leave a payload as it is, as :func:`pack` does when the stream would be longer than the values.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn import wire
+from inceptionn.codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
+from inceptionn.wire import Parameters
+
+__all__ = ["Header", "Kind", "pack", "parse", "unpack"]
+
+MAGIC = b"INCM"
+VERSION = 1
+HEADER = struct.Struct("<4sBB3BBhIQQII")
+CHECKSUM_OFFSET = HEADER.size - 4
+INDEX_BLOCKS = 32
+"""Blocks from one index entry to the next, in the messages that :func:`pack` makes."""
+MAX_DIMENSIONS = 32
+
+
+class Kind(IntEnum):
+    """What the payload of a message is."""
+
+    RAW = 0
+    """Little-endian fp32 values."""
+    INCEPTIONN = 1
+    """A stream."""
+    BFLOAT16 = 2
+    """The upper halves of fp32 values, rounded to nearest even."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """A message's header, checked; ``payload`` is a view of the message's bytes."""
+
+    kind: Kind
+    shape: tuple[int, ...]
+    scale: int
+    parameters: Parameters | None
+    index: Index | None
+    payload: memoryview
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return math.prod(self.shape)
+
+    @property
+    def codec(self) -> Codec:
+        """A codec for the stream. ``ValueError`` if the payload is none."""
+        if self.parameters is None:
+            raise ValueError(f"the payload is no stream but {self.kind.name}")
+        return Codec.from_parameters(self.parameters)
+
+
+def pack(
+    x: Any,
+    codec: Codec | None,
+    scale: int | Literal["auto"] | None = None,
+    *,
+    kind: Kind | None = None,
+) -> bytes:
+    """The message of a float32 array of any shape.
+
+    ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
+    :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
+    ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else ``INCEPTIONN``.
+
+    Errors are those of ``Codec.compress``.
+    """
+    values = np.asarray(x)
+    shape = values.shape
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
+    if values.dtype != np.float32:
+        raise TypeError(f"values must be a float32 array, not {values.dtype}")
+    if kind == Kind.INCEPTIONN and codec is None:
+        raise ValueError("a stream needs a codec, not None")
+    exponent = scale_exponent(values) if scale == "auto" else (scale or 0)
+    if kind is None:
+        kind = Kind.RAW if codec is None else Kind.INCEPTIONN
+        optional = True
+    else:
+        kind, optional = Kind(kind), False
+
+    numbers, blocks, index = (0, 0, 0), 0, b""
+    payload: Any
+    if kind == Kind.INCEPTIONN:
+        assert codec is not None
+        payload = codec.compress(values, scale=exponent)
+        if optional and len(payload) >= values.nbytes:
+            kind = Kind.RAW
+        else:
+            parameters = codec.parameters
+            numbers = (parameters.e0, parameters.t, parameters.b)
+            if values.size > INDEX_BLOCKS * wire.STREAM_LANES:
+                blocks = INDEX_BLOCKS
+                index = codec.index(payload, values.size, blocks).offsets
+    if kind != Kind.INCEPTIONN:
+        exponent = 0
+        flat = np.ascontiguousarray(values).reshape(-1)
+        payload = _to_bfloat16(flat) if kind == Kind.BFLOAT16 else flat.astype("<f4", copy=False)
+        payload = payload.view(np.uint8)
+    head = HEADER.pack(
+        MAGIC, VERSION, kind, *numbers, len(shape), exponent, blocks,
+        values.size, len(payload), len(index) // 8, 0,
+    )[:CHECKSUM_OFFSET]  # fmt: skip
+    tail = struct.pack(f"<{len(shape)}Q", *shape) + index
+    checksum = crc32(payload, crc32(tail, crc32(head)))
+    return b"".join((head, struct.pack("<I", checksum), tail, payload))
+
+
+def parse(buffer: Any) -> Header:
+    """Check a message's header, lengths and checksum.
+
+    ``ValueError`` says what is wrong and at which byte. The payload itself is not decoded.
+    """
+    view = memoryview(buffer).cast("B")
+    if len(view) < HEADER.size:
+        raise _malformed(len(view), "it ends inside the header")
+    magic, version, kind, e0, t, b, dimensions, scale, blocks, count, size, entries, checksum = HEADER.unpack(
+        view[: HEADER.size]
+    )
+    if magic != MAGIC:
+        raise _malformed(0, f"the magic is {magic!r}, not {MAGIC!r}")
+    if version != VERSION:
+        raise _malformed(4, f"the version is {version}, not {VERSION}")
+    if kind not in tuple(Kind):
+        raise _malformed(5, f"the payload is of unknown kind {kind}")
+    if dimensions > MAX_DIMENSIONS:
+        raise _malformed(9, f"it has {dimensions} dimensions, {MAX_DIMENSIONS} at most")
+    start = HEADER.size + 8 * dimensions + 8 * entries
+    if len(view) != start + size:
+        raise _malformed(min(len(view), start + size), f"it has {len(view)} bytes, not {start + size}")
+    found = crc32(view[HEADER.size :], crc32(view[:CHECKSUM_OFFSET]))
+    if found != checksum:
+        raise _malformed(CHECKSUM_OFFSET, f"the checksum is {checksum:#010x}, not {found:#010x}")
+
+    # What follows no damage explains, but a sender of another mind might.
+    shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
+    if math.prod(shape) != count:
+        raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")
+    parameters = Parameters(e0, t, b) if kind == Kind.INCEPTIONN else None
+    if parameters is not None and not parameters.valid:
+        raise _malformed(6, f"the numbers of the codec are impossible: {parameters}")
+    if parameters is None and (e0 or t or b or scale or entries):
+        raise _malformed(6, f"a payload of kind {Kind(kind).name} has neither codec, scale nor index")
+    if not -MAX_SCALE <= scale <= MAX_SCALE:
+        raise _malformed(10, f"the scale exponent is {scale}, beyond {MAX_SCALE}")
+    if bool(blocks) != bool(entries) or (blocks and entries != -(-count // (blocks * wire.STREAM_LANES))):
+        raise _malformed(12, f"{entries} index entries, one for {blocks} blocks, do not fit {count} values")
+    if kind != Kind.INCEPTIONN and size != count * (4 if kind == Kind.RAW else 2):
+        raise _malformed(24, f"{size} bytes of payload do not hold {count} values")
+    offsets = bytes(view[HEADER.size + 8 * dimensions : start])
+    index = Index(offsets, blocks) if entries else None
+    return Header(Kind(kind), shape, scale, parameters, index, view[start:])
+
+
+def unpack(buffer: Any) -> NDArray[np.float32]:
+    """The values of a message, in their shape.
+
+    ``ValueError`` for a malformed message or stream, naming the byte offset.
+    """
+    header = parse(buffer)
+    if header.kind == Kind.RAW:
+        values = np.frombuffer(header.payload, "<f4").copy()
+    elif header.kind == Kind.BFLOAT16:
+        upper = np.frombuffer(header.payload, "<u2").astype(np.uint32)
+        values = (upper << 16).view(np.float32)
+    else:
+        values = header.codec.decompress(header.payload, header.count, scale=header.scale, index=header.index)
+    return values.astype(np.float32, copy=False).reshape(header.shape)
+
+
+def _to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Round to nearest even; NaNs stay NaNs."""
+    bits = values.view(np.uint32)
+    upper = bits >> 16
+    rounded = upper + ((bits & 0xFFFF) + (upper & 1) > 0x8000)
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    return np.where(nan, upper | 0x40, rounded).astype("<u2")
+
+
+def _malformed(at: int, reason: str) -> ValueError:
+    return ValueError(f"malformed message at byte {at}: {reason}")

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every transport offers: one rank's view of a group of ranks that exchange buffers.
+
+Two kinds of data travel beside each other and never mix. *Messages* are bytes of any length and keep their
+boundaries. *Floats* (``tagged=True``) are fp32 values and nothing else, from the first byte of their
+connection on, so that NICs with the engines may take hold of them (``docs/wire-format.md``, section 3): no
+length travels with them, so both sides must know it. Small control objects go a third way,
+`Transport.exchange`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+
+from inceptionn.wire import LANE_BYTES
+
+if TYPE_CHECKING:
+    from inceptionn.codec import Codec
+
+BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
+"""What a transport sends and fills: a C-contiguous object with the buffer interface."""
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds without any progress after which a wait ends in `TransportTimeout`."""
+
+
+class TransportError(Exception):
+    """A group cannot be formed or can no longer be used; the text names rank and reason."""
+
+
+class PeerLost(TransportError):
+    """A rank has ended, closed its connections or given up; the text names it."""
+
+
+class TransportTimeout(TransportError):
+    """Nothing has moved for as long as the transport's time-out."""
+
+
+class Request(ABC):
+    """A send or a receive under way; `wait` on each before its buffer is used again or dropped."""
+
+    @abstractmethod
+    def test(self) -> bool:
+        """Whether it is complete; moves what can be moved without waiting. Raises like `wait`."""
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> int:
+        """Blocks until it is complete and returns the bytes of the message.
+
+        ``timeout`` is in seconds without progress; the transport's own if None. Raises `PeerLost`,
+        `TransportTimeout`, or `TransportError` for a message that does not fit the buffer.
+        """
+
+
+class Transport(ABC):
+    """One rank of a group of ``size``; for one thread at a time.
+
+    Attributes: ``rank`` (0..size-1), ``size``, ``timeout`` (seconds without progress that any wait may
+    last), ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (what
+    those NICs do to them; None without).
+
+    After any error but a ``ValueError`` or ``TypeError`` for an argument, the group is broken: every further
+    call on every rank raises.
+    """
+
+    rank: int
+    size: int
+    timeout: float = DEFAULT_TIMEOUT
+    nic_codec: Codec | None = None
+
+    @property
+    def nic(self) -> bool:
+        """Whether the NICs of all ranks compress and restore tagged floats."""
+        return self.nic_codec is not None
+
+    @property
+    def floats(self) -> bool:
+        """Whether ``tagged=True`` is possible."""
+        return self.nic
+
+    @abstractmethod
+    def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        """Begins to send a message; the buffer must keep its contents until the request is complete.
+
+        Messages (or floats) to one peer arrive in the order in which they were sent. ``ValueError`` for a
+        peer that is not another rank of the group, or for floats whose bytes are not a multiple of 4.
+        """
+
+    @abstractmethod
+    def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        """Begins to receive into a writable buffer: a message up to its length, or floats of just that."""
+
+    @abstractmethod
+    def exchange(self, value: Any) -> list[Any]:
+        """Every rank's value, in rank order, at every rank; the values are what JSON can hold.
+
+        Complete only when every rank has called it. Not for data: it goes over the control connections.
+        ``TypeError`` for a value that JSON cannot hold, before anything is sent.
+        """
+
+    @abstractmethod
+    def abort(self, reason: str) -> None:
+        """Tells the other ranks, as far as they can be reached, that this one gives up, and closes.
+
+        They raise `PeerLost` with the reason; this rank's own further calls raise `TransportError`.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees everything, once. Ranks that still wait for this one get `PeerLost`."""
+
+    def send(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> None:
+        """Sends a message and returns when its buffer may be used again (not: when it has arrived)."""
+        self.isend(peer, buffer, tagged=tagged).wait()
+
+    def recv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> int:
+        """Receives the next message from a peer and returns its length in bytes."""
+        return self.irecv_into(peer, buffer, tagged=tagged).wait()
+
+    def sendrecv(
+        self, dest: int, sendbuf: BytesLike, source: int, recvbuf: BytesLike, *, tagged: bool = False
+    ) -> int:
+        """Sends to one rank while it receives from another; returns the bytes received. Never deadlocks."""
+        incoming = self.irecv_into(source, recvbuf, tagged=tagged)
+        outgoing = self.isend(dest, sendbuf, tagged=tagged)
+        received = incoming.wait()
+        outgoing.wait()
+        return received
+
+    def barrier(self) -> None:
+        """Returns once every rank has called it."""
+        self.exchange(None)
+
+    def wait_all(self, requests: Iterable[Request]) -> None:
+        """Waits for each of the requests."""
+        for request in requests:
+            request.wait()
+
+    def _check(self, peer: int, view: memoryview, tagged: bool) -> None:
+        """The argument checks that `isend` and `irecv_into` promise."""
+        if not 0 <= peer < self.size or peer == self.rank:
+            raise ValueError(f"peer must be another rank of 0..{self.size - 1}, not {peer!r}")
+        if tagged and not self.floats:
+            raise ValueError("this transport has no connections for tagged floats")
+        if tagged and view.nbytes % LANE_BYTES:
+            raise ValueError(f"tagged floats must be a multiple of {LANE_BYTES} bytes, not {view.nbytes}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort(f"{type(error).__name__}: {error}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} rank {self.rank} of {self.size}{', NIC' if self.nic else ''}>"
+
+
+def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
+    """A flat view of a buffer's bytes, without a copy.
+
+    ``TypeError`` for what has no buffer, ``ValueError`` for a buffer that is not C-contiguous, or is
+    read-only where it must be written.
+    """
+    view = memoryview(buffer)  # type: ignore[arg-type]
+    if not view.c_contiguous:
+        raise ValueError("the buffer must be C-contiguous")
+    if writable and view.readonly:
+        raise ValueError("the buffer to receive into is read-only")
+    # A view of no elements cannot be cast.
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
+def name_of(codec: Codec) -> str:
+    """What must be equal for two codecs to make the same streams, as text."""
+    p = codec.parameters
+    return f"{codec.mode} {codec.error_bound!r} (E0 {p.e0}, T {p.t}, B {p.b})"

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One non-blocking TCP connection to one peer, with a queue of sends and a queue of receives."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from inceptionn.transport.base import PeerLost, Request, TransportError
+
+_HEADER = struct.Struct("<Q")
+"""In front of every message: its length in bytes."""
+
+_GATHER = 16
+"""Most messages in one system call."""
+
+_LOW_WATER = 1 << 17
+"""A waiting receive is woken when this many bytes, or its rest, have come, and not for each packet."""
+
+Waiter = Callable[["Transfer", "float | None"], None]
+
+
+class Transfer(Request):
+    """A send or a receive of a `Channel`."""
+
+    __slots__ = ("_wait", "done", "length", "moved", "view")
+
+    def __init__(self, view: memoryview, wait: Waiter) -> None:
+        self.view = view
+        self.length = view.nbytes
+        self.moved = 0
+        self.done = False
+        self._wait = wait
+
+    def test(self) -> bool:
+        if not self.done:
+            self._wait(self, 0.0)
+        return self.done
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self.done:
+            self._wait(self, timeout)
+        return self.length
+
+
+class Channel:
+    """A connection to ``peer``.
+
+    ``framed``: every message is preceded by its length, so that receives may offer more room than comes;
+    otherwise there is nothing but the data, and a receive is complete when it is full.
+    """
+
+    def __init__(self, sock: socket.socket, peer: int, framed: bool) -> None:
+        self.sock, self.peer, self.framed = sock, peer, framed
+        sock.setblocking(False)
+        self.sends: deque[Transfer] = deque()
+        self.receives: deque[Transfer] = deque()
+        self._parts: deque[memoryview] = deque()
+        """What is still to be sent: headers and payloads; `_ends` counts the parts of each message."""
+        self._ends: deque[int] = deque()
+        self._header = bytearray(_HEADER.size)
+        self._have = 0 if framed else _HEADER.size
+        self._length: int | None = None
+        """Of the message that is arriving, once its header is here."""
+        self._low_water = 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to send or to receive."""
+        return bool(self.sends or self.receives)
+
+    def post_send(self, transfer: Transfer) -> None:
+        """Queues a send and moves what the kernel takes at once."""
+        view = transfer.view
+        idle = not self.sends
+        if not view.nbytes and not self.framed:
+            transfer.done = True
+            return
+        if self.framed:
+            self._parts.append(memoryview(_HEADER.pack(view.nbytes)))
+        if view.nbytes:
+            self._parts.append(view)
+        self._ends.append(self.framed + bool(view.nbytes))
+        self.sends.append(transfer)
+        if idle:
+            self.flush()
+
+    def post_receive(self, transfer: Transfer) -> None:
+        """Queues a receive."""
+        if not transfer.view.nbytes and not self.framed:
+            transfer.done = True
+            return
+        self.receives.append(transfer)
+        if self.framed and self._have == _HEADER.size and len(self.receives) == 1:
+            self.fill()  # its header came with the message before, and there may be nothing more to come
+
+    def flush(self) -> None:
+        """Sends what the kernel takes. `PeerLost` if the connection is gone."""
+        parts = self._parts
+        while parts:
+            try:
+                sent = self.sock.sendmsg([parts[n] for n in range(min(_GATHER, len(parts)))])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise self._lost(error) from error
+            while sent:
+                first = parts[0]
+                if sent < first.nbytes:
+                    parts[0] = first[sent:]
+                    break
+                sent -= first.nbytes
+                parts.popleft()
+                self._ends[0] -= 1
+                if not self._ends[0]:
+                    self._ends.popleft()
+                    self.sends.popleft().done = True
+
+    def fill(self) -> None:
+        """Receives what has come into the queued receives.
+
+        `PeerLost` at the end of the connection, `TransportError` for a message that is longer than its
+        buffer.
+        """
+        while self.receives:
+            transfer = self.receives[0]
+            if self._length is None and not self._open(transfer):
+                return
+            assert self._length is not None
+            rest = self._length - transfer.moved
+            if rest:
+                # The next message's header comes with the end of this one: one system call less.
+                into: list[memoryview] = [transfer.view[transfer.moved : self._length]]
+                if self._have < _HEADER.size:
+                    into.append(memoryview(self._header)[self._have :])
+                got = self._receive(into)
+                if not got:
+                    return
+                transfer.moved += min(got, rest)
+                self._have += max(0, got - rest)
+                if got < rest:
+                    continue
+            transfer.length = self._length
+            transfer.done = True
+            self._length = None
+            self.receives.popleft()
+
+    def _open(self, transfer: Transfer) -> bool:
+        """Begins the next message; False if its header is not complete yet."""
+        if not self.framed:
+            self._length = transfer.view.nbytes
+            return True
+        while self._have < _HEADER.size:
+            got = self._receive([memoryview(self._header)[self._have :]])
+            if not got:
+                return False
+            self._have += got
+        length = _HEADER.unpack(self._header)[0]
+        if length > transfer.view.nbytes:
+            raise TransportError(
+                f"rank {self.peer} sent a message of {length} bytes to a buffer of {transfer.view.nbytes}"
+            )
+        self._length, self._have = length, 0
+        return True
+
+    def _receive(self, into: list[memoryview]) -> int:
+        """Bytes received, 0 if there are none now."""
+        try:
+            got = self.sock.recvmsg_into(into)[0]
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if not got:
+            raise PeerLost(f"rank {self.peer} is lost: it closed its connection")
+        return got
+
+    def _lost(self, error: OSError) -> PeerLost:
+        name = errno.errorcode.get(error.errno or 0, "")
+        return PeerLost(f"rank {self.peer} is lost: {error.strerror or error} ({name})")
+
+    def before_poll(self) -> None:
+        """Has the kernel wake this receive for a good part of it, not for each packet (SO_RCVLOWAT)."""
+        if not self.receives:
+            return
+        rest = 1 if self._length is None else self._length - self.receives[0].moved
+        low_water = min(max(1, rest), _LOW_WATER)
+        if low_water != self._low_water:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+            self._low_water = low_water
+
+    def close(self, *, reset: bool = False) -> None:
+        """Closes; with ``reset`` the peer sees it at once, and what is queued is dropped."""
+        if reset:
+            with suppress(OSError):
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()

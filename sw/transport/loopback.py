@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A group whose ranks are threads of one process: no sockets, the same behaviour.
+
+With ``nic_codec`` its tagged floats pass what a pair of NICs would do to them: cut into packets, each
+either compressed and restored or, now and then, sent as it is, since an engine may send any packet raw.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inceptionn.transport.base import (
+    DEFAULT_TIMEOUT,
+    BytesLike,
+    PeerLost,
+    Request,
+    Transport,
+    TransportError,
+    TransportTimeout,
+    bytes_of,
+)
+from inceptionn.wire import LANE_BYTES
+
+if TYPE_CHECKING:
+    from inceptionn.codec import Codec
+
+PACKET_LANES = 362
+"""fp32 values in a TCP segment of an Ethernet with time stamps: 1448 bytes."""
+
+
+class _Group:
+    """What the ranks share, behind one lock."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.changed = threading.Condition()
+        self.queues: dict[tuple[int, int, bool], deque[bytes]] = {}
+        self.rounds: dict[int, dict[int, str]] = {}
+        self.gone: set[int] = set()
+        self.broken: str | None = None
+        """Why the group is broken, in the words of the rank that knew first."""
+
+    def check(self, needs: set[int]) -> None:
+        """`PeerLost` if the group is broken or one of these ranks has left; called with the lock held."""
+        if self.broken is not None:
+            raise PeerLost(self.broken)
+        if missing := needs & self.gone:
+            raise PeerLost(f"rank {min(missing)} has closed its transport")
+
+    def wait(self, ready: Callable[[], Any], needs: Callable[[], set[int]], timeout: float, what: str) -> Any:
+        """The first true value of ``ready()``; ``needs()`` are the ranks without which it cannot come."""
+        with self.changed:
+            deadline = time.monotonic() + timeout
+            while True:
+                if found := ready():
+                    return found
+                self.check(needs())
+                left = deadline - time.monotonic()
+                if left <= 0 or not self.changed.wait(left):
+                    raise TransportTimeout(f"{what}: nothing for {timeout:g} s")
+
+
+class _Sent(Request):
+    """A send is complete at once: the message was copied."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def test(self) -> bool:
+        return True
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self._length
+
+
+class _Receive(Request):
+    def __init__(self, owner: LoopbackTransport, peer: int, into: memoryview, tagged: bool) -> None:
+        self._owner, self._peer, self._into, self._tagged = owner, peer, into, tagged
+        self._filled = 0
+        self._done = tagged and not into.nbytes
+
+    def test(self) -> bool:
+        if not self._done:
+            self._owner._alive()
+            with self._owner._failing(), self._owner._group.changed:
+                self._take()
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> int:
+        owner = self._owner
+        if not self._done:
+            owner._alive()
+            limit = owner.timeout if timeout is None else timeout
+            with owner._failing():
+                owner._group.wait(self._take, lambda: {self._peer}, limit, f"waiting for rank {self._peer}")
+        return self._filled
+
+    def _take(self) -> bool:
+        """Takes what has come for the oldest receive from that peer; called with the lock held."""
+        pending = self._owner._pending[self._peer, self._tagged]
+        queue = self._owner._group.queues.setdefault((self._peer, self._owner.rank, self._tagged), deque())
+        while queue and pending and not self._done:
+            first = pending[0]
+            data = queue.popleft()
+            room = first._into.nbytes - first._filled
+            if first._tagged and len(data) > room:  # a stream: the rest belongs to the next receive
+                queue.appendleft(data[room:])
+                data = data[:room]
+            elif len(data) > room:
+                raise TransportError(
+                    f"rank {self._peer} sent a message of {len(data)} bytes to a buffer of {room}"
+                )
+            first._into[first._filled : first._filled + len(data)] = data
+            first._filled += len(data)
+            if not first._tagged or first._filled == first._into.nbytes:
+                first._done = True
+                pending.popleft()
+        return self._done
+
+
+class LoopbackTransport(Transport):
+    """One of the ranks that `loopback` makes."""
+
+    def __init__(self, group: _Group, rank: int, timeout: float, nic_codec: Codec | None, seed: int) -> None:
+        self.rank, self.size, self.timeout, self.nic_codec = rank, group.size, timeout, nic_codec
+        self._group = group
+        self._pending: dict[tuple[int, bool], deque[_Receive]] = {}
+        self._round = 0
+        self._state: str | None = None
+        """Why this rank has left the group; None while it has not."""
+        self._random = random.Random(seed * group.size + rank)
+
+    def _alive(self) -> None:
+        if self._state is not None:
+            raise TransportError(self._state)
+
+    def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        view = bytes_of(buffer)
+        self._check(peer, view, tagged)
+        self._alive()
+        data = self._through_nics(view) if tagged else bytes(view)
+        group = self._group
+        if tagged and not data:
+            return _Sent(0)
+        with self._failing(), group.changed:
+            group.check({peer})
+            group.queues.setdefault((self.rank, peer, tagged), deque()).append(data)
+            group.changed.notify_all()
+        return _Sent(view.nbytes)
+
+    def _through_nics(self, view: memoryview) -> bytes:
+        """Tagged floats as they arrive: one packet in four raw, the others lossy."""
+        assert self.nic_codec is not None
+        lanes = np.frombuffer(view, np.dtype("<f4"), count=view.nbytes // LANE_BYTES).copy()
+        for start in range(0, lanes.size, PACKET_LANES):
+            packet = lanes[start : start + PACKET_LANES]
+            if self._random.random() < 0.75:
+                packet[:] = self.nic_codec.lossy(packet)
+        return lanes.tobytes()
+
+    def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        view = bytes_of(buffer, writable=True)
+        self._check(peer, view, tagged)
+        self._alive()
+        request = _Receive(self, peer, view, tagged)
+        if not request._done:
+            self._pending.setdefault((peer, tagged), deque()).append(request)
+        return request
+
+    def exchange(self, value: Any) -> list[Any]:
+        self._alive()
+        text = json.dumps(value)
+        group, number = self._group, self._round
+        self._round += 1
+        with group.changed:
+            answers = group.rounds.setdefault(number, {})
+            answers[self.rank] = text
+            group.changed.notify_all()
+        everyone = set(range(self.size))
+        with self._failing():
+            group.wait(
+                lambda: answers.keys() == everyone,
+                lambda: everyone - answers.keys(),
+                self.timeout,
+                "exchange",
+            )
+        with group.changed:
+            group.rounds.pop(number - 1, None)  # whoever is here has left the round before
+        return [json.loads(answers[rank]) for rank in range(self.size)]
+
+    def abort(self, reason: str) -> None:
+        if self._state is None:
+            self._leave(f"the transport was given up: {reason}", f"rank {self.rank} gave up: {reason}")
+
+    def close(self) -> None:
+        if self._state is None:
+            self._leave("the transport is closed", None)
+
+    def _leave(self, state: str, broken: str | None) -> None:
+        self._state = state
+        with self._group.changed:
+            self._group.gone.add(self.rank)
+            if self._group.broken is None:
+                self._group.broken = broken
+            self._group.changed.notify_all()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Inside, an error of the transport breaks the group."""
+        try:
+            yield
+        except TransportError as error:
+            if self._state is None:
+                self._leave(str(error), str(error))
+            raise
+
+
+def loopback(
+    size: int, *, timeout: float = DEFAULT_TIMEOUT, nic_codec: Codec | None = None, seed: int = 0
+) -> list[LoopbackTransport]:
+    """The transports of a group of ``size`` ranks, one for each thread.
+
+    ``nic_codec``: behave like hosts whose NICs apply this codec to tagged floats; which packets go raw is
+    drawn from ``seed``. ``ValueError`` for a size below 1.
+    """
+    if size < 1:
+        raise ValueError(f"size must be at least 1, not {size!r}")
+    group = _Group(size)
+    return [LoopbackTransport(group, rank, timeout, nic_codec, seed) for rank in range(size)]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Asks the network whether NICs with the engines stand between every pair of ranks, and how they are set.
+
+Every rank sends every other the same floats over their connection for floats. What comes back unchanged met
+no engine (or one that is switched off); values with cleared low bits met two, and which bits tells the error
+bound and the mode. An engine on one side only is found too: its packets have no valid checksum for a host
+without one and never arrive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.transport.base import name_of
+from inceptionn.wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
+
+if TYPE_CHECKING:
+    from inceptionn.codec import Codec
+    from inceptionn.transport.tcp import TcpTransport
+
+SILENCE = 2.0
+"""Seconds without an answer that mean "no" (three retransmissions of a first packet)."""
+_EXPONENTS = 18
+_REPEATS = 128
+
+
+def pattern() -> NDArray[np.float32]:
+    """The floats that are sent, 9216 bytes: exponents below 1.0 that the bounds tell apart, all bits set.
+
+    Both signs; any two settings of the engines make different values of it, in each of its packets.
+    """
+    exponents = EXPONENT_BIAS - 1 - np.arange(_EXPONENTS, dtype=np.uint32)
+    bits = (exponents << MANTISSA_BITS) | np.uint32((1 << MANTISSA_BITS) - 1)
+    bits = np.tile(bits, _REPEATS)
+    bits[1::2] |= np.uint32(1 << 31)
+    return bits.view(np.float32)
+
+
+def recognise(received: NDArray[np.float32]) -> Codec | None:
+    """The codec of the engines that the pattern has passed, or one alike; None if it came unchanged.
+
+    Single packets may have come raw, so each value is either the pattern's or the codec's. ``ValueError`` if
+    no codec explains what came.
+    """
+    from inceptionn.codec import Codec
+
+    sent = pattern().view(np.uint32)
+    got = received.view(np.uint32)
+    if np.array_equal(got, sent):
+        return None
+    for mode in MODES:
+        for k in range(MIN_K, MAX_K + 1):
+            codec = Codec(error_bound=2.0**-k, mode=mode)
+            lossy = codec.lossy(pattern()).view(np.uint32)
+            if np.all((got == sent) | (got == lossy)):
+                return codec
+    raise ValueError("no error bound and mode of the engines explain what came")
+
+
+def alike(first: Codec, second: Codec) -> bool:
+    """Whether two codecs do the same to every value, though their streams may differ.
+
+    In ``literal`` neighbouring bounds often do: Algorithm 2 returns zero for what its 8 bits cannot hold.
+    """
+    if first.parameters == second.parameters:
+        return True
+    seen = EXPONENT_BIAS - _EXPONENTS
+    if min(first.parameters.e0, second.parameters.e0) < seen:
+        return False  # one keeps exponents that are not in the pattern
+    sent = pattern()
+    return np.array_equal(first.lossy(sent), second.lossy(sent))
+
+
+def agree(transport: TcpTransport) -> Codec | None:
+    """The codec that all NICs of the group apply to marked floats; None if there is no such thing."""
+    sent = pattern()
+    peers = [peer for peer in range(transport.size) if peer != transport.rank]
+    received = {peer: np.empty_like(sent) for peer in peers}
+    requests = [transport.irecv_into(peer, received[peer], tagged=True) for peer in peers]
+    requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
+    transport._settle(requests, min(SILENCE, transport.timeout / 2))
+    try:
+        found = (
+            [recognise(lanes) for lanes in received.values()] if all(r.test() for r in requests) else [None]
+        )
+    except ValueError:
+        found = [None]
+    codec = found[0] if found and all(other == found[0] for other in found) else None
+    own = None if codec is None else name_of(codec)
+    if codec is None:
+        transport._mute_floats()  # another rank may close its end before this one has its answer
+    return codec if all(answer == own for answer in transport.exchange(own)) else None

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A group over TCP: one process (or thread) per rank, on one host or on many.
+
+Every pair of ranks has one connection for messages and, where NICs may be present, a second one whose packets
+carry the ToS mark and fp32 values only. Control goes over a third, untagged, to rank 0 (`control`). Nothing
+runs in the background: connections move while their rank waits for a request.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from inceptionn.transport.base import (
+    BytesLike,
+    PeerLost,
+    Request,
+    Transport,
+    TransportError,
+    TransportTimeout,
+    bytes_of,
+)
+from inceptionn.transport.channel import Channel, Transfer
+from inceptionn.transport.control import Control
+
+_EXPLANATION = 0.5
+"""Seconds that a rank that lost a connection waits to hear from rank 0 who was the first to go."""
+
+
+class TcpTransport(Transport):
+    """One rank of a group over TCP; `connect` makes it."""
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        timeout: float,
+        control: Control,
+        messages: dict[int, Channel],
+        floats: dict[int, Channel],
+    ) -> None:
+        self.rank, self.size, self.timeout = rank, size, timeout
+        self._control = control
+        self._channels = (messages, floats)
+        self._busy: dict[int, Channel] = {}
+        """Channels with something to do, by file descriptor."""
+        self._round = 0
+        self._broken: TransportError | None = None
+        self._closed = False
+
+    @property
+    def floats(self) -> bool:
+        return bool(self._channels[True]) or (self.size == 1 and self.nic)
+
+    def sockets(self, *, tagged: bool = False) -> dict[int, socket.socket]:
+        """The connections by peer, to look at: those for messages or those for floats."""
+        return {peer: channel.sock for peer, channel in self._channels[tagged].items()}
+
+    def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        view = bytes_of(buffer)
+        self._check(peer, view, tagged)
+        transfer = Transfer(view, self._wait)
+        self._post(self._channels[tagged][peer], transfer, Channel.post_send)
+        return transfer
+
+    def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
+        view = bytes_of(buffer, writable=True)
+        self._check(peer, view, tagged)
+        transfer = Transfer(view, self._wait)
+        self._post(self._channels[tagged][peer], transfer, Channel.post_receive)
+        return transfer
+
+    def _post(self, channel: Channel, transfer: Transfer, post: Callable[[Channel, Transfer], None]) -> None:
+        self._alive()
+        try:
+            post(channel, transfer)
+        except TransportError as error:
+            raise self._fail(error) from error.__cause__
+        if channel.busy:
+            self._busy[channel.sock.fileno()] = channel
+
+    def exchange(self, value: Any) -> list[Any]:
+        self._alive()
+        value = json.loads(json.dumps(value))  # what this rank gets is what the others get
+        number = self._round
+        self._round += 1
+        control = self._control
+
+        def answered() -> bool:
+            if number in control.answers:
+                return True
+            if gone := control.missing(number):
+                raise PeerLost(f"rank {min(gone)} has closed its transport")
+            return False
+
+        try:
+            control.contribute(number, value)
+            self._run(answered, self.timeout, "an exchange with all ranks")
+        except TransportError as error:
+            raise self._fail(error) from error.__cause__
+        return control.answers.pop(number)
+
+    def _wait(self, transfer: Transfer, timeout: float | None) -> None:
+        self._alive()
+        try:
+            if timeout == 0.0:
+                self._step(0.0)
+            else:
+                limit = self.timeout if timeout is None else timeout
+                self._run(lambda: transfer.done, limit, "a transfer")
+        except TransportError as error:
+            raise self._fail(error) from error.__cause__
+
+    def _run(self, finished: Callable[[], bool], limit: float, what: str) -> None:
+        """Moves data until ``finished()``; `TransportTimeout` after ``limit`` seconds in which none moved."""
+        while not finished():
+            try:
+                moved = self._step(limit)
+            except PeerLost:
+                if finished():
+                    return  # what was waited for came along with the bad news, which the next call gets
+                raise
+            if not moved:
+                raise TransportTimeout(f"rank {self.rank} waited for {what}: nothing moved for {limit:g} s")
+
+    def _mute_floats(self) -> None:
+        """Waits for nothing on the connections for floats any more."""
+        for channel in self._channels[True].values():
+            self._busy.pop(channel.sock.fileno(), None)
+
+    def _drop_floats(self) -> None:
+        """Closes the connections for floats."""
+        self._mute_floats()
+        for channel in self._channels[True].values():
+            channel.close(reset=True)
+        self._channels[True].clear()
+
+    def _settle(self, requests: list[Request], limit: float) -> None:
+        """Moves data until all requests are complete or nothing moves for ``limit`` seconds."""
+        while not all(isinstance(r, Transfer) and r.done for r in requests) and self._step(limit):
+            pass
+
+    def _step(self, timeout: float) -> bool:
+        """Waits until some connection can move, and moves it; False if none could in that time."""
+        poll = select.poll()
+        control = self._control.fileno()
+        poll.register(control, select.POLLIN)
+        for fd, channel in self._busy.items():
+            channel.before_poll()
+            poll.register(
+                fd, (select.POLLIN if channel.receives else 0) | (select.POLLOUT if channel.sends else 0)
+            )
+        ready = poll.poll(timeout * 1000)
+        for fd, events in ready:
+            if fd == control:
+                self._control.pump()
+                continue
+            channel = self._busy[fd]
+            if channel.sends and events & ~select.POLLIN:
+                channel.flush()
+            if channel.receives and events & ~select.POLLOUT:
+                channel.fill()
+            if not channel.busy:
+                del self._busy[fd]
+        return bool(ready)
+
+    def _alive(self) -> None:
+        if self._broken is not None:
+            raise type(self._broken)(str(self._broken))
+        if self._closed:
+            raise TransportError("the transport is closed")
+
+    def _fail(self, error: TransportError) -> TransportError:
+        """Breaks the group because of an error; returns the one to raise: the first cause if it is known."""
+        if isinstance(error, PeerLost) and self._control.said is None:
+            deadline = time.monotonic() + _EXPLANATION
+            try:
+                while (left := deadline - time.monotonic()) > 0:
+                    self._control.pump(left)
+            except PeerLost as first:
+                error = first
+        self._shut(str(error))
+        self._broken = error
+        return error
+
+    def abort(self, reason: str) -> None:
+        if not self._closed:
+            self._shut(f"rank {self.rank} gave up: {reason}")
+            self._broken = TransportError(f"the transport was given up: {reason}")
+
+    def _shut(self, reason: str) -> None:
+        self._control.abort(reason)
+        self._finish(reset=True)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._finish(reset=False)
+
+    def _finish(self, reset: bool) -> None:
+        self._closed = True
+        self._busy.clear()
+        self._control.close()
+        for channels in self._channels:
+            for channel in channels.values():
+                channel.close(reset=reset)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Constants of the codec and the wire format, version 1.
+
+This module is the single source of every number that the wire format fixes. The RTL, the golden
+model, the native codec and the documentation read it; it imports nothing but the standard library.
+Section numbers refer to ``docs/wire-format.md``; "the paper" is Li et al., *A Network-Centric
+Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep Neural Networks*, MICRO 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+# Lanes, bursts, blocks (section 2).
+LANES = 8
+"""Lanes (fp32 values) in a burst, and tags in a tag word."""
+LANE_BYTES = 4
+BURST_BYTES = LANES * LANE_BYTES
+TAG_WORD_BYTES = 2
+MAX_LANES = 2304
+"""Most lanes in a block: 9216 bytes of fp32."""
+STREAM_LANES = 2048
+"""Lanes of every block of a stream but the last."""
+
+# fp32 (IEEE 754 binary32).
+EXPONENT_BIAS = 127
+MANTISSA_BITS = 23
+
+
+class Tag(IntEnum):
+    """A lane's 2-bit class, named after the paper's Algorithm 2."""
+
+    ZERO = 0b00
+    BITS8 = 0b01
+    BITS16 = 0b10
+    RAW = 0b11
+
+
+TAG_BYTES = (0, 1, 2, 4)
+"""Bytes of a lane's vector, indexed by its tag."""
+
+# Error bounds: 2**-k (section 1).
+MIN_K = 1
+MAX_K = 14
+DEFAULT_K = 10
+Mode = Literal["literal", "bounded"]
+MODES: tuple[Mode, ...] = ("literal", "bounded")
+DEFAULT_MODE: Mode = "bounded"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The lane codec's three numbers, in units of the biased exponent (section 1).
+
+    ``e0``: below it a lane is dropped; ``t``: from it on a lane keeps 16 bits; ``b``: the exponent
+    that the 8-bit class is normalised to.
+    """
+
+    e0: int
+    t: int
+    b: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether hardware compresses with these numbers: ``1 <= e0 <= t <= 127``, ``t <= b <= 255``."""
+        return 1 <= self.e0 <= self.t <= EXPONENT_BIAS and self.t <= self.b <= 255
+
+
+def parameters(k: int, mode: str) -> Parameters:
+    """E0, T and B for an error bound of ``2**-k``.
+
+    Raises ``ValueError`` for a ``k`` outside 1..14 or an unknown mode.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    if not MIN_K <= k <= MAX_K:
+        raise ValueError(f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}, not k = {k!r}")
+    e0 = EXPONENT_BIAS - k
+    t = e0 + (k + 1) // 2
+    return Parameters(e0=e0, t=t, b=EXPONENT_BIAS if mode == "literal" else t)
+
+
+def error_bound_exponent(error_bound: float) -> int:
+    """The k of an error bound of ``2**-k``.
+
+    Raises ``TypeError`` for what is not a number and ``ValueError`` for one that is not 2**-k with
+    k = 1..14; both messages end with the offending value.
+    """
+    rule = f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}"
+    if isinstance(error_bound, bool | str | bytes) or not hasattr(error_bound, "__float__"):
+        raise TypeError(f"{rule}, not {error_bound!r}")
+    try:
+        fraction, exponent = math.frexp(error_bound)
+    except OverflowError:  # an integer beyond the range of floats
+        fraction, exponent = 1.0, 0
+    if fraction != 0.5 or not MIN_K <= 1 - exponent <= MAX_K:
+        raise ValueError(f"{rule}, not {error_bound!r}")
+    return 1 - exponent
+
+
+# The shim (section 3).
+SHIM_MAGIC = 0x494E
+SHIM_VERSION = 0x01
+SHIM_BYTES = 8
+
+# Eligibility (section 3).
+DEFAULT_TOS = 0x28
+DEFAULT_TOS_MASK = 0xFC
+"""All but the two ECN bits, which belong to the network (RFC 3168)."""
+DEFAULT_MIN_PAYLOAD = 64
+DEFAULT_MAX_PAYLOAD = MAX_LANES * LANE_BYTES
+MAX_TRANSMIT_FRAME = 16384
+"""Longest frame, in bytes, that the compression engine holds whole; a longer one passes."""
+
+ETHERTYPE_IPV4 = 0x0800
+ETHERTYPE_IPV6 = 0x86DD
+ETHERTYPE_VLAN = 0x8100
+ETHERTYPE_SERVICE_VLAN = 0x88A8
+PROTOCOL_TCP = 6
+PROTOCOL_UDP = 17
+
+FLOW_TABLE_SIZE = 1024
+"""Entries of the transmit engine's direct-mapped flow-phase table."""
+
+
+def flow_index(source: int, destination: int, source_port: int, destination_port: int) -> int:
+    """Slot of a TCP flow in the flow-phase table, 0..1023.
+
+    ``source`` and ``destination`` are IPv4 addresses as 32-bit integers. The 96-bit key is folded by
+    exclusive or into 16 bits, then into 10; one half of each pair is rotated so that a flow and its
+    mirror image, or neighbours in a subnet, do not cancel.
+    """
+
+    def rotate(word: int, n: int) -> int:
+        return ((word << n) | (word >> (16 - n))) & 0xFFFF
+
+    fold = (
+        (source & 0xFFFF)
+        ^ rotate(source >> 16, 3)
+        ^ rotate(destination & 0xFFFF, 5)
+        ^ rotate(destination >> 16, 7)
+        ^ source_port
+        ^ rotate(destination_port, 9)
+    )
+    return (fold ^ (fold >> 10)) & (FLOW_TABLE_SIZE - 1)
+
+
+class Verdict(IntEnum):
+    """What an engine decided about a frame; each has its own counter.
+
+    The common header checks come first, in the order of the values from ``BAD`` to
+    ``NO_CHECKSUM`` except that ``LONG`` (transmit only) also stands directly behind ``DISABLED`` for
+    frames of more than ``MAX_TRANSMIT_FRAME`` bytes; the first that holds is the verdict.
+    """
+
+    COMPRESSED = 0
+    """Transmit: the payload left as shim and block."""
+    RESTORED = 1
+    """Receive: shim and block became the payload again."""
+    BAD = 2
+    """The frame arrived marked bad (``tuser`` at ``tlast``) and leaves marked bad."""
+    DISABLED = 3
+    """The engine is switched off, or E0, T, B are no valid parameters (transmit)."""
+    TRUNCATED = 4
+    """The frame ends inside a header it needs."""
+    VLAN_STACK = 5
+    """More than one VLAN tag, or an 802.1ad service tag."""
+    IPV6 = 6
+    NOT_IPV4 = 7
+    """Any other EtherType (ARP, 802.3 length, ...) or an IP version that is not 4."""
+    UNTAGGED = 8
+    """``(ToS & mask) != tos``."""
+    IP_OPTIONS = 9
+    """IHL is not 5."""
+    FRAGMENT = 10
+    PROTOCOL = 11
+    """Neither TCP nor UDP."""
+    LENGTHS = 12
+    """Frame, IP, TCP data offset or UDP length contradict each other."""
+    SYN = 13
+    """A TCP segment with SYN."""
+    NO_CHECKSUM = 14
+    """UDP with a zero checksum."""
+    SHORT = 15
+    """Transmit: payload shorter than the configured minimum (a pure ACK, say)."""
+    LONG = 16
+    """Transmit: payload longer than the configured maximum, or the frame longer than the engine holds."""
+    ALIGNMENT = 17
+    """Transmit: payload length is not a multiple of 4."""
+    PHASE = 18
+    """Transmit: the segment starts off its flow's 4-byte grid."""
+    EXPANDED = 19
+    """Transmit: shim and block would not be shorter than the payload."""
+    AMBIGUOUS = 20
+    """Transmit: the wire form would pass the end host's checksum test as it is."""
+    NO_SHIM = 21
+    """Receive: no magic behind the headers; an ordinary packet with the same ToS."""
+    BAD_SHIM = 22
+    """Receive: the magic is there but another field of the shim is not valid."""
+    MALFORMED = 23
+    """Receive: valid shim, but the block is cut short, too long, or holds an impossible vector."""
