@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The command line: help, version, errors in one line, exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from inceptionn import cli
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"inceptionn {version('inceptionn')}\n"
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name, verb in cli.VERBS.items():
+        assert f"  {name} " in out
+        assert verb.help in out
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_help_of_each_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Usage: inceptionn {verb} ")
+    assert "--help" in out
+
+
+def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert "Usage: inceptionn" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["transmogrify"], "No such command 'transmogrify'"),
+        (["--frobnicate"], "No such option: --frobnicate"),
+        (["generate"], "Missing option '--board'"),
+        (["generate", "--board", "x", "--out", "y"], "board must be one of generic, vc709, not 'x'"),
+        (["simulate"], "name a module; --list prints them"),
+        (["simulate", "nothing"], "module must be one of "),
+        (["simulate", "registers", "--simulator", "vcs"], "'vcs'"),
+        (["simulate", "registers", "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
+        (["replay", str(CAPTURE), "--bound", "15"], "k in 1..14, not k = 15"),
+        (["replay", str(CAPTURE), "--mode", "loose"], "mode must be one of literal, bounded, not 'loose'"),
+        (["replay", str(CAPTURE), "--waves", "waves.fst"], "wave file must end in .vcd, not '.fst'"),
+        (["replay", str(CAPTURE), "--json", "."], "--json"),
+        (["timing", "--seed", "one"], "--seed"),
+    ],
+)
+def test_usage_errors_are_one_line_and_status_2(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("inceptionn: ")
+    assert captured.err.count("\n") == 1
+    assert text in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["replay", "nothing.pcap"], "no capture there: 'nothing.pcap'"),
+        (["replay", str(CAPTURE), "--json", "/dev/null/a/out.json"], "Not a directory: '/dev/null/a'"),
+        (["replay", str(CAPTURE), "--waves", "/dev/null/a/w.vcd"], "Not a directory: '/dev/null/a'"),
+        (["generate", "--board", "generic", "--out", "/dev/null/out"], "Not a directory: '/dev/null/out'"),
+        (["timing", "nowhere:Nothing"], "no component 'nowhere:Nothing'"),
+        (["timing", "no_such_top"], "component must be one of compressor, decompressor, nic"),
+    ],
+)
+def test_other_errors_are_one_line_and_status_1(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("inceptionn: ")
+    assert captured.err.count("\n") == 1
+    assert text in captured.err
+
+
+def test_traceback_on_request() -> None:
+    with pytest.raises(ValueError, match="component must be one of"):
+        cli.main(["--traceback", "timing", "no_such_top"])
+
+
+def test_long_text_of_a_tool_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(name: str) -> None:
+        raise RuntimeError("g++ failed\n" + "noise\n" * 20 + "the reason\n")
+
+    monkeypatch.setattr(cli, "_load", fails)
+    assert cli.main(["timing"]) == 1
+    assert (
+        capsys.readouterr().err
+        == "inceptionn: g++ failed ... the reason (all of it: inceptionn --traceback ...)\n"
+    )
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_load", interrupted)
+    assert cli.main(["timing"]) == 130
+    assert capsys.readouterr().err == "inceptionn: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "module", "extra"),
+    [("generate", "amaranth", "hdl"), ("timing", "amaranth", "timing"), ("simulate", "cocotb_tools", "sim")],
+)
+def test_missing_extra_is_named(verb: str, module: str, extra: str, tmp_path: Path) -> None:
+    arguments = {
+        "generate": ["generate", "--board", "vc709", "--out", str(tmp_path)],
+        "timing": ["timing"],
+        "simulate": ["simulate", "registers", "--no-waves"],
+    }[verb]
+    code = (
+        "import sys\nfrom importlib.abc import MetaPathFinder\n"
+        "class Missing(MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] == {module!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        f"from inceptionn.cli import main\nsys.exit(main({arguments!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr == f"inceptionn: {module} is not installed: pip install 'inceptionn[{extra}]'\n"

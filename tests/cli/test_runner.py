@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The runner of cocotb benches, on an accumulator: passes, fails, waves, cache, both simulators."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inceptionn.sim import cocotb_model
+from inceptionn.sim.cocotb_model import SIMULATORS, fst_available
+from inceptionn.sim.runner import BenchFailure, ToolMissing, emit, run_bench
+
+BENCH = Path(__file__).with_name("bench_accumulator.py")
+
+
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    """The bench as a module, for its component; the simulation imports it again by itself."""
+    spec = importlib.util.spec_from_file_location("inceptionn_tests_bench_accumulator", BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_bench_passes(bench: ModuleType, simulator: cocotb_model.Simulator) -> None:
+    tests = run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator)
+    assert [test.name for test in tests] == ["adds", "holds"]
+    assert not any(test.error for test in tests)
+    assert all(test.simulated_ns > 0 for test in tests)
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_defect_is_found(bench: ModuleType, simulator: cocotb_model.Simulator) -> None:
+    with pytest.raises(BenchFailure, match="1 of 2 tests failed") as failure:
+        run_bench(lambda: bench.Accumulator(defect=1), "accumulator", BENCH, simulator=simulator)
+    assert "adds: total is " in failure.value.details
+    assert "bench_accumulator.adds failed" in failure.value.details
+    log = Path(failure.value.summary.rpartition("log: ")[2])
+    assert log.is_file()
+    shutil.rmtree(log.parent)
+
+
+def test_parameters_reach_the_bench(bench: ModuleType) -> None:
+    few, many = (
+        run_bench(bench.Accumulator, "accumulator", BENCH, testcase="adds", parameters={"cycles": cycles})
+        for cycles in (10, 1000)
+    )
+    assert [test.name for test in few] == ["adds"]
+    assert many[0].simulated_ns > 50 * few[0].simulated_ns
+
+
+def test_no_test_is_a_failure(bench: ModuleType) -> None:
+    with pytest.raises(BenchFailure, match="no test ran to its end") as failure:
+        run_bench(bench.Accumulator, "accumulator", BENCH, testcase="subtracts")
+    shutil.rmtree(Path(failure.value.summary.rpartition("log: ")[2]).parent)
+
+
+def test_broken_bench_is_a_failure(bench: ModuleType, tmp_path: Path) -> None:
+    broken = tmp_path / "bench_broken.py"
+    broken.write_text("import nothing_of_this_name\n")
+    with pytest.raises(BenchFailure, match="nothing_of_this_name") as failure:
+        run_bench(bench.Accumulator, "accumulator", broken)
+    shutil.rmtree(Path(failure.value.summary.rpartition("log: ")[2]).parent)
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
+    vcd = tmp_path / "waves.vcd"
+    run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=vcd)
+    text = vcd.read_text()
+    assert "$enddefinitions" in text
+    # The inside of the component is there too, not only its ports.
+    assert " hidden " in text
+    assert text.count("\n#") > 100
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_fst_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
+    fst = tmp_path / "waves.fst"
+    if simulator == "verilator" and not fst_available():
+        with pytest.raises(ToolMissing, match="VCD works without"):
+            run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=fst)
+        return
+    run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=fst)
+    # A block of type 0, the header, of 329 bytes: what every FST file begins with.
+    assert fst.read_bytes()[:9] == b"\x00" + (329).to_bytes(8, "big")
+
+
+def test_model_is_built_once(bench: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run_bench(bench.Accumulator, "accumulator", BENCH)
+    monkeypatch.setattr(cocotb_model, "_compile", None)
+    run_bench(bench.Accumulator, "accumulator", BENCH)
+
+
+def test_failed_build_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INCEPTIONN_BUILD", str(tmp_path))
+    with pytest.raises(RuntimeError, match="failed"):
+        cocotb_model.build_icarus("module broken(;\nendmodule\n", "broken")
+    assert [path.suffix for path in (tmp_path / "sim").iterdir()] == [".lock"]
+
+
+def test_icarus_missing(monkeypatch: pytest.MonkeyPatch, bench: ModuleType) -> None:
+    monkeypatch.setattr(cocotb_model.shutil, "which", lambda name: None)
+    with pytest.raises(ToolMissing, match="apt install iverilog"):
+        run_bench(bench.Accumulator, "accumulator", BENCH, simulator="icarus")
+
+
+def test_arguments_are_checked(bench: ModuleType) -> None:
+    with pytest.raises(ValueError, match="simulator must be one of verilator, icarus, not 'vcs'"):
+        run_bench(bench.Accumulator, "accumulator", BENCH, simulator="vcs")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"must end in .vcd or .fst, not '.ghw'"):
+        run_bench(bench.Accumulator, "accumulator", BENCH, waves=Path("a.ghw"))
+
+
+def test_emitted_verilog(bench: ModuleType) -> None:
+    text = emit(bench.Accumulator, "accumulator")
+    assert text == emit(bench.Accumulator(), "accumulator")
+    assert "module accumulator(aclk, aresetn, enable, addend, total);" in text
+    assert str(Path.cwd()) not in text

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The timing report: what it counts, what it may move into RAMs, and one small component for real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inceptionn import cli
+from inceptionn.boards import timing
+from inceptionn.boards.place_and_route import Hop, Route, ToolError, count_area, pack_output_registers
+
+CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
+
+
+def register(data: int, out: int, **changes: Any) -> dict[str, Any]:
+    """A flip-flop as Yosys writes it, without enable and reset."""
+    connections = {"CLK": [CLOCK], "DI": [data], "LSR": ["0"], "Q": [out]} | changes.pop("pins", {})
+    return {
+        "type": "TRELLIS_FF",
+        "parameters": {"CEMUX": "1 ", "CLKMUX": "CLK", "LSRMUX": "LSR", "REGSET": "RESET"} | changes,
+        "port_directions": {pin: "output" if pin == "Q" else "input" for pin in connections},
+        "connections": connections,
+    }
+
+
+def netlist(width: int, *registers: dict[str, Any], extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A RAM with read data 100 and 101 (halves B and A of a wide one), registers, and one output 200."""
+    pins = {"CLKA": [CLOCK], "CLKB": [CLOCK], "DOB0": [100], "DOA0" if width == 36 else "DOB1": [101]}
+    ram = {
+        "type": "DP16KD",
+        "parameters": {"DATA_WIDTH_B": format(width, "b"), "REGMODE_A": "NOREG", "REGMODE_B": "NOREG"},
+        "port_directions": {pin: "output" if pin.startswith("DO") else "input" for pin in pins},
+        "connections": pins,
+    }
+    cells = {"ram": ram} | {f"register{i}": cell for i, cell in enumerate(registers)} | (extra or {})
+    return {"cells": cells, "ports": {"out": {"bits": [200]}}}
+
+
+def modes(module: dict[str, Any]) -> tuple[str, str]:
+    settings = module["cells"]["ram"]["parameters"]
+    return settings["REGMODE_A"], settings["REGMODE_B"]
+
+
+@pytest.mark.parametrize(("width", "expected"), [(18, ("NOREG", "OUTREG")), (36, ("OUTREG", "OUTREG"))])
+def test_registers_move_into_the_ram(width: int, expected: tuple[str, str]) -> None:
+    module = netlist(width, register(100, 200), register(101, 201))
+    assert pack_output_registers(module) == 1
+    assert set(module["cells"]) == {"ram"}
+    assert modes(module) == expected
+    outputs = [bits for pin, bits in module["cells"]["ram"]["connections"].items() if pin.startswith("DO")]
+    assert sorted(outputs) == [[200], [201]]
+
+
+LUT = {
+    "type": "LUT4", "parameters": {}, "port_directions": {"A": "input", "Z": "output"},
+    "connections": {"A": [100], "Z": [300]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "extra"),
+    [
+        (register(101, 201, pins={"LSR": [RESET]}), None),
+        (register(101, 201, CEMUX="CE", pins={"CE": [ENABLE]}), None),
+        (register(101, 201, pins={"CLK": [OTHER_CLOCK]}), None),
+        (register(101, 201, CLKMUX="INV"), None),
+        (register(101, 201, REGSET="SET"), None),
+        (register(102, 201), {"lut": LUT | {"connections": {"A": [101], "Z": [102]}}}),
+        (register(101, 201), {"lut": LUT}),
+    ],
+    ids=["reset", "enable", "other clock", "other edge", "set", "logic between", "read twice"],
+)
+def test_registers_stay(second: dict[str, Any], extra: dict[str, Any] | None) -> None:
+    module = netlist(36, register(100, 200), second, extra=extra)
+    before = json.dumps(module)
+    assert pack_output_registers(module) == 0
+    assert json.dumps(module) == before
+
+
+def test_read_data_that_leaves_the_module_stays() -> None:
+    module = netlist(18, register(101, 201))
+    module["ports"]["out"]["bits"] = [100]
+    assert pack_output_registers(module) == 0
+
+
+def test_area_counts_memories_and_shift_registers_as_tables() -> None:
+    cells = {"LUT6": 10, "LUT2": 5, "INV": 1, "SRL16E": 3, "RAM32M": 2, "RAM64X1D": 4, "FDRE": 7, "FDSE": 1}
+    area = count_area({**cells, "RAMB36E1": 2, "RAMB18E1": 3, "CARRY4": 9, "MUXF7": 8, "DSP48E1": 1}.items())
+    assert (area.lut, area.lutram, area.srl) == (10 + 5 + 1 + 3 + 2 * 4 + 4 * 2, 2 * 4 + 4 * 2, 3)
+    assert (area.ff, area.bram, area.dsp) == (8, 3.5, 1)
+
+
+def test_path_summary() -> None:
+    path = (Hop("clk-to-q", 0.4, "a"), Hop("routing", 1.0, "b"), Hop("logic", 0.2, "b"),
+            Hop("routing", 0.5, "c"), Hop("setup", 0.1, "c"))  # fmt: skip
+    found = Route(seed=3, mhz=454.5, path=path, cells={}, packed_rams=2)
+    assert timing.path_summary("unit", found) == (
+        "unit, seed 3: a -> c: 1 levels, 0.70 ns cells + 1.50 ns wires; 2 RAMs with output registers"
+    )
+
+
+def test_names() -> None:
+    from inceptionn.hdl.tops import TOPS
+
+    for module, factory in TOPS.items():
+        assert timing.resolve(module) == timing.resolve(module.removeprefix("inceptionn_"))
+        assert timing.resolve(module)[1] is factory
+    assert set(timing.DEFAULT_COMPONENTS) == {name.removeprefix("inceptionn_") for name in TOPS}
+    name, factory = timing.resolve("inceptionn.hdl.compression_block:CompressionBlock")
+    assert (name, factory.__name__) == ("CompressionBlock", "CompressionBlock")
+
+
+def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    command = ["timing", "inceptionn.hdl.compression_block:CompressionBlock", "--json", str(report)]
+    command += ["--cache", str(tmp_path / "cache")]
+    assert cli.main(command) == 0
+    (result,) = json.loads(report.read_text())["components"]
+    (found,) = result["routes"]
+    # Loose limits of a 32-bit datapath of a few stages: outside them, the tools were misunderstood.
+    assert 150 < found["mhz"] < 800
+    assert sum(hop["ns"] for hop in found["path"]) == pytest.approx(1000 / found["mhz"], rel=0.02)
+    assert 50 < result["area"]["lut"] < 1000
+    assert 50 < result["area"]["ff"] < 1000
+    first = capsys.readouterr().out
+    assert f" {found['mhz']:.0f} " in first
+
+    # The second time from the cache, the same to the letter.
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("inceptionn.boards.place_and_route._tool", _no_tool)
+    with pytest.raises(ToolError, match="pip install"):
+        timing.measure("inceptionn.hdl.compression_block:CompressionBlock", [1], tmp_path)
+
+
+def _no_tool(name: str) -> str:
+    raise ToolError(f"{name} is missing: pip install 'inceptionn[timing]'")

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fuzzing of the native streams under AddressSanitizer: native_fuzz SEED ROUNDS.
+ *
+ * Every buffer is as large as it has to be and not a byte more. Streams are valid, cut, extended, flipped
+ * in single bits or nonsense; whatever they are, all kernels, with one thread and several, with and without
+ * an index, must agree on the verdict, the byte that shows it, and the values.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "_native.h"
+
+static const kernel *const kernels[] = {
+    &scalar_kernel,
+#if HAVE_X86
+    &avx2_kernel,
+    &avx512_kernel,
+#endif
+};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static uint64_t state;
+static unsigned verdicts[WRONG_INDEX + 1];
+
+static uint64_t draw(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (state * 0x2545F4914F6CDD1D >> 16) % below;
+}
+
+static void demand(bool holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "%s\n", what);
+        exit(1);
+    }
+}
+
+static void *exactly(size_t size)
+{
+    /* malloc(0) would still give a byte; a null pointer is what an empty buffer may have. */
+    return size ? malloc(size) : NULL;
+}
+
+static size_t draw_lanes(void)
+{
+    static const size_t around[] = {0, 8, 32, 2048, 4096, 6144};
+    if (draw(40) == 0)
+        return (1 << 18) + draw(70000); /* enough for threads */
+    if (draw(3) == 0)
+        return around[draw(6)] + draw(3);
+    return draw(5000);
+}
+
+static void draw_values(lane_bits *x, size_t lanes)
+{
+    const uint64_t style = draw(6);
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t bits = (uint32_t)draw(1ull << 32), exponent = 110 + (uint32_t)draw(20);
+        x[i] = style == 0   ? 0
+               : style == 1 ? bits
+               : style == 2 ? bits | 0x7F800000
+               : style == 3 ? bits & 0x87FFFFFF /* exponents below 16, for small bases */
+                            : (bits & 0x807FFFFF) | exponent << MANTISSA_BITS;
+    }
+}
+
+static parameters draw_parameters(void)
+{
+    const uint32_t k = 1 + (uint32_t)draw(14), e0 = 127 - k, t = e0 + (k + 1) / 2;
+    if (draw(4) == 0)
+        return (parameters){1, 1 + (uint32_t)draw(3), 4 + (uint32_t)draw(draw(2) ? 4 : 50)};
+    return (parameters){e0, t, draw(2) ? t : 127};
+}
+
+/* Compresses on every kernel into exactly enough memory; the stream, to be freed. */
+static uint8_t *compress_everywhere(settings s, const lane_bits *x, size_t lanes, size_t *size)
+{
+    uint8_t *first = exactly(worst_bytes(lanes));
+    s.kernel = kernels[0];
+    demand(stream_compress(s, x, lanes, first, worst_bytes(lanes), size) == OK, "compress fails");
+    for (int i = 0; i < KERNELS; i++) {
+        if (!kernels[i]->supported())
+            continue;
+        s.kernel = kernels[i];
+        for (s.threads = 1; s.threads <= 3; s.threads += 2) {
+            size_t again = 0;
+            uint8_t *out = exactly(*size);
+            demand(stream_compress(s, x, lanes, out, *size, &again) == OK, "no room in a fitting buffer");
+            demand(again == *size && (!again || !memcmp(out, first, again)), "kernels compress differently");
+            free(out);
+            if (*size) {
+                const size_t less = draw(*size);
+                out = exactly(less);
+                demand(stream_compress(s, x, lanes, out, less, &again) == NO_ROOM, "room in a small buffer");
+                free(out);
+            }
+        }
+    }
+    uint8_t *stream = exactly(*size);
+    if (*size)
+        memcpy(stream, first, *size);
+    free(first);
+    return stream;
+}
+
+static uint8_t *spoil(uint8_t *stream, size_t *size, size_t lanes)
+{
+    const uint64_t how = draw(5);
+    uint8_t *spoilt;
+    size_t now = *size;
+    if (how == 1)
+        now = draw(*size + 1);
+    if (how == 2)
+        now = *size + 1 + draw(draw(2) ? 4 : 9000);
+    spoilt = exactly(now);
+    for (size_t i = 0; i < now; i++)
+        spoilt[i] = i < *size && how != 4 ? stream[i] : (uint8_t)draw(256);
+    for (uint64_t flips = how == 3 ? 1 + draw(4) : 0; flips && now; flips--)
+        spoilt[draw(draw(2) ? now : smaller(now, plane_bytes(lanes)))] ^= (uint8_t)(1u << draw(8));
+    free(stream);
+    *size = now;
+    return spoilt;
+}
+
+static void decompress_everywhere(settings s, const uint8_t *stream, size_t size, size_t lanes)
+{
+    lane_bits *expected = exactly(lanes * LANE_BYTES), *out = exactly(lanes * LANE_BYTES);
+    uint8_t *offsets = exactly(8 * lanes / STREAM_LANES + 8);
+    size_t expected_at = 0, at = 0;
+    s.kernel = kernels[0];
+    s.threads = 1;
+    const stream_index none = {0};
+    const status verdict = stream_decompress(s, stream, size, expected, lanes, false, none, &expected_at);
+    verdicts[verdict]++;
+    for (int i = 0; i < KERNELS; i++) {
+        if (!kernels[i]->supported())
+            continue;
+        s.kernel = kernels[i];
+        for (s.threads = 1; s.threads <= 3; s.threads += 2) {
+            status found = stream_decompress(s, stream, size, out, lanes, false, none, &at);
+            demand(found == verdict, "kernels disagree on a stream");
+            demand(found == OK || at == expected_at, "kernels disagree on the byte");
+            demand(found || !lanes || !memcmp(out, expected, lanes * LANE_BYTES), "kernels differ");
+            memset(lanes ? out : &(lane_bits){0}, 0, lanes * LANE_BYTES);
+            found = stream_decompress(s, stream, size, out, lanes, true, none, &at);
+            demand(found == verdict, "adding disagrees on a stream");
+
+            const size_t blocks = 1 + draw(3), run_lanes = blocks * STREAM_LANES;
+            const size_t entries = (lanes + run_lanes - 1) / run_lanes;
+            const status indexed = stream_offsets(s, stream, size, lanes, blocks, offsets, &at);
+            demand(verdict || !indexed, "no index of a good stream");
+            if (indexed)
+                continue;
+            const bool wrong = entries > 1 && draw(2);
+            if (wrong) {
+                const uint64_t nonsense = draw(2) ? draw(2 * size) : draw(UINT64_MAX);
+                memcpy(offsets + 8 * (1 + draw(entries - 1)), &nonsense, 8);
+            }
+            found = stream_decompress(s, stream, size, out, lanes, false,
+                                      (stream_index){offsets, entries, blocks}, &at);
+            demand(wrong || found == verdict, "an index changes the verdict");
+        }
+    }
+    free(expected);
+    free(out);
+    free(offsets);
+}
+
+int main(int count, char **arguments)
+{
+    demand(count == 3, "native_fuzz SEED ROUNDS");
+    state = 0x9E3779B97F4A7C15 * (strtoull(arguments[1], NULL, 0) + 1);
+    const unsigned long rounds = strtoul(arguments[2], NULL, 0);
+    for (int i = 0; i < KERNELS; i++)
+        if (kernels[i]->supported()) {
+            kernels[i]->prepare();
+            printf("kernel %s\n", kernels[i]->name);
+        }
+    for (unsigned long round = 0; round < rounds; round++) {
+        const size_t lanes = draw_lanes();
+        settings s = {.p = draw_parameters(), .scale = draw(4) ? 0 : (int)draw(21) - 20, .threads = 1};
+        lane_bits *x = exactly(lanes * LANE_BYTES);
+        size_t size = 0;
+        draw_values(x, lanes);
+        uint8_t *stream = compress_everywhere(s, x, lanes, &size);
+        decompress_everywhere(s, stream, size, lanes);
+        stream = spoil(stream, &size, lanes);
+        decompress_everywhere(s, stream, size, draw(8) ? lanes : draw_lanes());
+        free(stream);
+        free(x);
+    }
+    for (int i = 0; i <= WRONG_INDEX; i++)
+        printf("verdict %d %u\n", i, verdicts[i]);
+    return 0;
+}

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a Codec takes and refuses, where it writes, and what it costs."""
+
+from __future__ import annotations
+
+import array
+import math
+import pickle
+import subprocess
+import sys
+import threading
+import timeit
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, codec, wire
+from inceptionn.sim import golden
+from inceptionn.wire import Parameters
+
+CODEC = Codec()
+
+
+def test_settings() -> None:
+    for bound in (0.001, 1.0, 2.0**-15, 0.0, -0.5, math.nan, math.inf, 3):
+        with pytest.raises(ValueError, match=rf"^error bound must be 2\*\*-k with .*, not {bound!r}$"):
+            Codec(bound)
+    for bound in ("0.5", None, True):
+        with pytest.raises(TypeError, match=rf"^error bound must be .*, not {bound!r}$"):
+            Codec(bound)
+    with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, not 'exact'$"):
+        Codec(mode="exact")
+    with pytest.raises(ValueError, match=r"^threads must be 1..4096, not 0$"):
+        Codec(threads=0)
+    with pytest.raises(TypeError, match=r"^threads must be an integer, not 1.5$"):
+        Codec(threads=1.5)
+    with pytest.raises(ValueError, match=r"1 <= e0 <= t <= 127.*not Parameters\(e0=0, t=122, b=122\)$"):
+        Codec.from_parameters(Parameters(0, 122, 122))
+
+
+def test_identity() -> None:
+    assert Codec(0.5) == Codec(0.5, "bounded", threads=7)
+    assert hash(Codec(0.5)) == hash(Codec(0.5, threads=7))
+    assert Codec(0.5) != Codec(0.25)
+    assert Codec(2.0**-10, "literal") != Codec()
+    assert Codec.from_parameters(Parameters(117, 122, 122)) == Codec()
+    assert Codec.from_parameters(Parameters(117, 122, 123)) != Codec()
+    assert repr(Codec()) == "Codec(error_bound=0.0009765625, mode='bounded', threads=None)"
+    assert Codec().parameters == Parameters(117, 122, 122)
+    assert pickle.loads(pickle.dumps(Codec(0.5, "literal"))) == Codec(0.5, "literal")
+    with pytest.raises(FrozenInstanceError):
+        CODEC.mode = "literal"
+
+
+@pytest.mark.parametrize("call", [CODEC.compress, CODEC.lossy, CODEC.histogram, codec.scale_exponent])
+def test_types_of_values(call) -> None:
+    for dtype in ("float64", "float16", "int32", "uint8", "complex64", ">f4", "bool"):
+        with pytest.raises(TypeError, match=rf"^values must be a float32 array, not {dtype}$"):
+            call(np.ones(8, dtype))
+    with pytest.raises(TypeError, match=r"^values must be a float32 array, not <class 'list'>$"):
+        call([1.0])
+    with pytest.raises(TypeError, match=r"^values must be a float32 array, not uint8$"):
+        call(bytes(8))
+    call(array.array("f", [1, 2, 3]))
+    call(memoryview(np.ones((2, 3), np.float32)))
+
+
+def test_shapes_and_layouts(path: str, mixed) -> None:
+    x = mixed(4 * 6 * 500).reshape(4, 6, 500)
+    x.flags.writeable = False
+    for view in (
+        x,
+        x[::-1],
+        x[:, ::2],
+        x.T,
+        x[0, 0, 3::7],
+        x[1, 2, 5:6].reshape(()),
+        np.asfortranarray(x[0]),
+        x[:0],
+    ):
+        assert CODEC.compress(view) == golden.compress(view)
+        assert CODEC.lossy(view).tobytes() == golden.lossy(view).tobytes()
+        assert CODEC.lossy(view).shape == np.shape(view)
+        assert CODEC.histogram(view).sum() == np.size(view)
+    unaligned = np.frombuffer(b"x" + x.tobytes(), np.float32, offset=1)
+    if path != "numpy":
+        assert unaligned.ctypes.data % 4
+    assert CODEC.compress(unaligned) == golden.compress(x)
+    y = np.frombuffer(bytearray(x.nbytes + 1), np.float32, offset=1)
+    stream = CODEC.compress(x)
+    assert CODEC.decompress(memoryview(b"x" + stream)[1:], x.size, y).tobytes() == golden.lossy(x).tobytes()
+
+
+def test_nothing(path: str) -> None:
+    empty = np.zeros(0, np.float32)
+    assert CODEC.compress(empty) == b""
+    assert CODEC.compress(empty, bytearray()) == b""
+    assert CODEC.max_compressed_size(0) == 0
+    assert CODEC.decompress(b"", 0).shape == (0,)
+    assert CODEC.decompress_add(b"", empty) is empty
+    assert CODEC.lossy(empty).shape == (0,)
+    assert CODEC.histogram(empty).tolist() == [0, 0, 0, 0]
+    assert codec.scale_exponent(empty) == 0
+    with pytest.raises(ValueError, match=r"^malformed stream at byte 0: bytes are left over$"):
+        CODEC.decompress(b"\0", 0)
+
+
+def test_compress_into(path: str, mixed) -> None:
+    x = mixed(5000)
+    stream = golden.compress(x)
+    size = len(stream)
+    for out in (
+        bytearray(size),
+        np.zeros(size, np.uint8),
+        np.zeros((size + 7) // 4, np.float32),
+        bytearray(99999),
+    ):
+        written = CODEC.compress(x, out)
+        assert isinstance(written, memoryview)
+        assert written == stream
+        assert memoryview(out).cast("B")[:size] == stream
+    guarded = bytearray(b"\xa5" * (size + 20))
+    CODEC.compress(x, memoryview(guarded)[10:-10])
+    assert guarded[:10] + guarded[-10:] == b"\xa5" * 20
+
+    with pytest.raises(ValueError, match=rf"^out is too small for the stream: {size - 1} bytes$"):
+        CODEC.compress(x, bytearray(size - 1))
+    with pytest.raises(ValueError, match=r"^out must be C-contiguous and writable$"):
+        CODEC.compress(x, bytes(99999))
+    with pytest.raises(ValueError, match=r"^out must be C-contiguous and writable$"):
+        CODEC.compress(x, np.zeros(99999, np.uint8)[::2])
+    with pytest.raises(ValueError, match=r"^out must not overlap the values$"):
+        CODEC.compress(x, x)
+    with pytest.raises(TypeError):
+        CODEC.compress(x, 7)
+
+
+def test_values_that_a_sample_misjudges(path: str) -> None:
+    """Memory for the stream is guessed from a few parts of the array: here all of them are zeros."""
+    x = np.zeros(200_000, np.float32)
+    x.reshape(-1, 250)[np.arange(800) % 25 > 3] = 2.5
+    for first in range(0, 200_000, 200_000 // 32):
+        x[first : first + 512] = 0
+    stream = Codec(threads=1).compress(x)
+    assert len(stream) > 3 * x.size
+    assert stream == golden.compress(x)
+
+
+def test_decompress_into(path: str, mixed) -> None:
+    x = mixed(600)
+    stream, seen = golden.compress(x), golden.lossy(x)
+    out = np.empty((20, 30), np.float32)
+    assert CODEC.decompress(stream, 600, out) is out
+    assert out.tobytes() == seen.tobytes()
+    assert CODEC.lossy(x, out) is out
+    assert out.tobytes() == seen.tobytes()
+    same = x.copy()
+    assert CODEC.lossy(same, same).tobytes() == seen.tobytes()
+
+    for call in (
+        lambda wrong: CODEC.decompress(stream, 600, wrong),
+        lambda wrong: CODEC.lossy(x, wrong),
+    ):
+        with pytest.raises(ValueError, match=r"^out must hold 600 values, not 601$"):
+            call(np.empty(601, np.float32))
+        with pytest.raises(TypeError, match=r"^out must be a float32 array, not float64$"):
+            call(np.empty(600))
+        with pytest.raises(TypeError, match=r"^out must be a float32 array, not <class 'bytearray'>$"):
+            call(bytearray(2400))
+        with pytest.raises(ValueError, match=r"^out must be C-contiguous and writable$"):
+            call(np.empty(1200, np.float32)[::2])
+    with pytest.raises(ValueError, match=r"^accumulator must be C-contiguous and writable$"):
+        CODEC.decompress_add(stream, np.broadcast_to(np.float32(1), (600,)))
+    raw = np.full(600, 3, np.float32)
+    with pytest.raises(ValueError, match=r"^out must not overlap the stream$"):
+        CODEC.decompress(memoryview(raw).cast("B")[: len(CODEC.compress(raw.copy())) - 300], 600, raw)
+    with pytest.raises(ValueError, match=r"^out must be as large as the values, and the same or elsewhere$"):
+        CODEC.lossy(raw[:-1], raw[1:])
+
+
+def test_counts(path: str) -> None:
+    stream = CODEC.compress(np.ones(20, np.float32))
+    for count in (True, 20.0, "20", None):
+        with pytest.raises(TypeError, match=rf"^count must be an integer, not {count!r}$"):
+            CODEC.decompress(stream, count)
+    with pytest.raises(ValueError, match=r"^count must not be negative: -1$"):
+        CODEC.max_compressed_size(-1)
+    assert CODEC.decompress(stream, np.int64(20)).shape == (20,)
+    with pytest.raises(ValueError, match=r"^malformed stream at byte 86: it ends inside the"):
+        CODEC.decompress(stream, 10**15)
+    # 21 to 24 would be right: lanes that are not there look like zeros.
+    for count in (19, 16, 0, 25, 40):
+        with pytest.raises(ValueError, match=r"^malformed stream at byte \d+: "):
+            CODEC.decompress(stream, count)
+
+
+def test_every_cut_and_every_flipped_bit(path: str, mixed) -> None:
+    """What the golden model refuses is refused, at the same byte; what it decodes decodes alike."""
+    x = mixed(75)
+    stream = bytes(CODEC.compress(x))
+    spoilt = [stream[:end] for end in range(len(stream))] + [stream + bytes(n) for n in (1, 2, 70)]
+    for bit in range(8 * len(stream)):
+        flipped = bytearray(stream)
+        flipped[bit // 8] ^= 1 << bit % 8
+        spoilt.append(bytes(flipped))
+    refused = 0
+    for each in spoilt:
+        try:
+            expected = golden.decompress(each, 75)
+        except golden.MalformedError as error:
+            refused += 1
+            with pytest.raises(ValueError, match=rf"^{error}$"):
+                CODEC.decompress(each, 75)
+        else:
+            assert CODEC.decompress(each, 75).tobytes() == expected.tobytes()
+    assert refused > 150
+
+
+# Scaling
+
+
+@pytest.mark.parametrize("scale", [-126, -7, 1, 30, 126])
+def test_scaling(path: str, scale: int) -> None:
+    source = np.random.default_rng(scale + 200)
+    x = np.ldexp(source.standard_normal(3000) / 8, source.integers(-12, 1, 3000) - scale).astype(np.float32)
+    x[7], x[8] = np.inf, np.frombuffer(b"\x01\0\x80\x7f", np.float32)[0]
+    with np.errstate(all="ignore"):
+        number = ~np.isnan(x)
+        scaled = np.where(number, x * np.float32(2.0**scale), x)
+        scaled.view(np.uint32)[~number] = x.view(np.uint32)[~number]
+    stream = CODEC.compress(x, scale=scale)
+    assert stream == golden.compress(scaled)
+    y = CODEC.decompress(stream, x.size, scale=scale)
+    assert y.tobytes() == CODEC.lossy(x, scale=scale).tobytes()
+    assert CODEC.histogram(x, scale=scale).tolist() == golden.histogram(scaled).tolist()
+    finite = np.isfinite(x)
+    error = np.abs(y[finite].astype(np.float64) - x[finite])
+    assert error.max() <= 2.0 ** (-10 - scale)
+    assert y[~finite].tobytes() == x[~finite].tobytes()
+
+    total = np.zeros(3000, np.float32)
+    CODEC.decompress_add(stream, total, scale=scale)
+    assert total[number].tobytes() == (y[number] + np.float32(0)).tobytes()
+
+
+def test_limits_of_scaling(path: str) -> None:
+    x = np.array([2.0**100], np.float32)
+    for call in (CODEC.compress, CODEC.lossy, CODEC.histogram):
+        with pytest.raises(OverflowError, match=r"^a value is too large to be scaled by 2\*\*28$"):
+            call(x, scale=28)
+        call(x, scale=27)
+        with pytest.raises(ValueError, match=r"^scale must be -126..126, not 127$"):
+            call(x, scale=127)
+    with pytest.raises(TypeError):
+        CODEC.compress(x, scale=0.5)
+
+
+def test_scale_exponent(path: str) -> None:
+    def of(*values: float) -> int:
+        return codec.scale_exponent(np.array(values, np.float32))
+
+    assert of(0.5, -0.25) == 0
+    assert of(0.999, np.nan, np.inf, -np.inf) == 0
+    assert of(-1.0, 0.5) == -1
+    assert of(3e-6) == 18
+    assert of(0.0, -0.0) == of(np.nan) == 0
+    assert of(3e38) == -126
+    assert of(1e-45) == 126
+    for value in (1e-30, 7.5, 2.0**-20):
+        assert 0.5 <= value * 2.0 ** of(value) < 1
+
+
+# Threads
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_change_nothing(path: str, threads: int, mixed) -> None:
+    if path == "numpy":
+        pytest.skip("one thread")
+    one, several = Codec(threads=1), Codec(threads=threads)
+    for count in (1 << 20, (1 << 20) + 12345):
+        x = mixed(count)
+        stream = one.compress(x)
+        assert several.compress(x) == stream
+        assert several.compress(x, bytearray(len(stream))) == stream
+        with pytest.raises(ValueError, match="too small"):
+            several.compress(x, bytearray(len(stream) - 1))
+        y = one.decompress(stream, count)
+        assert several.decompress(stream, count).tobytes() == y.tobytes()
+        for blocks in (1, 32, 10**6):
+            index = one.index(stream, count, blocks)
+            assert several.decompress(stream, count, index=index).tobytes() == y.tobytes()
+        a, b = np.ones(count, np.float32), np.ones(count, np.float32)
+        assert one.decompress_add(stream, a).tobytes() == several.decompress_add(stream, b).tobytes()
+        for cut in (len(stream) - 1, len(stream) // 3):
+            with pytest.raises(ValueError, match=rf"^malformed stream at byte {cut}: it ends inside"):
+                several.decompress(stream[:cut], count)
+        with pytest.raises(ValueError, match=rf"^malformed stream at byte {len(stream)}: bytes are left"):
+            several.decompress(stream + b"\0", count)
+
+
+def test_index(path: str, mixed) -> None:
+    x = mixed(10 * wire.STREAM_LANES + 5)
+    stream = bytes(CODEC.compress(x))
+    ends = [len(golden.compress(x[: n * wire.STREAM_LANES])) for n in range(12)]
+    for blocks in (1, 3, 100):
+        index = CODEC.index(stream, x.size, blocks)
+        assert np.frombuffer(index.offsets, "<u8").tolist() == ends[:11:blocks]
+        assert CODEC.decompress(stream, x.size, index=index).tobytes() == golden.lossy(x).tobytes()
+    with pytest.raises(ValueError, match="malformed stream at byte"):
+        CODEC.index(stream[:-1], x.size)
+    with pytest.raises(ValueError, match="^blocks must be at least 1, not 0$"):
+        CODEC.index(stream, x.size, 0)
+    wrong = np.frombuffer(CODEC.index(stream, x.size, 3).offsets, "<u8").copy()
+    wrong[1] += 2
+    with pytest.raises(ValueError, match=r"^malformed stream at byte \d+: "):
+        CODEC.decompress(stream, x.size, index=codec.Index(wrong.tobytes(), 3))
+    with pytest.raises(ValueError, match=r"^the index must hold one offset for each run of blocks$"):
+        CODEC.decompress(stream, x.size, index=codec.Index(wrong.tobytes(), 2))
+
+
+def test_calls_from_several_threads(mixed) -> None:
+    inputs = [mixed(200_000, seed) for seed in range(4)]
+    expected = [bytes(CODEC.compress(x)) for x in inputs]
+    failures = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            if CODEC.compress(inputs[number]) != expected[number]:
+                failures.append(number)
+            seen = CODEC.decompress(expected[number], 200_000)
+            if seen.tobytes() != CODEC.lossy(inputs[number]).tobytes():
+                failures.append(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+# Costs
+
+MEMORY = """
+import resource, numpy as np
+from inceptionn import Codec
+codec = Codec(threads={threads})
+small = np.ones(4096, np.float32)
+codec.decompress_add(codec.compress(small), small)
+x = np.full({count}, 0.01, np.float32)
+x[::3] = 0
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+stream = codec.compress(x)
+print(len(stream), peak() - before)
+before = peak()
+y = codec.decompress(stream, x.size)
+print(y.nbytes, peak() - before)
+before = peak()
+codec.decompress_add(stream, y)
+codec.lossy(x, y)
+codec.histogram(x)
+print(0, peak() - before)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory(threads: int) -> None:
+    """Of 64 MiB of values: 1.1 times input and output together at most, as the process grows."""
+    if codec.available_paths()[0] == "numpy":
+        pytest.skip("no native codec")
+    count = 1 << 24
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY.format(threads=threads, count=count)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(rows) == 3
+    for size, grown in rows:
+        assert grown <= 1.1 * size + 0.05 * 4 * count, rows
+
+
+def test_small_messages() -> None:
+    """1 Ki floats: 3 microseconds a call from Python on vector kernels."""
+    if codec.active_path() not in ("avx512", "avx2"):
+        pytest.skip("no vector kernel")
+    x = (np.random.default_rng(0).standard_normal(1024) * 5e-3).astype(np.float32)
+    stream, out = CODEC.compress(x), np.empty_like(x)
+    for call in (
+        lambda: CODEC.compress(x),
+        lambda: CODEC.decompress(stream, 1024),
+        lambda: CODEC.decompress_add(stream, out),
+    ):
+        # The best of many short runs, whatever else the machine does.
+        assert min(timeit.repeat(call, number=50, repeat=200)) / 50 < 3e-6
+
+
+def test_speed_measures_every_operation() -> None:
+    measured = codec.speed(1 << 14, repeats=1)
+    assert set(measured) == {"memcpy", "compress", "decompress", "decompress_add", "lossy", "ratio"}
+    assert all(value > 0 for value in measured.values())
+    assert 3 < measured["ratio"] < 8
+
+
+FALLBACK = """
+import sys, warnings
+sys.modules["inceptionn._native"] = None
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import inceptionn, numpy as np
+    assert not caught
+    for _ in range(3):
+        codec = inceptionn.Codec()
+x = np.linspace(-2, 2, 5000, dtype=np.float32)
+print(inceptionn.codec.available_paths(), [w.category.__name__ for w in caught], caught[0].message)
+print(bytes(codec.compress(x)).hex())
+"""
+
+
+def test_without_the_extension() -> None:
+    """The NumPy path, and one warning, when a codec is made."""
+    done = subprocess.run([sys.executable, "-c", FALLBACK], capture_output=True, text=True, check=True)
+    said, stream = done.stdout.splitlines()
+    assert said.startswith("['numpy'] ['RuntimeWarning'] inceptionn was installed without its C extension")
+    assert bytes.fromhex(stream) == CODEC.compress(np.linspace(-2, 2, 5000, dtype=np.float32))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn encode``, ``decode`` and ``inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli, message
+
+
+@pytest.fixture
+def gradients(tmp_path: Path) -> Path:
+    x = (np.random.default_rng(3).standard_normal((30, 5000)) * 5e-3).astype(np.float32)
+    x[0, :3] = 0, np.nan, 2
+    np.save(tmp_path / "g.npy", x)
+    return tmp_path / "g.npy"
+
+
+def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.load(gradients)
+    encoded, decoded = gradients.with_name("g.npy.inc"), gradients.with_name("g.decoded.npy")
+    assert cli.main(["encode", str(gradients)]) == 0
+    assert encoded.read_bytes() == message.pack(x, Codec())
+    ratio = x.nbytes / encoded.stat().st_size
+    size = encoded.stat().st_size
+    assert capsys.readouterr().out == f"{encoded}: {x.nbytes} bytes in {size}, 1:{ratio:.2f}\n"
+    assert ratio > 3
+    assert cli.main(["decode", str(encoded)]) == 0
+    assert capsys.readouterr().out == f"{decoded}: 150000 values of shape (30, 5000)\n"
+    assert np.load(decoded).tobytes() == Codec().lossy(x).tobytes()
+
+    other = gradients.with_name("other")
+    arguments = [
+        "encode",
+        str(gradients),
+        "--out",
+        str(other),
+        "-k",
+        "6",
+        "--mode",
+        "literal",
+        "--scale",
+        "-2",
+    ]
+    assert cli.main(arguments) == 0
+    header = message.parse(other.read_bytes())
+    assert header.codec.parameters == Codec(2.0**-6, "literal").parameters
+    assert header.scale == -2
+
+
+def test_inspect_an_array(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.load(gradients)
+    picture = gradients.with_suffix(".png")
+    assert cli.main(["inspect", str(gradients), "--plot", str(picture)]) == 0
+    out = capsys.readouterr().out
+    counts = Codec().histogram(x)
+    for label, count in zip(("00 zero", "01 8 bits", "10 16 bits", "11 raw"), counts, strict=True):
+        (line,) = (line for line in out.splitlines() if line.startswith(label))
+        assert line.removeprefix(label).split()[0] == str(count)
+    assert f"stream: {len(Codec().compress(x))} bytes" in out
+    finite = np.isfinite(x)
+    error = np.abs(x[finite].astype(np.float64) - Codec().lossy(x)[finite])
+    bins = {line.split()[0]: int(line.split()[1]) for line in out.splitlines() if line.startswith("2**-")}
+    in_bounds = error * 2.0**10
+    assert bins["2**-1"] == ((in_bounds >= 0.5) & (in_bounds < 1)).sum()
+    assert bins["2**-5"] == ((in_bounds >= 2.0**-5) & (in_bounds < 2.0**-4)).sum()
+    (exact,) = (line for line in out.splitlines() if line.startswith("exact"))
+    assert exact.split()[1] == str((error == 0).sum())
+    assert f"largest error {error.max():.3g}, {in_bounds.max():.3f} of the bound 0.000977" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["encode", str(gradients), "--scale", "auto"])
+    capsys.readouterr()
+    assert cli.main(["inspect", str(gradients) + ".inc"]) == 0
+    out = capsys.readouterr().out
+    x = np.load(gradients)
+    assert out.startswith(
+        "message, inceptionn, 150000 values of shape (30, 5000)\n2**-10 bounded: E0 117, T 122"
+    )
+    assert "scale 2**-2" in out
+    counts = Codec().histogram(x, scale=-2)
+    (line,) = (line for line in out.splitlines() if line.startswith("01 8 bits"))
+    assert line.split()[3] == str(counts[1])
+    raw = gradients.with_name("raw.inc")
+    raw.write_bytes(message.pack(x, None))
+    assert cli.main(["inspect", str(raw)]) == 0
+    assert capsys.readouterr().out.startswith("message, raw, 150000 values")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["encode", "no.npy"], 2, "does not exist"),
+        (["encode", "g.npy", "-k", "15"], 2, "error bound must be 2**-k with k in 1..14, not k = 15"),
+        (["encode", "g.npy", "--mode", "exact"], 2, "mode must be one of literal, bounded, not 'exact'"),
+        (["encode", "g.npy", "--scale", "big"], 2, "the scale must be a whole number or auto, not 'big'"),
+        (["encode", "wide.npy"], 1, "wide.npy must hold float32 values, not float64"),
+        (["encode", "text.npy"], 1, "text.npy is no .npy file: "),
+        (["encode", "several.npz"], 1, "several.npz holds several arrays; save them one by one"),
+        (["decode", "g.npy"], 1, "malformed message at byte 0: the magic is"),
+        (["decode", "cut.inc"], 1, "malformed message at byte 100: "),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    status: int,
+    text: str,
+    gradients: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(gradients.parent)
+    np.save("wide.npy", np.ones(3))
+    np.savez("several.npz", np.ones(3, np.float32))
+    Path("text.npy").write_text("text")
+    Path("cut.inc").write_bytes(message.pack(np.load(gradients), Codec())[:100])
+    assert cli.main(arguments) == status
+    error = capsys.readouterr().err
+    assert error.startswith("inceptionn: ")
+    assert error.count("\n") == 1
+    assert text in error

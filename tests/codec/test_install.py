@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Installing on a machine without a compiler: everything but the extension, which NumPy stands in for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CHECK = """
+import sys, warnings
+sys.path[:0] = sys.argv[1:]
+import numpy as np, inceptionn
+from inceptionn import codec
+assert inceptionn.__file__.startswith(sys.argv[1]), inceptionn.__file__
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    stream = inceptionn.Codec().compress(np.full(100, 0.25, np.float32))
+print(codec.available_paths(), len(caught), len(stream))
+"""
+
+
+def test_no_compiler(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for folder in ("sw", "hdl", "sim", "boards", "constraints"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    environment = os.environ | {"CC": str(shutil.which("false"))}
+    done = subprocess.run(
+        [*command, "--target", str(target), str(source)],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not list(target.rglob("*.so"))
+    # Without the site module the editable install of this checkout is not seen.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", CHECK, str(target), sysconfig.get_path("purelib")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['numpy'] 1 226\n"

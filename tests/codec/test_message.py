@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Messages: by the published layout, every kind, every way to be malformed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, codec, wire
+from inceptionn.message import Kind, pack, parse, unpack
+from inceptionn.sim import golden
+
+
+def sealed(message: bytes, **fields: tuple[str, int, int]) -> bytes:
+    """The message with some fields (format, offset, value) replaced, and its checksum made right again."""
+    changed = bytearray(message)
+    for kind, offset, value in fields.values():
+        struct.pack_into("<" + kind, changed, offset, value)
+    struct.pack_into("<I", changed, 36, zlib.crc32(changed[40:], zlib.crc32(changed[:36])))
+    return bytes(changed)
+
+
+def test_checksum_at_every_length() -> None:
+    data = np.random.default_rng(1).integers(0, 256, 700, np.uint8)
+    for size in range(700):
+        for start in (0, 1, 7):
+            assert codec.crc32(data[start:size], size) == zlib.crc32(data[start:size], size)
+    assert codec.crc32(b"123456789") == 0xCBF43926  # the published check value
+    assert codec.crc32(np.ones(10**6, np.uint8)) == zlib.crc32(np.ones(10**6, np.uint8))
+
+
+def test_layout(path: str) -> None:
+    x = np.array([[1.0, 0.5, -(2.0**-7)], [2.0**-11, 0, -2.0]], np.float32)
+    stream = golden.compress(x)
+    expected = struct.pack("<4sBBBBBBhIQQI", b"INCM", 1, 1, 117, 122, 122, 2, 0, 0, 6, len(stream), 0)
+    tail = struct.pack("<QQ", 2, 3) + stream
+    expected += struct.pack("<I", zlib.crc32(expected + tail)) + tail
+    found = pack(x, Codec(), kind=Kind.INCEPTIONN)
+    assert found == expected
+    assert unpack(found).tobytes() == golden.lossy(x).tobytes()
+    assert unpack(found).shape == (2, 3)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (2048,), (5, 50_000)])
+@pytest.mark.parametrize("scale", [None, -3, "auto"])
+def test_streams(path: str, shape: tuple[int, ...], scale, mixed) -> None:
+    x = mixed(int(np.prod(shape))).reshape(shape)
+    if scale == "auto":
+        x = (np.random.default_rng(5).standard_normal(shape) * 1e-6).astype(np.float32)
+    subject = Codec(2.0**-6, "literal")
+    header = parse(pack(x, subject, scale, kind=Kind.INCEPTIONN))
+    assert header.codec.parameters == subject.parameters
+    assert (header.shape, header.count, header.kind) == (shape, x.size, Kind.INCEPTIONN)
+    assert (header.index is not None) == (x.size > 32 * wire.STREAM_LANES)
+    assert (header.scale == (scale or 0)) or scale == "auto"
+    seen = unpack(pack(x, subject, scale, kind=Kind.INCEPTIONN))
+    assert seen.shape == shape
+    assert seen.tobytes() == subject.lossy(x, scale=header.scale).tobytes()
+
+
+def test_other_kinds() -> None:
+    x = np.array([1.0, 1 + 2.0**-8, 1 + 3 * 2.0**-8, -3e38, np.inf, 0.1], np.float32)
+    nan = np.array([0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
+    raw = pack(np.append(x, nan), None)
+    assert parse(raw).kind is Kind.RAW
+    assert unpack(raw).tobytes() == x.tobytes() + nan.tobytes()
+    with pytest.raises(ValueError, match=r"^the payload is no stream but RAW$"):
+        parse(raw).codec  # noqa: B018
+
+    half = pack(np.append(x, nan), None, kind=Kind.BFLOAT16)
+    assert len(half) == 40 + 8 + 16
+    found = unpack(half)
+    bits = found[:6].view(np.uint32)
+    # Ties go to even; the largest values round to infinity.
+    assert bits.tolist() == [0x3F800000, 0x3F800000, 0x3F820000, 0xFF620000, 0x7F800000, 0x3DCD0000]
+    assert np.isnan(found[6:]).all()
+
+    # A stream of these would be longer than the values.
+    assert parse(pack(np.full(100, 3, np.float32), Codec())).kind is Kind.RAW
+    assert parse(pack(np.full(100, 0.3, np.float32), Codec())).kind is Kind.INCEPTIONN
+
+
+def test_arguments() -> None:
+    with pytest.raises(TypeError, match=r"^values must be a float32 array, not float64$"):
+        pack(np.ones(3), Codec())
+    with pytest.raises(ValueError, match=r"^a stream needs a codec, not None$"):
+        pack(np.ones(3, np.float32), None, kind=Kind.INCEPTIONN)
+    with pytest.raises(OverflowError, match=r"too large to be scaled by 2\*\*126"):
+        pack(np.full(3, 5, np.float32), Codec(), 126)
+
+
+def test_damage() -> None:
+    """Every cut and every flipped bit is refused."""
+    message = pack((np.arange(40, dtype=np.float32) / 100).reshape(5, 8), Codec())
+    for end in range(len(message)):
+        with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
+            unpack(message[:end])
+    for bit in range(8 * len(message)):
+        flipped = bytearray(message)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
+            unpack(flipped)
+    with pytest.raises(ValueError, match=rf"^malformed message at byte {len(message)}: it has "):
+        unpack(message + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"version": ("B", 4, 2)}, "byte 4: the version is 2, not 1"),
+        ({"kind": ("B", 5, 3)}, "byte 5: the payload is of unknown kind 3"),
+        ({"kind": ("B", 5, 0)}, "byte 6: a payload of kind RAW has neither codec, scale nor index"),
+        ({"e0": ("B", 6, 0)}, "byte 6: the numbers of the codec are impossible"),
+        ({"dimensions": ("B", 9, 33)}, "byte 9: it has 33 dimensions, 32 at most"),
+        ({"scale": ("h", 10, -127)}, "byte 10: the scale exponent is -127, beyond 126"),
+        ({"blocks": ("I", 12, 32)}, "byte 12: 0 index entries, one for 32 blocks, do not fit 40 values"),
+        ({"count": ("Q", 16, 41)}, "byte 40: the dimensions (5, 8) do not make 41 values"),
+        ({"count": ("Q", 16, 1 << 63), "d0": ("Q", 40, 1 << 60)}, "malformed stream at byte"),
+        ({"count": ("Q", 16, 64), "d1": ("Q", 40, 8)}, "malformed stream at byte"),
+        ({"entries": ("I", 32, 1)}, "bytes, not"),
+    ],
+)
+def test_senders_of_another_mind(fields: dict[str, tuple[str, int, int]], text: str) -> None:
+    """What no damage explains, since the checksum is right."""
+    message = pack((np.arange(40, dtype=np.float32) / 100).reshape(5, 8), Codec())
+    assert unpack(sealed(message)).shape == (5, 8)
+    with pytest.raises(ValueError) as caught:
+        unpack(sealed(message, **fields))
+    assert text in str(caught.value)

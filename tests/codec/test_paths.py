@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every path gives what the golden model and the conformance vectors give, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, codec, wire
+from inceptionn.sim import golden
+from inceptionn.wire import Parameters
+
+VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+SETTINGS = [(k, mode) for mode in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
+# Ends of groups, of what vector kernels take at a time, of blocks.
+COUNTS = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1023, 2047, 2048, 2049, 4096, 5003]
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal bits, NaNs and zeros included."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(("k", "mode"), SETTINGS)
+def test_golden_model(path: str, k: int, mode: wire.Mode, mixed) -> None:
+    subject = Codec(2.0**-k, mode)
+    for count in COUNTS if k == wire.DEFAULT_K else COUNTS[-2:]:
+        x = mixed(count, seed=k)
+        stream = golden.compress(x, 2.0**-k, mode)
+        seen = golden.lossy(x, 2.0**-k, mode)
+        assert subject.compress(x) == stream
+        assert len(stream) <= subject.max_compressed_size(count)
+        assert same(subject.decompress(stream, count), seen)
+        assert same(subject.lossy(x), seen)
+        assert same(subject.histogram(x), golden.histogram(x, 2.0**-k, mode))
+
+        total = np.linspace(-1, 1, count, dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            expected = total + seen
+        assert subject.decompress_add(stream, total) is total
+        assert np.array_equal(total, expected, equal_nan=True)
+        number = ~np.isnan(total)
+        assert same(total[number], expected[number])
+
+
+@pytest.mark.parametrize("tag", wire.Tag)
+def test_one_class_only(path: str, tag: wire.Tag) -> None:
+    """The smallest stream and the largest one that a count can have, and those between."""
+    bits = {0: 0x00012345, 1: 0x3B123456, 2: 0xBE765432, 3: 0xC0FFEE11}[tag]
+    for count in (40, 2048, 6001):
+        x = np.full(count, bits, np.uint32).view(np.float32)
+        stream = Codec().compress(x)
+        assert stream == golden.compress(x)
+        assert len(stream) == -(-count // 8) * 2 + wire.TAG_BYTES[tag] * count
+        assert same(Codec().decompress(stream, count), golden.lossy(x))
+
+
+def test_parameters_of_neither_mode(path: str, mixed) -> None:
+    """Small bases take other code than the two modes' do; the largest ones reach the smallest units."""
+    x = np.concatenate([mixed(300), np.arange(0, 512, dtype=np.uint32).repeat(9).view(np.float32)])
+    x[300:].view(np.uint32)[:] <<= 23
+    x[300:].view(np.uint32)[:] |= np.resize(np.array([0, 1, 0x7FFFFF, 0x400000], np.uint32), len(x) - 300)
+    corners = [(1, 1, 1), (1, 1, 2), (1, 5, 7), (1, 8, 8), (3, 31, 31), (1, 32, 32), (1, 33, 33), (1, 1, 255)]
+    corners += [(1, 127, 127)]
+    corners += [(127, 127, 127), (127, 127, 255), (60, 90, 200), (1, 127, 255), (100, 100, 100)]
+    for numbers in corners:
+        parameters = Parameters(*numbers)
+        subject = Codec.from_parameters(parameters)
+        assert subject.parameters == parameters
+        stream = golden.compress(x, params=parameters)
+        assert subject.compress(x) == stream
+        assert same(subject.decompress(stream, len(x)), golden.decompress(stream, len(x), params=parameters))
+        assert same(subject.lossy(x), golden.lossy(x, params=parameters))
+
+
+def test_values_of_every_exponent_at_every_place(path: str) -> None:
+    """A vector kernel's lanes are not all alike: each exponent passes through each."""
+    exponents = np.arange(512, dtype=np.uint32)
+    for shift in range(33):
+        bits = np.concatenate([exponents << 23 | 0x5A5A5A, np.zeros(8, np.uint32)])
+        x = np.roll(bits, shift).view(np.float32)
+        assert Codec().compress(x) == golden.compress(x)
+        assert same(Codec().decompress(golden.compress(x), len(x)), golden.lossy(x))
+
+
+# The published vectors
+
+
+def load(name: str):
+    return json.loads((VECTORS / name).read_text())
+
+
+def codec_of(case: dict) -> Codec:
+    if case["mode"] is None:
+        return Codec.from_parameters(Parameters(case["e0"], case["t"], case["b"]))
+    return Codec(2.0 ** -case["k"], case["mode"])
+
+
+def words(text: str) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], np.uint32).view(np.float32)
+
+
+def test_lane_vectors(path: str) -> None:
+    content = load("lanes.json")
+    x = words(content["inputs"])
+    assert len(content["compress"]) > 28
+    for case in content["compress"]:
+        subject = codec_of(case)
+        stream = bytes(subject.compress(x))
+        seen = subject.decompress(stream, len(x))
+        assert same(seen, words(case["outputs"]))
+        at = 0
+        for first in range(0, len(x), wire.STREAM_LANES):
+            tags = case["tags"][first : first + wire.STREAM_LANES]
+            vectors = case["vectors"].split()[first : first + wire.STREAM_LANES]
+            plane = -(-len(tags) // 8) * 2
+            data = b"".join(bytes.fromhex(vector)[::-1] for vector in vectors if vector != ".")
+            numbers = np.unpackbits(np.frombuffer(stream, np.uint8, plane, at), bitorder="little")
+            found = (numbers[0::2] + 2 * numbers[1::2])[: len(tags)]
+            assert "".join(map(str, found)) == tags
+            assert stream[at + plane : at + plane + len(data)] == data
+            at += plane + len(data)
+        assert at == len(stream)
+
+
+def test_decoder_vectors(path: str) -> None:
+    checked = 0
+    for case in load("lanes.json")["decompress"]:
+        if not case["b"]:
+            continue  # no encoder's base
+        base = case["b"]
+        subject = Codec.from_parameters(Parameters(1, min(base, 127), base))
+        size = {1: 1, 2: 2}[int(case["tag"])]
+        for vector, output in zip(case["vectors"].split(), case["outputs"].split(), strict=True):
+            stream = bytes([int(case["tag"]), 0]) + int(vector, 16).to_bytes(size, "little")
+            if output == "-":
+                with pytest.raises(ValueError, match=r"^malformed stream at byte 2: the exponent of"):
+                    subject.decompress(stream, 1)
+            else:
+                assert same(subject.decompress(stream, 1), words(output))
+            checked += 1
+    assert checked > 1000
+
+
+def test_block_vectors(path: str) -> None:
+    content = load("blocks.json")
+    checked = 0
+    for case in [*content["blocks"], *content["streams"]]:
+        if case["count"] > wire.STREAM_LANES and "block" in case:
+            continue  # longer than a stream's blocks
+        x = np.frombuffer(bytes.fromhex(case["input"]), np.float32)
+        stream = bytes.fromhex(case.get("stream", case.get("block")))
+        subject = codec_of(case)
+        assert subject.compress(x) == stream
+        assert subject.decompress(stream, case["count"]).tobytes().hex() == case["output"]
+        if "histogram" in case:
+            assert subject.histogram(x).tolist() == case["histogram"]
+        checked += 1
+    assert checked > 80
+
+
+def test_malformed_vectors(path: str) -> None:
+    checked = 0
+    for case in load("blocks.json")["malformed"]:
+        block = bytes.fromhex(case["block"])
+        if not 1 <= case["b"] or case["count"] > wire.STREAM_LANES:
+            continue
+        subject = Codec.from_parameters(Parameters(1, min(case["b"], 127), case["b"]))
+        with pytest.raises(ValueError, match=rf"^malformed stream at byte {case['offset']}: "):
+            subject.decompress(block, case["count"])
+        checked += 1
+    assert checked >= 10
+
+
+def test_names() -> None:
+    paths = codec.available_paths()
+    assert paths[-1] == "numpy"
+    assert codec.active_path() == paths[0]
+    with pytest.raises(ValueError, match=r"^codec path must be one of .*numpy, not 'mmx'$"):
+        codec.force_path("mmx")
+    assert codec.active_path() == paths[0]
+
+
+def test_constants_of_the_native_module() -> None:
+    native = pytest.importorskip("inceptionn._native")
+    for name in ("LANES", "STREAM_LANES", "TAG_WORD_BYTES", "EXPONENT_BIAS", "MANTISSA_BITS"):
+        assert getattr(native, name) == getattr(wire, name)

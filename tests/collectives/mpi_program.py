@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `test_mpi` runs under mpirun; the argument names the function. Rank 0 prints "done" at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from inceptionn import Codec
+from inceptionn.collectives import MEAN, SUM, CompressedCommunicator, MismatchError, allreduce_comp
+from inceptionn.transport import MpiTransport, PeerLost, TransportError, TransportTimeout, connect_mpi
+
+comm = MPI.COMM_WORLD
+rank, size = comm.rank, comm.size
+x = np.random.default_rng(rank).laplace(scale=1e-2, size=300_001).astype(np.float32)
+total = np.empty_like(x)
+comm.Allreduce(x, total, MPI.SUM)
+
+
+def same_everywhere(y: np.ndarray) -> None:
+    assert len(set(comm.allgather(y.tobytes()))) == 1
+
+
+def collectives() -> None:
+    """A communicator in place of a transport: every path and algorithm."""
+    for count in (0, 1, 2, 5, 300_001):
+        for algorithm in ("ring", "hierarchical", "worker_aggregator"):
+            for path, bound in (("off", 1e-6), ("software", (size + 1) * 2**-10)):
+                y = np.empty(count, np.float32)
+                allreduce_comp(comm, x[:count], y, path=path, algorithm=algorithm)
+                same_everywhere(y)
+                assert np.all(np.abs(y - total[:count]) <= bound)
+    part = comm.Split(color=rank % 2)
+    y = np.empty_like(x)
+    allreduce_comp(part, x, y, MEAN)
+    part.Free()  # and with it its transport
+
+
+def communicator() -> None:
+    """CompressedCommunicator in the place of COMM_WORLD."""
+    c = CompressedCommunicator(comm, codec=Codec(2**-8))
+    bound = (size + 1) * 2**-8
+    assert (c.rank, c.size, c.Get_rank(), c.Get_size()) == (rank, size, rank, size)
+    for send in (x, [x, MPI.FLOAT], [x, x.size, MPI.FLOAT], (x, "f")):
+        y = np.empty_like(x)
+        c.Allreduce(send, [y, MPI.FLOAT] if isinstance(send, list) else y, op=MPI.SUM)
+        same_everywhere(y)
+        assert 0 < np.abs(y - total).max() <= bound
+    y = x.copy()
+    c.Allreduce(MPI.IN_PLACE, y)
+    assert 0 < np.abs(y - total).max() <= bound
+    c.Allreduce(x, y, MEAN)
+    assert 0 < np.abs(y - total / size).max() <= 2 * 2**-8
+    # What is not ours goes to MPI.
+    n = np.array([rank], np.int64)
+    m = np.empty_like(n)
+    c.Allreduce(n, m, MPI.SUM)
+    assert m[0] == size * (size - 1) // 2
+    c.Allreduce(x, y, MPI.MAX)
+    z = np.empty_like(x)
+    comm.Allreduce(x, z, MPI.MAX)
+    assert np.array_equal(y, z)
+    c.Allreduce([x, 10, MPI.FLOAT], [y, 10, MPI.FLOAT])  # a part of the array: MPI's matter, exact
+    assert np.allclose(y[:10], total[:10], atol=1e-7)
+    assert c.allreduce(rank) == m[0]
+    assert c.bcast("hello") == "hello"
+    c.Barrier()
+    doubles = np.full(10, 0.1)
+    result = np.empty(10)
+    c.Allreduce(doubles, result)
+    assert np.abs(result - 0.1 * size).max() <= bound
+
+
+def bootstrap() -> None:
+    """MPI brings the ranks together, TCP carries the data."""
+    with connect_mpi(comm, timeout=20, nic=Codec()) as transport:
+        c = CompressedCommunicator(comm, transport=transport)
+        y = np.empty_like(x)
+        c.Allreduce(x, y, MPI.SUM)
+        same_everywhere(y)
+        assert 0 < np.abs(y - total).max() <= (size + 1) * 2**-10
+        c.Barrier()
+
+
+def disagreement() -> None:
+    """An error on every rank, and MPI goes on."""
+    count = 10 + (rank == size - 1)
+    with pytest.raises(MismatchError, match=f"count differs: rank 0 has 10, rank {size - 1} has 11"):
+        allreduce_comp(comm, x[:count], np.empty(count, np.float32))
+    y = np.empty(5, np.float32)
+    allreduce_comp(comm, x[:5], y, SUM, path="off")
+    assert np.allclose(y, total[:5], atol=1e-6)
+
+
+def silence() -> None:
+    """A rank that does not take part: the others time out, or hear of one who did."""
+    transport = MpiTransport(comm, timeout=1.0)
+    transport.barrier()
+    if rank == size - 1:
+        time.sleep(2.5)
+    else:
+        start = time.monotonic()
+        with pytest.raises((TransportTimeout, PeerLost)):
+            transport.recv_into(size - 1, bytearray(8))
+        assert time.monotonic() - start < 2.4
+        with pytest.raises(TransportError):
+            transport.barrier()
+
+
+def too_long() -> None:
+    """A message that does not fit its buffer is an error, at the other ranks too."""
+    transport = MpiTransport(comm, timeout=10.0)
+    transport.barrier()
+    if rank == 0:
+        request = transport.isend(1, bytes(100))
+    elif rank == 1:
+        request = transport.irecv_into(0, bytearray(99))
+    with pytest.raises(TransportError, match="longer than the buffer of 99 bytes"):
+        (request.wait if rank == 1 else transport.barrier)()
+
+
+globals()[sys.argv[1]]()
+comm.Barrier()
+if rank == 0:
+    print("done", flush=True)

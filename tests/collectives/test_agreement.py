@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ranks that do not agree, that cannot take part, or that are lost in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import MEAN, SUM, MismatchError, agreement, allreduce_comp
+from inceptionn.transport import PeerLost, Transport, TransportError
+
+Group = Callable[..., list[Any]]
+X = np.ones(100, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        (
+            {"sendbuf": np.ones(101, np.float32), "recvbuf": np.ones(101, np.float32)},
+            "count differs: rank 0 has 100, rank 2 has 101",
+        ),
+        (
+            {"sendbuf": X.astype("f8"), "recvbuf": X.astype("f8")},
+            "dtype differs: rank 0 has 'float32', rank 2 has 'float64'",
+        ),
+        (
+            {"codec": Codec(2**-8)},
+            "codec differs: rank 0 has None, rank 2 has 'bounded 0.00390625 (E0 119, T 123, B 123)'",
+        ),
+        ({"op": MEAN}, "op differs: rank 0 has 'sum', rank 2 has 'mean'"),
+        ({"path": "off"}, "path differs: rank 0 has 'auto', rank 2 has 'off'"),
+        (
+            {"algorithm": "worker_aggregator"},
+            "algorithm differs: rank 0 has 'ring', rank 2 has 'worker_aggregator'",
+        ),
+        ({"scale": "auto"}, "scale differs: rank 0 has None, rank 2 has 'auto'"),
+        ({"legs": "up"}, "legs differs: rank 0 has 'both', rank 2 has 'up'"),
+        ({"sub_block": 5}, "sub_block differs: rank 0 has 131072, rank 2 has 5"),
+        ({"group_size": 3}, "group_size differs: rank 0 has None, rank 2 has 3"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_disagreement_is_an_error_at_all_ranks(group: Group, odd: dict[str, Any], text: str) -> None:
+    def run(t: Transport) -> str:
+        mine = {"sendbuf": X, "recvbuf": X.copy()} | (odd if t.rank == 2 else {})
+        with pytest.raises(MismatchError) as raised:
+            allreduce_comp(t, **mine)
+        y = np.empty_like(X)
+        allreduce_comp(t, X, y)  # nothing was sent: the group goes on
+        assert np.all(y == 3)
+        return str(raised.value)
+
+    assert group(3, run) == [text] * 3
+
+
+def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(t: Transport) -> None:
+        allreduce_comp(t, X, X.copy())
+
+    real = agreement.agree
+    monkeypatch.setattr(
+        "inceptionn.collectives.allreduce.agree",
+        lambda t, terms, *rest: real(t, {**terms, "version": [1, 2][t.rank]}, *rest),
+    )
+    for result in threads(2, run):
+        assert isinstance(result, MismatchError)
+        assert str(result) == "version differs: rank 0 has 1, rank 1 has 2"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "text"),
+    [
+        (
+            {"sendbuf": X.astype("i4")},
+            TypeError, "sendbuf must be float32, float16, bfloat16 or float64, not int32",
+        ),
+        ({"sendbuf": X.astype(">f4")}, TypeError, "not >f4"),
+        ({"sendbuf": "text"}, TypeError, "sendbuf must be an array, not <class 'str'>"),
+        ({"recvbuf": np.ones(99, np.float32)}, ValueError, "sendbuf has 100 values, recvbuf 99"),
+        ({"recvbuf": np.ones(100)}, TypeError, "sendbuf is float32, recvbuf is float64"),
+        ({"recvbuf": bytes(400)}, TypeError, "recvbuf must be float32"),
+        ({"op": "sum"}, TypeError, "op must be SUM or MEAN, not 'sum'"),
+        ({"path": "fast"}, ValueError, "path must be one of auto, nic, software, off, not 'fast'"),
+        ({"path": "nic"}, ValueError, "path 'nic': not every rank has a NIC with the engines"),
+        (
+            {"algorithm": "tree"},
+            ValueError, "algorithm must be one of ring, hierarchical, worker_aggregator, not 'tree'",
+        ),
+        ({"scale": 127}, ValueError, "scale must be None, 'auto' or -126..126, not 127"),
+        ({"scale": True}, ValueError, "not True"),
+        ({"group_size": 2}, ValueError, "group_size must divide the 3 ranks, not 2"),
+        ({"dtype": "float8"}, ValueError, "dtype must be one of None, bfloat16, not 'float8'"),
+        ({"sub_block": 0}, ValueError, "sub_block must be at least 1, not 0"),
+    ],
+)  # fmt: skip
+def test_a_rank_that_cannot_take_part_stops_all(
+    group: Group, wrong: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    def run(t: Transport) -> str:
+        mine = {"sendbuf": X, "recvbuf": X.copy()} | (wrong if t.rank == 1 else {})
+        with pytest.raises(kind if t.rank == 1 else MismatchError) as raised:
+            allreduce_comp(t, **mine)
+        t.barrier()
+        return str(raised.value)
+
+    results = group(3, run)
+    assert text in results[1]
+    for rank in (0, 2):
+        assert results[rank] == f"rank 1 cannot take part: {kind.__name__}: {results[1]}"
+
+
+def test_nics_set_to_another_codec(threads: Group) -> None:
+    def run(t: Transport) -> tuple[str, bool]:
+        codec = Codec(2**-6)
+        y = np.empty_like(X)
+        with pytest.raises(ValueError, match="path 'nic'") as raised:
+            allreduce_comp(t, X, y, path="nic", codec=codec)
+        x = np.full(1000, 2.0**-6 + 2.0**-12, np.float32)
+        z = np.empty_like(x)
+        allreduce_comp(t, x, z, codec=codec)  # auto: in software
+        return str(raised.value), bool(np.all(z == 2 * codec.lossy(x)))
+
+    text = (
+        "path 'nic': the codec is bounded 0.015625 (E0 121, T 124, B 124), "
+        "the NICs are set to bounded 0.0009765625 (E0 117, T 122, B 122)"
+    )
+    assert threads(2, run, nic=Codec()) == [(text, True)] * 2
+
+
+def test_given_scale_that_overflows(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        allreduce_comp(t, np.float32([2.0**100]), np.empty(1, np.float32), scale=27)
+
+    for result in threads(2, run):
+        assert isinstance(result, MismatchError)
+        assert "would leave fp32's range with scale 27" in str(result)
+
+
+def test_malformed_streams_break_the_group_at_all_ranks(group: Group) -> None:
+    class Liar(Codec):
+        """Cuts the end off what it sends."""
+
+        def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> Any:
+            return super().compress(x, out, scale=scale)[:-1]
+
+    def run(t: Transport) -> None:
+        codec = Liar() if t.rank == 1 else Codec()
+        allreduce_comp(t, np.full(5000, 0.1, np.float32), np.empty(5000, np.float32), codec=codec)
+
+    results = group(3, run, timeout=5)
+    assert isinstance(results[2], TransportError)
+    assert "malformed" in str(results[2])
+    for rank in (0, 1):
+        assert isinstance(results[rank], PeerLost)
+        assert "malformed" in str(results[rank])
+
+
+def test_a_rank_that_never_calls(group: Group) -> None:
+    def run(t: Transport) -> None:
+        if t.rank != 1:
+            allreduce_comp(t, X, X.copy())
+
+    results = group(3, run, timeout=3)
+    assert results[1] is None
+    assert isinstance(results[0], TransportError)
+    assert isinstance(results[2], TransportError)
+
+
+def test_comm_must_be_one() -> None:
+    with pytest.raises(TypeError, match="a transport or an mpi4py communicator is needed, not 3"):
+        allreduce_comp(3, X, X.copy(), SUM)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The all-reduce: values, error bounds and bits, over every algorithm, path and number of ranks."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
+from inceptionn.collectives.parts import Parts
+from inceptionn.sim import golden
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+BOUND = 2.0**-10
+ALGORITHMS = {
+    "ring": {},
+    "hierarchical": {"algorithm": "hierarchical"},
+    "hierarchical, aggregator": {"algorithm": "hierarchical", "upper": "aggregator"},
+    "worker-aggregator": {"algorithm": "worker_aggregator"},
+}
+
+
+def gradients(ranks: int, count: int, scale: float = 1e-2) -> np.ndarray:
+    return (
+        np.random.default_rng(ranks * 7 + count).laplace(scale=scale, size=(ranks, count)).astype(np.float32)
+    )
+
+
+def reduced(
+    group: Group, x: np.ndarray, op: Op = SUM, nic: Codec | None = None, **settings: Any
+) -> np.ndarray:
+    """The result, after a look that it has the same bits at all ranks and left the send buffers alone."""
+    before = x.copy()
+
+    def run(t: Transport) -> np.ndarray:
+        y = np.full(x.shape[1:], np.nan, np.float32)
+        allreduce_comp(t, x[t.rank], y, op, **settings)
+        return y
+
+    results = group(len(x), run, nic=nic)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        assert np.array_equal(result.view(np.uint32), results[0].view(np.uint32))
+    assert np.array_equal(x.view(np.uint32), before.view(np.uint32))
+    first: np.ndarray = results[0]
+    return first
+
+
+def exact(x: np.ndarray, op: Op) -> np.ndarray:
+    total = x.astype(np.float64).sum(axis=0)
+    return total / len(x) if op is MEAN else total
+
+
+@pytest.mark.parametrize("op", [SUM, MEAN])
+@pytest.mark.parametrize("path", ["off", "software", "nic"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+def test_every_algorithm_and_path(threads: Group, ranks: int, algorithm: str, path: str, op: Op) -> None:
+    for count in (0, 1, 3, 15, 17, 64, 1000, 40_001):
+        x = gradients(ranks, count)
+        y = reduced(threads, x, op, Codec(), path=path, sub_block=4096, **ALGORITHMS[algorithm])
+        if count:
+            error = np.abs(y - exact(x, op)).max()
+            compressions = {"off": 0, "software": ranks + 1, "nic": ranks + 1}[path] if ranks > 1 else 0
+            factor = 1 if op is SUM else 2 / (ranks + 1)
+            assert error <= compressions * factor * BOUND + 1e-6 * ranks
+
+
+@pytest.mark.parametrize("path", ["off", "software", "nic"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_real_sockets(tcp: Group, ranks: int, path: str) -> None:
+    x = gradients(ranks, 700_001)
+    nic = Codec() if path == "nic" else None
+    for settings in ALGORITHMS.values():
+        y = reduced(tcp, x, MEAN, nic, path=path, **settings)
+        assert np.abs(y - exact(x, MEAN)).max() <= (0 if path == "off" else 2 * BOUND) + 1e-6
+
+
+@pytest.mark.parametrize("mode", ["bounded", "literal"])
+@pytest.mark.parametrize("op", [SUM, MEAN])
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_ring_is_algorithm_1_on_the_golden_model(threads: Group, ranks: int, op: Op, mode: Any) -> None:
+    """Bit for bit: block b starts at rank b, and every rank on its way adds its own to what it decodes."""
+    count = 10_007
+    x = gradients(ranks, count)
+    y = reduced(threads, x, op, path="software", codec=Codec(2**-8, mode), sub_block=1000)
+
+    def lossy(lanes: np.ndarray) -> np.ndarray:
+        return golden.lossy(lanes, error_bound=2**-8, mode=mode)
+
+    parts = Parts(count, ranks)
+    for block in range(ranks):
+        where = parts.block(block)
+        total = x[block][where]
+        for hop in range(1, ranks):
+            total = x[(block + hop) % ranks][where] + lossy(total)
+        if op is MEAN:
+            total = total * np.float32(1 / ranks)
+        assert np.array_equal(y[where].view(np.uint32), lossy(total).view(np.uint32))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_packets_that_go_raw_do_not_part_the_ranks(threads: Group, seed: int) -> None:
+    """Each seed sends other packets raw; the ranks agree in each, which `reduced` looks at."""
+    x = gradients(4, 30_000)
+
+    def seeded(*arguments: Any, **settings: Any) -> list[Any]:
+        return threads(*arguments, **settings, seed=seed)
+
+    for settings in ALGORITHMS.values():
+        y = reduced(seeded, x, SUM, Codec(), path="auto", **settings)
+        assert np.abs(y - exact(x, SUM)).max() <= 5 * BOUND + 1e-6
+
+
+@pytest.mark.parametrize(("legs", "compressions"), [("none", 0), ("up", 3), ("down", 1), ("both", 4)])
+def test_worker_aggregator_compresses_the_legs_it_is_told(
+    threads: Group, legs: Any, compressions: int
+) -> None:
+    x = gradients(4, 20_000)
+    y = reduced(threads, x, path="software", algorithm="worker_aggregator", legs=legs)
+    error = np.abs(y - exact(x, SUM)).max()
+    assert error <= compressions * BOUND + 1e-6
+    assert (error > 1e-5) == (legs != "none")
+    codec = Codec()
+    expected = x[0] + sum((codec.lossy(g) if legs in ("up", "both") else g) for g in x[1:2])
+    for g in x[2:]:
+        expected += codec.lossy(g) if legs in ("up", "both") else g
+    assert np.array_equal(y, codec.lossy(expected) if legs in ("down", "both") else expected)
+
+
+@pytest.mark.parametrize("group_size", [1, 2, 3, 6])
+def test_group_sizes(threads: Group, group_size: int) -> None:
+    x = gradients(6, 9_999)
+    for upper in ("ring", "aggregator"):
+        y = reduced(threads, x, algorithm="hierarchical", group_size=group_size, upper=upper)
+        assert np.abs(y - exact(x, SUM)).max() <= 7 * BOUND
+
+
+def test_numbers_that_are_not_finite_or_large_pass(threads: Group) -> None:
+    x = np.zeros((3, 64), np.float32)
+    x[1, :6] = [np.inf, -np.inf, np.nan, 3e38, 1.0, -12345.678]
+    for path in ("off", "software"):
+        y = reduced(threads, x, path=path)
+        assert np.array_equal(y[:6], x[1, :6], equal_nan=True)
+        assert not y[6:].any()
+
+
+def test_sub_blocks_do_not_change_the_result(threads: Group) -> None:
+    x = gradients(3, 50_000)
+    results = [reduced(threads, x, sub_block=size) for size in (1, 2048, 5000, 1 << 20)]
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_shapes_and_memory_that_is_not_contiguous(group: Group) -> None:
+    x = gradients(2, 60 * 40)
+
+    def run(t: Transport) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        whole = np.zeros((60, 80), np.float32)
+        allreduce_comp(t, x[t.rank].reshape(60, 40), whole[:, ::2], path="off")
+        assert not whole[:, 1::2].any()
+        flat = np.empty(2400, np.float32)
+        allreduce_comp(t, np.asfortranarray(x[t.rank].reshape(60, 40)), flat, path="off")
+        read_only = x[t.rank].copy()
+        read_only.flags.writeable = False
+        again = np.empty((40, 60), np.float32)
+        allreduce_comp(t, read_only, again, path="off")
+        return whole[:, ::2].copy(), flat, again
+
+    want = x[0] + x[1]
+    for results in group(2, run):
+        assert all(np.array_equal(result.reshape(-1), want) for result in results)
+
+
+def test_in_place_and_overlapping(threads: Group) -> None:
+    x = gradients(3, 5000)
+
+    def run(t: Transport) -> list[np.ndarray]:
+        results = []
+        for mark in (IN_PLACE, None):
+            y = x[t.rank].copy()
+            allreduce_comp(t, mark, y, path="off")
+            results.append(y)
+        same = x[t.rank].copy()
+        allreduce_comp(t, same, same, path="off")
+        memory = np.zeros(5100, np.float32)
+        memory[:5000] = x[t.rank]
+        allreduce_comp(t, memory[:5000], memory[100:], path="off")
+        return [*results, same, memory[100:]]
+
+    want = reduced(threads, x, path="off")
+    for results in threads(3, run):
+        assert all(np.array_equal(result, want) for result in results)
+
+
+@pytest.mark.parametrize("type_name", ["float16", "float64"])
+def test_other_types(threads: Group, type_name: str) -> None:
+    x = gradients(3, 2000).astype(type_name)
+
+    def run(t: Transport) -> np.ndarray:
+        y = np.empty(2000, type_name)
+        allreduce_comp(t, x[t.rank], y, MEAN, path="software")
+        return y
+
+    results = threads(3, run)
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert np.abs(results[0] - x.astype(np.float64).mean(axis=0)).max() < 2 * BOUND + 1e-3
+
+
+def test_bfloat16_patterns(threads: Group) -> None:
+    x = (gradients(2, 3000, 1.0).view(np.uint32) >> 16).astype(np.uint16)
+
+    def run(t: Transport) -> np.ndarray:
+        y = np.empty(3000, np.uint16)
+        allreduce_comp(t, x[t.rank], y, path="off", dtype="bfloat16")
+        return y
+
+    values = (x.astype(np.uint32) << 16).view(np.float32)
+    total = (values[0] + values[1]).astype(np.float64)
+    for result in threads(2, run):
+        back = (result.astype(np.uint32) << 16).view(np.float32)
+        assert np.all(np.abs(back - total) <= np.abs(total) * 2.0**-8)
+
+
+def test_bfloat16_on_the_wire(threads: Group) -> None:
+    x = gradients(4, 10_000, 100.0)
+    y = reduced(threads, x, codec=BFloat16())
+    assert np.all(np.abs(y - exact(x, SUM)) <= np.abs(x).sum(axis=0) * 4 * 2.0**-8)
+
+
+@pytest.mark.parametrize("exponent", [-60, -20, 0, 20, 60])
+@pytest.mark.parametrize("path", ["software", "nic"])
+def test_automatic_scale_keeps_a_relative_bound(threads: Group, exponent: int, path: str) -> None:
+    x = gradients(4, 4000) * np.float32(2.0**exponent)
+    x[2] /= 64  # the ranks agree on the largest
+    y = reduced(threads, x, SUM, Codec(), path=path, scale="auto")
+    largest = np.abs(x).max()
+    assert np.abs(y - exact(x, SUM)).max() <= 5 * BOUND * 8 * largest
+    unscaled = reduced(threads, gradients(4, 4000), SUM, Codec(), path=path, scale=3)
+    assert np.abs(unscaled - exact(gradients(4, 4000), SUM)).max() <= 5 * BOUND / 8
+
+
+def test_automatic_scale_of_nothing_but_zeros(threads: Group) -> None:
+    assert not reduced(threads, np.zeros((3, 100), np.float32), scale="auto").any()
+    mixed = np.zeros((3, 100), np.float32)
+    mixed[1] = 1e-20
+    assert reduced(threads, mixed, scale="auto") == pytest.approx(1e-20, rel=0.01)
+
+
+def test_compression_makes_less_traffic(tcp: Group) -> None:
+    x = gradients(2, 500_000)
+
+    def run(t: Any) -> list[int]:
+        sent = []
+        for path in ("off", "software"):
+            allreduce_comp(t, x[t.rank], np.empty_like(x[t.rank]), path=path)
+            t.barrier()
+            info = t.sockets()[1 - t.rank].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            sent.append(struct.unpack_from("<Q", info, 120)[0])  # tcpi_bytes_acked
+        return [sent[0], sent[1] - sent[0]]
+
+    for raw, compressed in tcp(2, run):
+        assert raw >= x[0].nbytes
+        assert compressed < raw / 3

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`CompressedCommunicator` over a transport; over MPI it is in `test_mpi`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import IN_PLACE, MEAN, CompressedCommunicator
+from inceptionn.transport import Transport, loopback
+
+Group = Callable[..., list[Any]]
+
+
+def test_over_a_transport(group: Group) -> None:
+    def run(t: Transport) -> tuple[int, int, np.ndarray, np.ndarray]:
+        comm = CompressedCommunicator(t, codec=Codec(2**-6))
+        x = np.full(1000, 0.1 * (t.rank + 1), np.float32)
+        mean = np.empty_like(x)
+        comm.Allreduce(x, mean, MEAN)
+        comm.Allreduce(IN_PLACE, x)
+        comm.barrier()  # the transport's own
+        return comm.rank, comm.Get_size(), mean, x
+
+    for rank, (own, size, mean, total) in enumerate(group(3, run)):
+        assert (own, size) == (rank, 3)
+        assert np.all(np.abs(mean - 0.2) <= 2 * 2**-6)
+        assert np.all(np.abs(total - 0.6) <= 3 * 2**-6)
+        assert np.any(mean != np.float32(0.2))
+
+
+def test_operations_that_a_transport_does_not_have(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        CompressedCommunicator(t).Allreduce(np.ones(1, np.float32), np.ones(1, np.float32), "max")
+
+    for result in threads(1, run):
+        assert isinstance(result, ValueError)
+        assert str(result) == "op must be SUM or MEAN on a transport, not 'max'"
+
+
+def test_a_transport_of_another_size() -> None:
+    (one,) = loopback(1)
+    two = loopback(2)[0]
+    with pytest.raises(ValueError, match="the transport has 1 ranks, not 2"):
+        CompressedCommunicator(two, transport=one)

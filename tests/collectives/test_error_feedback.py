@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Error feedback: nothing is lost for good."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.error_feedback import ErrorFeedback
+
+
+def test_what_is_too_small_to_send_adds_up() -> None:
+    codec = Codec(2**-10)
+    feedback = ErrorFeedback(codec)
+    gradient = np.full(100, 2.0**-12, np.float32)  # below the bound: alone, it is always lost
+    assert not codec.lossy(gradient).any()
+    total = sum(feedback(gradient) for _ in range(64))
+    assert np.all(np.abs(total - 64 * 2.0**-12) <= 2**-10)
+
+
+def test_sent_plus_residual_is_all_there_ever_was() -> None:
+    source = np.random.default_rng(5)
+    codec = Codec(2**-8)
+    feedback = ErrorFeedback(codec)
+    sent, given = np.zeros(5000), np.zeros(5000)
+    for _ in range(50):
+        gradient = source.laplace(scale=2e-3, size=5000).astype(np.float32)
+        before = gradient.copy()
+        kept = feedback(gradient)
+        assert np.array_equal(gradient, before)
+        assert np.array_equal(codec.lossy(kept), kept)
+        sent += kept
+        given += gradient
+    assert np.abs(sent + feedback.residual() - given).max() < 1e-6
+    assert np.abs(feedback.residual()).max() <= 2**-8
+
+
+def test_tensors_are_apart_and_out_may_be_the_gradient() -> None:
+    feedback = ErrorFeedback(Codec())
+    a, b = np.full(3, 0.3, np.float32), np.full((2, 2), 0.7, np.float32)
+    assert feedback(a, "a", out=a) is a
+    assert np.array_equal(a, Codec().lossy(np.full(3, 0.3, np.float32)))
+    feedback(b, "b")
+    assert feedback.residual("b").shape == (2, 2)
+    assert np.allclose(a + feedback.residual("a"), 0.3)
+    with pytest.raises(ValueError, match=r"'b' had the shape \(2, 2\), now \(3,\)"):
+        feedback(a, "b")
+    feedback.reset()
+    with pytest.raises(KeyError):
+        feedback.residual("a")
+
+
+def test_scale_and_decay() -> None:
+    tiny = np.full(10, 1e-9, np.float32)
+    feedback = ErrorFeedback(Codec())
+    assert feedback(tiny, scale=28) == pytest.approx(1e-9, rel=0.02)
+    forgetful = ErrorFeedback(Codec(), decay=0.5)
+    small = np.full(10, 2.0**-12, np.float32)
+    for _ in range(20):
+        assert not forgetful(small).any()  # 2**-12 (1 + 1/2 + ...) never reaches the bound
+    assert forgetful.residual() == pytest.approx(2.0**-11, rel=0.01)
+
+
+def test_infinite_values_leave_no_residual() -> None:
+    feedback = ErrorFeedback(Codec())
+    odd = np.float32([np.inf, -np.inf, np.nan, 0.3])
+    assert np.array_equal(feedback(odd)[:3], odd[:3], equal_nan=True)
+    assert not feedback.residual()[:3].any()
+    assert feedback.residual()[3] > 0
+
+
+def test_state_survives_a_checkpoint() -> None:
+    first = ErrorFeedback(Codec())
+    first(np.full(4, 0.1, np.float32), "w")
+    second = ErrorFeedback(Codec())
+    second.load(first.state())
+    gradient = np.full(4, 0.2, np.float32)
+    assert np.array_equal(first(gradient, "w"), second(gradient, "w"))
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match=r"decay must be 0\.\.1, not 1\.5"):
+        ErrorFeedback(Codec(), decay=1.5)
+    with pytest.raises(TypeError, match="float32, not float64"):
+        ErrorFeedback(Codec())(np.zeros(3))  # type: ignore[arg-type]

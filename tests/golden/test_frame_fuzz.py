@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Random frames through both engines: round trips, a second parser's opinion, and spoilt bytes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from inceptionn import wire
+from inceptionn.sim import golden
+from inceptionn.sim.golden import EngineConfig, FlowTable, receive, transmit
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import KINDS, payload
+from inceptionn.wire import Verdict as V
+
+
+def random_frame(source: random.Random) -> tuple[bytes, int, int]:
+    """A good frame that is eligible but for its phase, the offset of its payload, and its lanes."""
+    lanes = source.choice((16, 17, 24, 32, 63, source.randint(16, 362)))
+    data = payload(source.choice(list(KINDS)), lanes, source.getrandbits(16))
+    shape = {
+        "tos": source.choice((0x28, 0x28, 0x29, 0x2A, 0x2B)),
+        "vlan": source.choice((None, None, source.getrandbits(16))),
+        "padding": source.randbytes(source.choice((0, 0, 0, 1, 7))),
+        "source": source.getrandbits(32),
+        "destination": source.getrandbits(32),
+        "source_port": source.getrandbits(16),
+        "destination_port": source.getrandbits(16),
+        "identification": source.getrandbits(16),
+    }
+    l4 = 34 if shape["vlan"] is None else 38
+    if source.getrandbits(2) == 0:
+        return udp(data, **shape), l4 + 8, lanes
+    options = source.randbytes(4 * source.randint(0, 10))
+    flags = source.choice((0x10, 0x18, 0x11))
+    frame = tcp(data, tcp_options=options, sequence=source.getrandbits(32), flags=flags, **shape)
+    return frame, l4 + 20 + len(options), lanes
+
+
+@pytest.mark.parametrize("mode", wire.MODES)
+@pytest.mark.parametrize("k", [1, 6, 10, 14])
+def test_round_trip(k: int, mode: str, referee) -> None:
+    source = random.Random(f"round trip {k} {mode}")
+    config = replace(EngineConfig(), parameters=wire.parameters(k, mode))
+    seen = {}
+    for _ in range(150):
+        frame, start, lanes = random_frame(source)
+        sent = transmit(frame, config, FlowTable())
+        seen[sent.verdict] = seen.get(sent.verdict, 0) + 1
+        if sent.verdict is V.EXPANDED:
+            assert sent.frame == frame
+            assert receive(frame, config).verdict is V.NO_SHIM
+            continue
+        assert sent.verdict is V.COMPRESSED
+        assert not referee.host_accepts(sent.frame)
+        assert referee.router_accepts(sent.frame)
+        back = receive(sent.frame, config)
+        assert back.verdict is V.RESTORED
+        assert back.tags == sent.tags
+        assert referee.router_accepts(back.frame)
+        assert referee.host_accepts(back.frame)
+        original = np.frombuffer(frame, "<f4", lanes, start)
+        assert back.frame[start:] == golden.lossy(original.copy(), 2.0**-k, mode).tobytes()
+        # Once lossy, always the same: a second hop over an engine pair changes nothing.
+        again = receive(transmit(back.frame, config, FlowTable()).frame, config)
+        assert again.frame == back.frame
+    assert seen[V.COMPRESSED] > 80
+    assert seen[V.EXPANDED] > 10
+
+
+def test_conversation_of_flows() -> None:
+    """Flows with SYNs, lost SYNs and segments cut anew, against a table of grids kept by name."""
+    source = random.Random(7)
+    flows, config = FlowTable(), EngineConfig()
+    data = payload("gradients", 32)
+    ports = random.Random(1).sample(range(1024, 65536), 12)
+    grid: dict[int, int] = {}
+    counts = dict.fromkeys((V.COMPRESSED, V.PHASE, V.SYN), 0)
+    for _ in range(1500):
+        port, sequence = source.choice(ports), source.getrandbits(32)
+        if source.randint(0, 9) == 0:
+            expected, grid[port] = V.SYN, (sequence + 1) % 4
+            frame = tcp(b"", sequence=sequence, source_port=port, flags=0x02)
+        else:
+            on_grid = grid.setdefault(port, sequence % 4) == sequence % 4
+            expected = V.COMPRESSED if on_grid else V.PHASE
+            frame = tcp(data, sequence=sequence, source_port=port)
+        counts[expected] += 1
+        assert transmit(frame, config, flows).verdict is expected
+    assert min(counts.values()) > 100
+    assert len(flows) == len(ports)
+
+
+def test_spoilt_frames() -> None:
+    """Any bytes changed on the wire, any cut: passed as it came, restored, or marked bad; no error."""
+    source = random.Random(11)
+    config = EngineConfig()
+    outcomes: dict[V, int] = {}
+    for _ in range(4000):
+        frame, start, _ = random_frame(source)
+        sent = transmit(frame, config, FlowTable()).frame
+        spoilt = bytearray(sent)
+        for _ in range(source.choice((1, 1, 2, 5))):
+            spoilt[source.randrange(12, min(len(spoilt), start + 40))] = source.getrandbits(8)
+        spoilt = bytes(spoilt[: source.choice((len(spoilt), len(spoilt), source.randrange(1, len(spoilt))))])
+        result = receive(spoilt, config)
+        outcomes[result.verdict] = outcomes.get(result.verdict, 0) + 1
+        assert transmit(spoilt, config, FlowTable()).bad is False
+        if result.verdict is V.MALFORMED:
+            assert result.bad
+        elif result.verdict is not V.RESTORED:
+            assert (result.frame, result.bad) == (spoilt, False)
+    assert {V.RESTORED, V.MALFORMED, V.BAD_SHIM, V.NO_SHIM, V.TRUNCATED, V.LENGTHS} <= set(outcomes)
+
+
+def test_random_bytes_never_raise() -> None:
+    source = random.Random(13)
+    config = replace(EngineConfig(), tos_mask=0)
+    flows = FlowTable()
+    for _ in range(3000):
+        body = source.randbytes(source.randrange(0, 200))
+        head = bytes(12) + b"\x08\0" + bytes([0x45])
+        frame = source.choice((body, head + body))
+        for result in (transmit(frame, config, flows), receive(frame, config)):
+            assert len(result.frame) >= len(frame) or result.verdict is V.COMPRESSED

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The page ``docs/wire-format.md`` says what ``inceptionn.wire`` and the golden model do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from inceptionn import wire
+from inceptionn.sim import golden
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
+
+
+def test_parameters() -> None:
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    table = {k: (e0, t, literal, bounded) for k, e0, t, literal, bounded in (map(int, row) for row in rows)}
+    expected = {}
+    for k in range(wire.MIN_K, wire.MAX_K + 1):
+        literal, bounded = wire.parameters(k, "literal"), wire.parameters(k, "bounded")
+        assert (literal.e0, literal.t) == (bounded.e0, bounded.t)
+        expected[k] = (literal.e0, literal.t, literal.b, bounded.b)
+    assert table == expected
+
+
+def test_every_verdict_is_in_the_order() -> None:
+    order = PAGE.split("## 5.")[1].split("## 6.")[0]
+    named = set(re.findall(r"`([A-Z0-9_]+)` \|$", order, re.MULTILINE))
+    assert named == {verdict.name for verdict in wire.Verdict}
+
+
+def test_example() -> None:
+    x = np.array([1.0, 0.5, -(2.0**-7), 2.0**-11, 0, 0, 0, -2.0, 0.5], np.float32)
+    block = golden.compress_block(x, wire.parameters(10, "bounded"))
+    (line,) = (line for line in PAGE.splitlines() if line.startswith(" 1b c0"))
+    assert bytes.fromhex(line.replace("|", " ")) == block
+
+
+def test_constants() -> None:
+    for constant in (
+        f"`0x{wire.SHIM_MAGIC:04X}`",
+        f"`0x{wire.SHIM_VERSION:02X}`",
+        f"1 to {wire.MAX_LANES} ({wire.DEFAULT_MAX_PAYLOAD} bytes",
+        f"runs of {wire.STREAM_LANES} lanes",
+        f"longer than {wire.MAX_TRANSMIT_FRAME} bytes",
+        f"has {wire.FLOW_TABLE_SIZE} entries",
+        f"`0x{wire.DEFAULT_TOS:02X}`, `0x{wire.DEFAULT_TOS_MASK:02X}`",
+        f"`min_payload` | {wire.DEFAULT_MIN_PAYLOAD} |",
+        f"`max_payload` | {wire.DEFAULT_MAX_PAYLOAD} |",
+    ):
+        assert constant in PAGE, constant

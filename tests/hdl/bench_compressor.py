@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of Compressor: bursts in at any place of a beat, blocks and their statistics out."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import cocotb
+from block_reader import BlockReader
+from cocotb.triggers import FallingEdge
+from compressor_blocks import (
+    ALL_PARAMETERS,
+    DEFAULT,
+    LENGTHS,
+    Group,
+    any_parameters,
+    groups_of,
+    some_lanes,
+    some_length,
+)
+from reports import Report
+
+from inceptionn.sim.golden.codec import Bits
+from inceptionn.sim.golden.values import KINDS
+from inceptionn.wire import MAX_LANES, TAG_WORD_BYTES, Parameters
+
+READY = 21
+"""Cycles from a block's last burst until it can be read, as the component promises."""
+LATE = 8
+"""Bursts that may follow after ``room`` has fallen."""
+HOLD = 2
+"""Cycles that codec parameters hold behind a block's last burst."""
+
+
+class TB(BlockReader):
+    """Sends blocks, reads or drops them at random, and checks beats and statistics."""
+
+    def __init__(self, dut):
+        super().__init__(dut, last="last_step", pulses=("valid",))
+        self.reports: deque[Report] = deque()
+        self.params: Parameters | None = None
+        self.settled = 0
+        self.credit = LATE
+        self.stalled = False
+        self.step_probability, self.drop_probability = 1.0, 0.0
+
+    async def tick(self, **inputs: int) -> None:
+        """One cycle, in which the reader does what it does."""
+        if self.read("statistics_valid"):
+            self.reports.popleft().check(self.read("statistics"))
+        if "valid" not in inputs:
+            # Idle inputs are noise.
+            inputs |= {name: random.getrandbits(1) for name in ("first", "last")}
+            inputs |= {"burst": random.getrandbits(256), "present": random.getrandbits(8)}
+            inputs |= {"place": random.getrandbits(4)}
+        if self.read("room"):
+            self.credit = LATE
+        await self.cycle(**inputs, **self.reading(self.step_probability, self.drop_probability))
+
+    async def _setting(self, params: Parameters) -> None:
+        """New codec parameters, when those of the block before need hold no longer."""
+        if params == self.params:
+            return
+        while self.now <= self.settled:
+            await self.tick()
+        self.dut.e0.value, self.dut.t.value, self.dut.b.value = params.e0, params.t, params.b
+        self.params = params
+
+    async def _enter(self, group: Group, first: bool, last: bool, place: int) -> None:
+        while not self.read("room") and not self.credit:
+            self.stalled = True
+            await self.tick()
+        self.credit -= not self.read("room")
+        where = place if first else random.getrandbits(4)
+        await self.tick(
+            valid=1, first=first, last=last, burst=group.burst, present=group.present, place=where
+        )
+
+    async def send(
+        self, lanes: Bits, params: Parameters = DEFAULT, place: int | None = None, gaps: float = 0.0
+    ) -> None:
+        """A block, and the idle cycle behind it."""
+        place = random.randrange(16) if place is None else place
+        await self._setting(params)
+        groups = groups_of(lanes, params)
+        plane = b"".join(group.tags.to_bytes(TAG_WORD_BYTES, "little") for group in groups)
+        for index, group in enumerate(groups):
+            while random.random() < gaps:
+                await self.tick()
+            last = index == len(groups) - 1
+            if last:
+                self.expect_block(plane, b"".join(group.data for group in groups), place)
+                self.reports.append(Report.of(groups))
+                self.settled = self.now + HOLD
+            await self._enter(group, index == 0, last, place)
+        await self.tick()
+
+    async def finish(self) -> None:
+        """Until every block was read and every report came."""
+        self.step_probability = max(self.step_probability, 0.5)
+        while self.blocks or self.reports:
+            await self.tick()
+        for _ in range(50):
+            await self.tick()
+        await self.drain()
+        assert self.read("room")
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+async def every_setting(dut):
+    """All bounds and modes, all kinds of values, and other numbers; they change as soon as they may."""
+    tb = await started(dut)
+    for params in [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(40))]:
+        for _ in range(3):
+            await tb.send(some_lanes(random.randint(1, 40), params, random), params)
+    await tb.finish()
+
+
+@cocotb.test()
+async def every_length_and_place(dut):
+    """Lengths that matter, each at a place of its own, and every place with the shortest."""
+    tb = await started(dut)
+    for index, count in enumerate(LENGTHS):
+        await tb.send(some_lanes(count, DEFAULT, random), place=(5 * index) % 16)
+    for place in range(16):
+        for count in (1, 8, 9, 120, 128, 129):
+            await tb.send(some_lanes(count, DEFAULT, random), place=place)
+    await tb.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.3], step=[0.2, 0.8], drop=[0.0, 0.4])
+async def pauses_and_drops(dut, gaps, step, drop):
+    tb = await started(dut)
+    tb.step_probability, tb.drop_probability = step, drop
+    for _ in range(30):
+        await tb.send(some_lanes(some_length(random), DEFAULT, random), gaps=gaps)
+    await tb.finish()
+    assert bool(tb.dropped) == (drop > 0)
+
+
+@cocotb.test()
+@cocotb.parametrize(count=[1, 8, 120, 362, MAX_LANES], kind=["zeros", "large", "edges"])
+async def reader_asleep(dut, count, kind):
+    """Bursts come until ``room`` falls, and eight more; then the reader wakes, and all is there."""
+    tb = await started(dut)
+    tb.step_probability = 0.0
+    lanes = KINDS[kind](count, random)
+
+    async def wake() -> None:
+        while not tb.stalled:
+            await FallingEdge(dut.aclk)
+        tb.step_probability = 0.9
+
+    cocotb.start_soon(wake())
+    for _ in range(70 if count < MAX_LANES else 8):
+        await tb.send(lanes)
+    assert tb.stalled
+    await tb.finish()
+
+
+@cocotb.test()
+async def room_is_for_the_longest(dut):
+    """``room`` does not fall in a block of 2304 lanes, with another one like it being read."""
+    tb = await started(dut)
+    for _ in range(3):
+        await tb.send(KINDS["large"](MAX_LANES, random), place=0)
+        assert tb.credit == LATE
+    await tb.finish()
+
+
+@cocotb.test()
+async def can_be_read_in_time(dut):
+    """In exactly the cycle promised, whatever its length."""
+    tb = await started(dut)
+    for count in (1, 8, 9, 64, 362):
+        for kind in ("zeros", "large", "edges"):
+            tb.step_probability = 0.0
+            await tb.send(KINDS[kind](count, random))
+            sent = tb.now - 2
+            while not tb.read("ready"):
+                await tb.tick()
+            found = tb.now - sent
+            assert found == READY, f"{count} lanes of {kind}: {found} cycles"
+            tb.step_probability = 1.0
+            await tb.finish()
+
+
+@cocotb.test()
+async def reset_in_the_middle(dut):
+    """What is inside at reset never comes out; what follows is right."""
+    tb = await started(dut)
+    tb.step_probability = 0.0
+    for _ in range(3):
+        await tb.send(some_lanes(100, DEFAULT, random))
+    tb.step_probability = 1.0
+    for _ in range(6):
+        await tb.tick()
+    await tb.reset()
+    tb.blocks.clear()
+    tb.reports.clear()
+    tb.at = 0
+    for _ in range(60):
+        assert not tb.read("ready")
+        await tb.tick()
+    for _ in range(10):
+        await tb.send(some_lanes(some_length(random), DEFAULT, random))
+    await tb.finish()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of DecompressionUnit, and so of DecompressionBlock: every 8- and 16-bit vector."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+
+from inceptionn.hdl.decompression_unit import DecompressionUnit
+from inceptionn.sim.golden.codec import decompress_lanes
+from inceptionn.wire import LANES, TAG_BYTES, Tag
+
+Group = tuple[np.ndarray, np.ndarray, int]
+"""Tags, vectors and base."""
+
+
+class TB:
+    """A group per cycle in, each answer checked ``LATENCY`` cycles later."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.pending: deque[Group | None] = deque([None] * DecompressionUnit.LATENCY)
+        self.checked = 0
+        self.impossible = 0
+        dut.aresetn.value = 1
+        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
+
+    async def run(self, groups: Iterable[Group]) -> None:
+        dut = self.dut
+        await ClockCycles(dut.aclk, 2)
+        await FallingEdge(dut.aclk)
+        for group in [*groups, *[None] * DecompressionUnit.LATENCY]:
+            due = self.pending.popleft()
+            if due is not None:
+                self.check(*due)
+            self.pending.append(group)
+            if group is not None:
+                tags, vectors, base = group
+                # Bits above a vector's size are noise.
+                size = np.array(TAG_BYTES)[tags]
+                noise = np.array([random.getrandbits(32) << 8 * int(n) & 0xFFFFFFFF for n in size], np.uint32)
+                dut.tags.value = int(sum(int(tag) << 2 * lane for lane, tag in enumerate(tags)))
+                dut.vectors.value = int.from_bytes((vectors | noise).astype("<u4").tobytes(), "little")
+                dut.base.value = base
+            await FallingEdge(dut.aclk)
+
+    def check(self, tags: np.ndarray, vectors: np.ndarray, base: int) -> None:
+        expected, impossible = decompress_lanes(tags, vectors, base)
+        marked = np.array([int(self.dut.impossible.value) >> lane & 1 for lane in range(LANES)], bool)
+        assert (marked == impossible).all(), f"base {base}: {vectors} of tags {tags} marked {marked}"
+        burst = int(self.dut.burst.value).to_bytes(4 * LANES, "little")
+        wrong = (np.frombuffer(burst, "<u4") != expected) & ~impossible
+        assert not wrong.any(), f"base {base}: {vectors} of tags {tags} at lanes {np.flatnonzero(wrong)}"
+        self.checked += LANES
+        self.impossible += int(impossible.sum())
+
+
+@cocotb.test()
+async def every_16_bit_vector(dut):
+    tb = TB(dut)
+    vectors = np.random.default_rng(random.getrandbits(32)).permutation(1 << 16).astype(np.uint32)
+    tags = np.full(LANES, Tag.BITS16, np.uint8)
+    await tb.run((tags, group, random.getrandbits(8)) for group in vectors.reshape(-1, LANES))
+    assert tb.checked == 1 << 16
+
+
+@cocotb.test()
+async def every_8_bit_vector(dut):
+    """With every base, those at which exponents fall below 1 included."""
+    tb = TB(dut)
+    vectors = np.arange(256, dtype=np.uint32).reshape(-1, LANES)
+    tags = np.full(LANES, Tag.BITS8, np.uint8)
+    await tb.run((tags, np.roll(group, base), base) for base in range(256) for group in vectors)
+    assert tb.checked == 1 << 16
+    # Of each sign, 2**(7-p) magnitudes have their leading 1 at p = 1..7, impossible at a base of 0..p.
+    assert tb.impossible == 2 * sum((p + 1) * 2 ** (7 - p) for p in range(1, 8))
+
+
+@cocotb.test()
+async def every_tag_word(dut):
+    """Neighbouring lanes of different classes, random vectors; raw lanes keep their bits, NaNs and all."""
+    tb = TB(dut)
+    words = random.sample(range(1 << 16), 4000)
+    await tb.run(
+        (
+            tags := np.array([word >> 2 * lane & 3 for lane in range(LANES)], np.uint8),
+            np.array([random.getrandbits(8 * TAG_BYTES[tag]) for tag in tags], np.uint32),
+            random.getrandbits(8),
+        )
+        for word in words
+    )
+    assert tb.checked == 4000 * LANES

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of ElasticRegister: every item once, in order, one per cycle, one cycle late."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import cocotb
+from lockstep import Lockstep
+
+from inceptionn.sim.runner import bench_parameters
+
+WIDTH = bench_parameters()["width"]
+
+
+class TB(Lockstep):
+    """A source that keeps offering an item until it is taken, and a consumer; both at random."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("source_valid", "pop"))
+        self.items: deque[int] = deque()
+        self.offered: int | None = None
+        self.popped = 0
+
+    async def step(self, offer: float, pop: float) -> None:
+        """One cycle; ``offer`` and ``pop`` are probabilities."""
+        valid, ready = self.read("valid"), self.read("source_ready")
+        assert valid == bool(self.items), f"cycle {self.now}: valid is {valid} with {len(self.items)} inside"
+        if valid:
+            found = self.read("data")
+            assert found == self.items[0], f"cycle {self.now}: {found:#x}, not {self.items[0]:#x}"
+        assert ready == (len(self.items) < 2), f"cycle {self.now}: ready is {ready}"
+        if self.offered is None and random.random() < offer:
+            self.offered = random.getrandbits(WIDTH)
+        offered = self.offered
+        takes = random.random() < pop
+        if takes and valid:
+            self.items.popleft()
+            self.popped += 1
+        if offered is not None and ready:
+            self.items.append(offered)
+            self.offered = None
+        data = random.getrandbits(WIDTH) if offered is None else offered
+        await self.cycle(source_valid=offered is not None, source_data=data, pop=takes)
+
+
+@cocotb.test()
+@cocotb.parametrize(offer=[1.0, 0.7, 0.3], pop=[1.0, 0.7, 0.3])
+async def in_order(dut, offer, pop):
+    tb = TB(dut)
+    await tb.reset()
+    for _ in range(400):
+        await tb.step(offer, pop)
+    if offer == pop == 1.0:
+        assert tb.popped >= 398
+    for _ in range(4):
+        await tb.step(0.0, 1.0)
+    assert not tb.items
+    assert tb.offered is None

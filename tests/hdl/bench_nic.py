@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of Nic, the top: both engines and the registers, against the golden model.
+
+Parameter ``brief``: a choice of the sequences, for a slow simulator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import (
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiStreamBus,
+    AxiStreamFrame,
+    AxiStreamSink,
+    AxiStreamSource,
+)
+
+from inceptionn.hdl.registers import DIRECTIONS, REGISTERS, Direction, counters
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
+from inceptionn.sim.golden.cases import transmit_sequences
+from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import KINDS, payload
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import BURST_BYTES, Parameters, Tag, Verdict, parameters
+
+BRIEF = bench_parameters().get("brief", False)
+PERIOD_NS = 4
+SETTLE = 96
+"""Cycles after a frame's last beat in which its report reaches the counters, reads going on."""
+LIMIT = 2000
+"""Cycles without a frame after which an engine counts as hung."""
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """A frame, and whether it arrives marked bad."""
+
+    frame: bytes
+    bad: bool = False
+
+
+def gaps(probability: float, longest: int) -> Iterator[bool]:
+    """Pauses of 1 to ``longest`` cycles between runs of the same length."""
+    while True:
+        yield from itertools.repeat(False, random.randint(1, longest))
+        yield from itertools.repeat(random.random() < probability, random.randint(1, longest))
+
+
+class TB:
+    """Both ends of both directions, the register port, the model's state, and the sums it expects."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
+        reset = {"reset": dut.aresetn, "reset_active_level": False}
+        self.sources, self.sinks = {}, {}
+        for direction in DIRECTIONS:
+            bus = AxiStreamBus.from_prefix(dut, f"s_axis_{direction}")
+            self.sources[direction] = AxiStreamSource(bus, dut.aclk, **reset)
+            bus = AxiStreamBus.from_prefix(dut, f"m_axis_{direction}")
+            self.sinks[direction] = AxiStreamSink(bus, dut.aclk, **reset)
+        self.axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
+        for part in (*self.sources.values(), *self.sinks.values(), self.axil.write_if, self.axil.read_if):
+            part.log.setLevel("WARNING")
+        self._forget()
+
+    def _forget(self) -> None:
+        self.config = EngineConfig()
+        self.enabled = {"tx": True, "rx": True}
+        self.flows = FlowTable()
+        self.expected: Counter[str] = Counter()
+
+    async def reset(self) -> None:
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        for end in (*self.sources.values(), *self.sinks.values()):
+            end.clear()
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        await RisingEdge(self.dut.aclk)
+        self._forget()
+
+    async def write(self, name: str, **fields: int) -> None:
+        register = REGISTERS[name]
+        word = sum(register[field].put(int(value)) for field, value in fields.items())
+        response = await self.axil.write(register.offset, word.to_bytes(4, "little"))
+        assert response.resp == 0, name
+
+    async def configure(self, config: EngineConfig, tx: bool = True, rx: bool = True) -> None:
+        """Writes every setting; with empty engines, so that the model knows which frames it concerns."""
+        numbers = config.parameters
+        await self.write("CONTROL", TX_ENABLE=tx and config.enable, RX_ENABLE=rx and config.enable)
+        await self.write("TOS", VALUE=config.tos, MASK=config.tos_mask)
+        await self.write("PARAMETERS", E0=numbers.e0, T=numbers.t, B=numbers.b)
+        await self.write("PAYLOAD", MIN=config.min_payload, MAX=config.max_payload)
+        self.config, self.enabled = config, {"tx": tx, "rx": rx}
+
+    def expect(self, direction: Direction, stimulus: Stimulus) -> Result:
+        """The model's answer, added to the expected counters."""
+        config = replace(self.config, enable=self.config.enable and self.enabled[direction])
+        if direction == "tx":
+            result = transmit(stimulus.frame, config, self.flows, stimulus.bad)
+        else:
+            result = receive(stimulus.frame, config, stimulus.bad)
+        amounts = {
+            "FRAMES_IN": 1, "FRAMES_OUT": 1, "BYTES_IN": len(stimulus.frame), "BYTES_OUT": len(result.frame),
+            result.verdict.name: 1,
+        }  # fmt: skip
+        if result.verdict is Verdict.COMPRESSED:
+            amounts |= {f"LANES_{tag.name}": result.tags[tag] for tag in Tag}
+        self.expected.update({f"{direction.upper()}_{name}": amount for name, amount in amounts.items()})
+        return result
+
+    def pause(self, source: tuple[float, int] | None, sink: tuple[float, int] | None) -> None:
+        """Random idle on the inputs and back-pressure on the outputs: probability and longest pause."""
+        for ends, setting in ((self.sources, source), (self.sinks, sink)):
+            for end in ends.values():
+                end.clear_pause_generator()
+                end.pause = False
+                if setting is not None:
+                    end.set_pause_generator(gaps(*setting))
+
+    async def _receive(self, direction: Direction) -> tuple[bytes, bool]:
+        waited = 0
+        while self.sinks[direction].empty():
+            await RisingEdge(self.dut.aclk)
+            waited += 1
+            assert waited < LIMIT * 20, f"{direction}: no frame for {waited} cycles"
+        frame = self.sinks[direction].recv_nowait()
+        user = frame.tuser if isinstance(frame.tuser, int) else frame.tuser[-1]
+        return bytes(frame.tdata), bool(user)
+
+    async def run(self, direction: Direction, stimuli: Iterable[Stimulus]) -> list[bytes]:
+        """Sends frames back to back, checks what leaves against the model, and returns it."""
+        stimuli = list(stimuli)
+        for stimulus in stimuli:
+            size = len(stimulus.frame)
+            rest = (size - 1) % BURST_BYTES + 1
+            # tuser means something with tlast only; noise before it.
+            user = [random.getrandbits(1)] * (size - rest) + [int(stimulus.bad)] * rest
+            await self.sources[direction].send(AxiStreamFrame(stimulus.frame, tuser=user))
+        answers = []
+        for number, stimulus in enumerate(stimuli):
+            expected = self.expect(direction, stimulus)
+            frame, bad = await self._receive(direction)
+            what = f"{direction} frame {number}, {expected.verdict.name}, {len(stimulus.frame)} bytes"
+            assert len(frame) == len(expected.frame), what
+            sure = expected.unspecified_from
+            assert frame[:sure] == expected.frame[:sure], what
+            assert bad == expected.bad, what
+            answers.append(frame)
+        return answers
+
+    async def both(self, tx: Iterable[Stimulus], rx: Iterable[Stimulus]) -> None:
+        """Both directions at a time."""
+        sides = [cocotb.start_soon(self.run("tx", tx)), cocotb.start_soon(self.run("rx", rx))]
+        for side in sides:
+            await side
+
+    async def check_counters(self) -> None:
+        """Every counter is what the model's verdicts add up to, and no frame is left over."""
+        await ClockCycles(self.dut.aclk, SETTLE)
+        for direction in DIRECTIONS:
+            assert self.sinks[direction].empty()
+            assert self.sinks[direction].idle()
+            for register in counters(direction).values():
+                data = await self.axil.read(register.offset, 8)
+                value = int.from_bytes(data.data, "little")
+                assert value == self.expected[register.name], f"{register.name}: {value}"
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+def mixture(count: int, source: random.Random) -> list[Stimulus]:
+    """Tagged and untagged, TCP and UDP, short and long, aligned or not, now and then marked bad."""
+    stimuli = []
+    sequence = Counter()
+    for _ in range(count):
+        kind = source.choice(sorted(KINDS))
+        lanes = source.choice((0, 1, 15, 16, 17)) if source.random() < 0.3 else source.randint(1, 365)
+        port = 40000 + source.randrange(4)
+        # One flow leaves its 4-byte grid.
+        odd = source.choice((0, 2)) if port == 40000 else 0
+        data = payload(kind, lanes, source.getrandbits(20)) + bytes(odd)
+        tos = source.choice((0x28, 0x28, 0x28, 0x2A, 0x2B, 0x00))
+        vlan = source.choice((None, None, 7))
+        if source.random() < 0.75:
+            options = bytes(source.choice((0, 0, 12, 40)))
+            number = sequence[port]
+            sequence[port] += len(data)
+            frame = tcp(data, sequence=number, source_port=port, tcp_options=options, vlan=vlan, tos=tos)
+        else:
+            frame = udp(data, source_port=port, vlan=vlan, tos=tos)
+        stimuli.append(Stimulus(frame, source.random() < 0.05))
+    return stimuli
+
+
+def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
+    """A frame as a poor wire delivers it: one in ten cut short or changed, some marked bad."""
+    if source.random() < 0.1:
+        at = source.randrange(1, len(frame))
+        changed = bytes([frame[at] ^ 1 << source.randrange(8)])
+        frame = frame[:at] if source.random() < 0.5 else frame[:at] + changed + frame[at + 1 :]
+        bad |= source.random() < 0.3
+    return Stimulus(frame, bad)
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def first_frame_after_reset(dut):
+    """The NIC is enabled out of reset: the very first frame, offered at once, is compressed and restored."""
+    tb = await started(dut)
+    (wire_form,) = await tb.run("tx", [Stimulus(tcp(payload("gradients", 365)))])
+    assert tb.expected["TX_COMPRESSED"] == 1
+    await tb.reset()
+    await tb.run("rx", [Stimulus(wire_form)])
+    assert tb.expected["RX_RESTORED"] == 1
+    await tb.check_counters()
+
+
+@cocotb.test(timeout_time=2000, timeout_unit="us")
+@cocotb.parametrize(
+    (
+        ("source", "sink"),
+        [((0.4, 40), (0.4, 40)), (None, None), ((0.5, 3), None), (None, (0.5, 3))][: 1 if BRIEF else None],
+    )
+)
+async def every_verdict(dut, source, sink):
+    """All the model's hand-written sequences, both directions at once, with their settings by register."""
+    tb = await started(dut)
+    seen = Counter()
+    pairs = itertools.zip_longest(transmit_sequences(), receive_sequences())
+    for tx, rx in itertools.islice(pairs, 3 if BRIEF else None):
+        await tb.reset()
+        tb.pause(source, sink)
+        # Each direction's settings come with its sequence: one after the other where they differ.
+        runs = [("tx", tx)] if rx is None else [("tx", tx), ("rx", rx)]
+        if rx is not None and tx.config == rx.config:
+            await tb.configure(tx.config)
+            await tb.both(*([Stimulus(case.frame, case.bad) for case in run.cases] for run in (tx, rx)))
+        else:
+            for direction, run in runs:
+                await tb.configure(run.config)
+                await tb.run(direction, [Stimulus(case.frame, case.bad) for case in run.cases])
+        tb.pause(None, None)
+        await tb.check_counters()
+        seen += tb.expected
+    for direction in DIRECTIONS:
+        for register in counters(direction).values():
+            if not (BRIEF and register.name.endswith("DISABLED")):
+                assert seen[register.name], f"{register.name} was never counted"
+
+
+@cocotb.test(timeout_time=1000, timeout_unit="us")
+async def mixed_traffic_in_loopback(dut):
+    """What leaves for the wire comes back in while more is sent; settings change between the rounds."""
+    tb = await started(dut)
+    source = random.Random(1)
+    wire_forms: list[Stimulus] = []
+    for k, mode, pause in ((10, "bounded", None), (6, "literal", (0.3, 5)), (14, "bounded", (0.3, 20))):
+        await tb.configure(EngineConfig(parameters=parameters(k, mode)))
+        tb.pause(pause, pause)
+        fresh = mixture(60, source)
+        sending = cocotb.start_soon(tb.run("tx", fresh))
+        await tb.run("rx", wire_forms)
+        sent = await sending
+        wire_forms = [
+            damaged(frame, stimulus.bad, source) for frame, stimulus in zip(sent, fresh, strict=True)
+        ]
+    tb.pause(None, None)
+    await tb.run("rx", wire_forms)
+    await tb.check_counters()
+    assert tb.expected["TX_COMPRESSED"] > tb.expected["RX_RESTORED"] > 30
+    assert tb.expected["RX_MALFORMED"] > 0
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(k=[10] if BRIEF else [1, 6, 10, 14], mode=["literal", "bounded"])
+async def end_to_end(dut, k, mode):
+    """Host to host: the receiver gets the sender's values within the bound, under a checksum that holds."""
+    tb = await started(dut)
+    numbers = parameters(k, mode)
+    await tb.configure(EngineConfig(parameters=numbers))
+    data = payload("gradients", 2048) + payload("edges", 256)
+    for frame in (tcp(data), udp(data), tcp(data, vlan=3, tcp_options=bytes(12))):
+        (wire_form,) = await tb.run("tx", [Stimulus(frame)])
+        assert len(wire_form) < len(frame)
+        (restored,) = await tb.run("rx", [Stimulus(wire_form)])
+        assert len(restored) == len(frame)
+        assert restored.endswith(lossy_bytes(data, numbers))
+        at = 18 if restored[12:14] == b"\x81\x00" else 14
+        total_length = int.from_bytes(restored[at + 2 : at + 4], "big")
+        addresses = (int.from_bytes(restored[at + n : at + n + 4], "big") for n in (12, 16))
+        pseudo_header = checksum.pseudo_header_sum(*addresses, restored[at + 9], total_length - 20)
+        assert checksum.fold(pseudo_header + checksum.word_sum(restored[at + 20 :])) == 0xFFFF
+        assert checksum.fold(checksum.word_sum(restored[at : at + 20])) == 0xFFFF
+
+
+def lossy_bytes(data: bytes, numbers: Parameters) -> bytes:
+    return lossy(np.frombuffer(data, "<f4"), params=numbers).astype("<f4").tobytes()
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def switches(dut):
+    """Each direction's switch, invalid parameters and length limits work alone and at once."""
+    tb = await started(dut)
+    frame = tcp(payload("gradients", 100))
+    (wire_form,) = await tb.run("tx", [Stimulus(frame)])
+    for tx, rx in itertools.product((False, True), repeat=2):
+        await tb.configure(EngineConfig(), tx=tx, rx=rx)
+        await tb.both([Stimulus(frame)] * 3, [Stimulus(wire_form)] * 3)
+    await tb.configure(EngineConfig(parameters=Parameters(117, 116, 127)))
+    await tb.both([Stimulus(frame)], [Stimulus(wire_form)])
+    await tb.configure(EngineConfig(min_payload=404, max_payload=400))
+    await tb.both([Stimulus(frame)], [Stimulus(wire_form)])
+    await tb.configure(EngineConfig(max_payload=396))
+    await tb.both([Stimulus(frame)], [Stimulus(wire_form)])
+    await tb.check_counters()
+    assert tb.expected["TX_DISABLED"] == 7
+    assert tb.expected["RX_DISABLED"] == 6
+    assert tb.expected["TX_SHORT"] == tb.expected["TX_LONG"] == tb.expected["RX_BAD_SHIM"] == 1
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def settings_change_under_traffic(dut):
+    """Parameters rewritten while frames run: each frame has one setting or the other, never a mix."""
+    tb = await started(dut)
+    frames = [tcp(payload("gradients", 365, seed), sequence=4 * 365 * seed) for seed in range(40)]
+    settings = (parameters(10, "bounded"), parameters(4, "literal"))
+    answers = [
+        [transmit(frame, EngineConfig(parameters=numbers), FlowTable()).frame for numbers in settings]
+        for frame in frames
+    ]
+    for frame in frames:
+        await tb.sources["tx"].send(AxiStreamFrame(frame))
+    writing = cocotb.start_soon(rewrite(tb, settings))
+    chosen = []
+    for number, answer in enumerate(answers):
+        found, bad = await tb._receive("tx")
+        assert found in answer, f"frame {number} is of neither setting"
+        assert not bad
+        chosen.append(answer.index(found))
+    writing.cancel()
+    assert {0, 1} == set(chosen), "the settings never changed between two frames"
+
+
+async def rewrite(tb: TB, settings: tuple[Parameters, ...]) -> None:
+    for numbers in itertools.cycle(settings):
+        await tb.write("PARAMETERS", E0=numbers.e0, T=numbers.t, B=numbers.b)
+        await ClockCycles(tb.dut.aclk, random.randint(1, 150))
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def reset_under_traffic(dut):
+    """Reset in the middle of frames, at many places: nothing of them is left."""
+    tb = await started(dut)
+    source = random.Random(2)
+    frame = tcp(payload("gradients", 365))
+    wire_form = transmit(frame, EngineConfig(), FlowTable()).frame
+    for _ in range(4 if BRIEF else 12):
+        for direction, data in (("tx", frame), ("rx", wire_form)):
+            for _ in range(3):
+                await tb.sources[direction].send(AxiStreamFrame(data))
+        await ClockCycles(dut.aclk, source.randint(1, 200))
+        await tb.reset()
+        await tb.both([Stimulus(frame)] * 2, [Stimulus(wire_form)] * 2)
+        await tb.check_counters()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of TagDecoder: tag planes in, groups with their places out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+
+from inceptionn.hdl.tag_decoder import BLOCK_LAYOUT, GROUP_LAYOUT, POSITION_BITS, WORDS, TagDecoder
+from inceptionn.wire import BURST_BYTES, LANES, MAX_LANES, TAG_BYTES
+
+POSITIONS = 1 << POSITION_BITS
+CYCLE_LIMIT = 100_000
+
+
+@dataclass
+class Plane:
+    """A block's tag words, and how many of its beats arrive."""
+
+    words: list[int]
+    lanes: int
+    base: int
+    origin: int
+    unusable: bool
+    beats: int
+
+    @classmethod
+    def random(cls, groups: int, cut: bool = False) -> Plane:
+        beats = -(-groups // WORDS)
+        return cls(
+            words=[random.choice([0, 0xFFFF, random.getrandbits(16)]) for _ in range(groups)],
+            lanes=random.randint(1, LANES),
+            base=random.getrandbits(8),
+            origin=random.randrange(POSITIONS),
+            unusable=random.random() < 0.1,
+            beats=random.randint(1, beats - 1) if cut and beats > 1 else beats,
+        )
+
+    def sent(self) -> list[tuple[int, int, bool]]:
+        """Data, block, and whether the block ends, of every beat. It may go on behind its tag plane."""
+        block = {
+            "more_groups": len(self.words) - 1,
+            "more_lanes": self.lanes - 1,
+            "base": self.base,
+            "origin": self.origin,
+            "unusable": self.unusable,
+        }
+        beats = []
+        for beat in range(self.beats):
+            words = self.words[beat * WORDS : (beat + 1) * WORDS]
+            data = random.getrandbits(8 * BURST_BYTES) >> 16 * len(words) << 16 * len(words)
+            data |= sum(word << 16 * index for index, word in enumerate(words))
+            cut = self.beats < -(-len(self.words) // WORDS)
+            ends = beat == self.beats - 1 and (cut or random.random() < 0.5)
+            meaning = (
+                BLOCK_LAYOUT.const(block).as_bits() if beat == 0 else random.getrandbits(BLOCK_LAYOUT.size)
+            )
+            beats.append((data, meaning, ends))
+        return beats
+
+    def expected(self) -> list[dict[str, int]]:
+        """Fields of every group; None is arbitrary."""
+        groups = []
+        position = self.origin
+        for index, word in enumerate(self.words):
+            tags = [word >> 2 * lane & 3 for lane in range(LANES)]
+            end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
+            last = index == len(self.words) - 1
+            group = {
+                "tags": word,
+                "start": position,
+                "end": end,
+                "last": last,
+                "more_lanes": self.lanes - 1,
+                "base": self.base,
+                "fault": self.unusable or (last and any(tags[self.lanes :])),
+            }
+            if index >= self.beats * WORDS:
+                group = {key: group[key] for key in ("last", "more_lanes", "base")}
+            groups.append(group)
+            position = end
+        return groups
+
+
+class TB:
+    """Drives tag planes and takes groups, each with a probability per cycle."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.log = dut._log
+        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
+
+    async def reset(self) -> None:
+        self.dut.aresetn.value = 0
+        self.dut.w_valid.value = 0
+        self.dut.group_ready.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        await ClockCycles(self.dut.aclk, 4)
+        await FallingEdge(self.dut.aclk)
+
+    async def run(self, planes: list[Plane], write: float, take: float) -> tuple[int, int]:
+        """Checks every group; returns the cycles from first beat to first group, and to the last."""
+        dut = self.dut
+        beats = [beat for plane in planes for beat in plane.sent()]
+        groups = [group for plane in planes for group in plane.expected()]
+        held = None
+        first_in = first_out = None
+        for cycle in range(CYCLE_LIMIT):
+            if not groups:
+                dut.w_valid.value = 0
+                return first_out - first_in, cycle - first_in
+            # Inputs change while the clock is low; outputs are read just before it rises.
+            send = bool(beats) and int(dut.stored.value) < TagDecoder.DEPTH - 4 and random.random() < write
+            dut.w_valid.value = send
+            data, block, ends = beats.pop(0) if send else (random.getrandbits(256), 0, random.getrandbits(1))
+            dut.w_data.value = data
+            dut.w_block.value = block
+            dut.w_ends.value = ends
+            if send and first_in is None:
+                first_in = cycle
+            ready = random.random() < take
+            dut.group_ready.value = ready
+            if dut.group_valid.value:
+                word = int(dut.group.value)
+                assert held in (None, word), "a group changed while it waited"
+                held = None if ready else word
+                if ready:
+                    first_out = cycle if first_out is None else first_out
+                    found = GROUP_LAYOUT.from_bits(word)
+                    for key, value in groups.pop(0).items():
+                        assert found[key] == value, f"{key} is {found[key]}, not {value}"
+            else:
+                assert held is None, "a group was withdrawn"
+            await FallingEdge(dut.aclk)
+        raise AssertionError(f"{len(groups)} groups still outstanding after {CYCLE_LIMIT} cycles")
+
+
+@cocotb.test()
+@cocotb.parametrize(write=[1.0, 0.3], take=[1.0, 0.3])
+async def planes(dut, write, take):
+    tb = TB(dut)
+    await tb.reset()
+    counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // LANES + 1), k=10), 48, 288]
+    random.shuffle(counts)
+    await tb.run([Plane.random(count) for count in counts], write, take)
+    dut.group_ready.value = 1
+    for _ in range(40):
+        await FallingEdge(dut.aclk)
+        assert not dut.group_valid.value
+
+
+@cocotb.test()
+@cocotb.parametrize(write=[1.0, 0.3])
+async def planes_cut_short(dut, write):
+    """The announced number of groups comes out, and the next block is right."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.run(
+        [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
+    )
+
+
+@cocotb.test()
+async def one_group_per_cycle(dut):
+    tb = TB(dut)
+    for counts in ([1] * 100, [16] * 20, [46] * 20, [288] * 3):
+        await tb.reset()
+        latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
+        tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
+        assert latency == TagDecoder.LATENCY
+        assert cycles == latency + sum(counts)

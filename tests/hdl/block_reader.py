@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The reading side of BlockStore and Compressor: blocks read or dropped at random."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from compressor_blocks import Shape, beats_of
+from lockstep import Lockstep
+
+from inceptionn.hdl.block_store import BlockShape, BlockStore
+from inceptionn.wire import TAG_WORD_BYTES
+
+
+class BlockReader(Lockstep):
+    """A :class:`Lockstep` that knows which blocks must come, and reads them at random.
+
+    ``last`` is the name of the output that announces a block's last beat.
+    """
+
+    def __init__(self, dut, last: str, pulses: tuple[str, ...], quiet: dict[str, int] | None = None):
+        super().__init__(dut, pulses=(*pulses, "step", "drop"), quiet=quiet)
+        self.blocks: deque[tuple[dict[str, int], list[int]]] = deque()
+        """Shape and beats of every block not yet read."""
+        self.at = 0
+        """Beats read of the block at hand."""
+        self.dropped = 0
+        self.read_whole = 0
+        self._last = last
+
+    def expect_block(self, plane: bytes, data: bytes, place: int) -> Shape:
+        """A block that begins ``place`` words into a beat will come."""
+        shape = Shape(place + len(plane) // TAG_WORD_BYTES, len(data))
+        self.blocks.append((shape.fields(), beats_of(plane + data, place * TAG_WORD_BYTES)))
+        return shape
+
+    def reading(self, step: float, drop: float = 0.0) -> dict[str, int]:
+        """Inputs of the present cycle: a step with this probability, or a drop of a block not yet begun."""
+        if not self.read("ready"):
+            return {}
+        assert self.blocks, f"cycle {self.now}: a block is at hand, but none was written"
+        fields, beats = self.blocks[0]
+        found = BlockShape.as_shape().from_bits(self.read("shape"))
+        for name, value in fields.items():
+            assert found[name] == value, f"cycle {self.now}: {name} is {found[name]}, not {value}"
+        assert self.read(self._last) == (self.at == len(beats) - 1), f"cycle {self.now}: beat {self.at}"
+        if self.at == 0 and random.random() < drop:
+            self.blocks.popleft()
+            self.dropped += 1
+            return {"drop": 1}
+        if random.random() >= step:
+            return {}
+        self.due(BlockStore.LATENCY, beat=beats[self.at])
+        self.at += 1
+        if self.at == len(beats):
+            self.blocks.popleft()
+            self.at = 0
+            self.read_whole += 1
+        return {"step": 1}

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Stimulus of the compression datapath, and the parts of the golden model's answers that its stages give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from inceptionn.sim.golden import codec
+from inceptionn.sim.golden.codec import Bits
+from inceptionn.sim.golden.values import EDGE_MANTISSAS, KINDS
+from inceptionn.wire import (
+    BURST_BYTES,
+    LANES,
+    MAX_K,
+    MAX_LANES,
+    MODES,
+    STREAM_LANES,
+    TAG_BYTES,
+    TAG_WORD_BYTES,
+    Parameters,
+    parameters,
+)
+
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
+DEFAULT = parameters(10, "bounded")
+LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
+"""Lane counts that matter: every one of few groups, those of an MTU of 1500, and the longest."""
+EDGE_LANES = np.array(
+    [
+        sign << 31 | exponent << 23 | mantissa
+        for exponent in range(256)
+        for sign in (0, 1)
+        for mantissa in EDGE_MANTISSAS
+    ],
+    np.uint32,
+)
+"""Every exponent and sign with every edge of the mantissa."""
+
+
+def any_parameters(source: random.Random) -> Parameters:
+    """Numbers that hardware takes but no bound and mode has; often at an end of their range."""
+    e0 = source.choice([1, 126, 127, source.randint(1, 127)])
+    t = source.choice([e0, 127, source.randint(e0, 127)])
+    return Parameters(e0, t, source.choice([t, 127, 255, min(255, t + 7), source.randint(t, 255)]))
+
+
+def lanes_near(count: int, params: Parameters, source: random.Random) -> Bits:
+    """Lanes with exponents beside the parameters, where classes change and shifts end."""
+    edges = [params.e0, params.t, params.b - 7, params.b - 8, params.b - 15, params.b - 16, 112, 127]
+    exponents = [min(255, max(0, source.choice(edges) + source.randint(-2, 1))) for _ in range(count)]
+    return np.array(
+        [
+            source.getrandbits(1) << 31
+            | exponent << 23
+            | source.choice([*EDGE_MANTISSAS, source.getrandbits(23)])
+            for exponent in exponents
+        ],
+        np.uint32,
+    )
+
+
+def word_of(values: np.ndarray | list[int], width: int) -> int:
+    """Numbers of ``width`` bits, the first one lowest."""
+    return sum(int(value) << width * index for index, value in enumerate(values))
+
+
+@dataclass(frozen=True)
+class Group:
+    """A burst, and what the Compression Unit makes of it."""
+
+    lanes: Bits
+    present: int
+    tags: int
+    data: bytes
+    cleared: Bits
+
+    @property
+    def burst(self) -> int:
+        return int.from_bytes(self.lanes.astype("<u4").tobytes(), "little")
+
+
+def aligned(tags: np.ndarray, vectors: Bits) -> bytes:
+    """Vectors back to back, each cut to its tag's size."""
+    return b"".join(
+        int(vector).to_bytes(4, "little")[: TAG_BYTES[tag]] for tag, vector in zip(tags, vectors, strict=True)
+    )
+
+
+def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
+    """A block's lanes as bursts; absent lanes of the last carry noise."""
+    tags, vectors = codec.compress_lanes(lanes, params)
+    lossy, impossible = codec.decompress_lanes(tags, vectors, params.b)
+    assert not impossible.any()
+    assert not (lossy & ~lanes).any()
+    groups = []
+    for at in range(0, len(lanes), LANES):
+        here = slice(at, at + LANES)
+        count = len(lanes[here])
+        noise = np.array([random.getrandbits(32) for _ in range(LANES - count)], np.uint32)
+        groups.append(
+            Group(
+                np.concatenate([lanes[here], noise]),
+                (1 << count) - 1,
+                word_of(tags[here], 2),
+                aligned(tags[here], vectors[here]),
+                np.concatenate([lanes[here] & ~lossy[here], np.zeros(LANES - count, np.uint32)]),
+            )
+        )
+    return groups
+
+
+class Packing:
+    """What the Alignment Unit makes of vectors: which beats, and how much later than its latency."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def push(self, vector: bytes, last: bool) -> Iterator[tuple[int, bytes, bool]]:
+        """Extra cycles, beat (empty: none), and whether the block is done with it."""
+        self._held += vector
+        extra = 0
+        if len(self._held) >= BURST_BYTES:
+            beat, self._held = self._held[:BURST_BYTES], self._held[BURST_BYTES:]
+            yield extra, beat, last and not self._held
+            if not last or not self._held:
+                return
+            extra += 1
+        if last:
+            beat, self._held = self._held.ljust(BURST_BYTES, b"\0") if self._held else b"", b""
+            yield extra, beat, True
+
+
+def beats_of(data: bytes, before: int = 0) -> list[int]:
+    """``data`` as beats, behind ``before`` zero bytes, zero-filled."""
+    data = bytes(before) + data
+    return [int.from_bytes(data[at : at + BURST_BYTES], "little") for at in range(0, len(data), BURST_BYTES)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A stored block as its reader knows it; `BlockShape`, computed from lengths."""
+
+    words: int
+    """16-bit words before its first data byte, with those before its first tag."""
+    data_bytes: int
+
+    def fields(self) -> dict[str, int]:
+        total = self.words * TAG_WORD_BYTES + self.data_bytes
+        beats_of_tags = -(-self.words * TAG_WORD_BYTES // BURST_BYTES)
+        return {
+            "tag_beats": beats_of_tags,
+            "tag_whole": self.words * TAG_WORD_BYTES // BURST_BYTES,
+            "data_beats": -(-self.data_bytes // BURST_BYTES),
+            "beats": -(-total // BURST_BYTES),
+            "rotation": self.words % (BURST_BYTES // TAG_WORD_BYTES),
+            "ending": total % BURST_BYTES,
+        }
+
+
+def some_length(source: random.Random) -> int:
+    """A lane count that is likely to matter, mostly small."""
+    return source.choice([source.randint(1, 24), source.randint(1, 64), source.randint(100, 300), 362])
+
+
+def some_lanes(count: int, params: Parameters, source: random.Random) -> Bits:
+    """``count`` lanes of any kind."""
+    kind = source.choice([*KINDS, "near"])
+    return lanes_near(count, params, source) if kind == "near" else KINDS[kind](count, source)

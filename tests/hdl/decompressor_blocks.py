@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Blocks for the decompressor, good and malformed, and what must come out of each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from inceptionn.sim.golden import codec
+from inceptionn.sim.golden.values import KINDS, Bits
+from inceptionn.wire import (
+    BURST_BYTES,
+    LANE_BYTES,
+    LANES,
+    MAX_K,
+    MAX_LANES,
+    MODES,
+    TAG_WORD_BYTES,
+    Parameters,
+    parameters,
+)
+
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block as it is sent: bytes, announced lane count, base; and what was done to it."""
+
+    data: bytes
+    count: int
+    base: int
+    kind: str
+
+    @property
+    def usable(self) -> bool:
+        return 1 <= self.count <= MAX_LANES
+
+    @property
+    def bursts(self) -> int:
+        """Beats that must come out."""
+        return -(-self.count // LANES) if self.usable else 1
+
+    @property
+    def beats(self) -> int:
+        """Beats that go in."""
+        return -(-len(self.data) // BURST_BYTES)
+
+    def check(self, data: bytes, malformed: bool) -> None:
+        """Raises ``AssertionError`` unless this is the right answer to the block.
+
+        Before the first fault's group the lanes must be right, too; behind it they are unspecified.
+        """
+        name = f"{self.kind} block of {self.count} lanes, {len(self.data)} bytes, base {self.base}"
+        if not self.usable:
+            assert malformed, f"{name}: not marked malformed"
+            assert len(data) == BURST_BYTES, f"{name}: {len(data)} bytes came out"
+            return
+        expected, _, fault = codec.examine_block(self.data, self.count, self.base)
+        assert malformed == (fault is not None), f"{name}: malformed is {malformed}, but {fault}"
+        assert len(data) == self.count * LANE_BYTES, f"{name}: {len(data)} bytes came out"
+        good = self.count if fault is None else min(self.count, fault.group * LANES)
+        wrong = np.flatnonzero(np.frombuffer(data, "<u4")[:good] != expected[:good])
+        assert not len(wrong), f"{name}: {len(wrong)} of {good} lanes are wrong, the first at {wrong[0]}"
+
+
+def good(count: int, params: Parameters, values: str, source: random.Random) -> Block:
+    """The compressor's block for ``count`` values of a kind of ``values.KINDS``."""
+    tags, vectors = codec.compress_lanes(KINDS[values](count, source), params)
+    return Block(codec.pack_block(tags, vectors), count, params.b, values)
+
+
+def of_tags(tags: Bits, params: Parameters, source: random.Random) -> Block:
+    """A good block with these tags, vectors drawn from the compressor's own for them."""
+    exponents = {0: (1, 1), 1: (params.e0, params.t - 1), 2: (params.t, 126), 3: (127, 254)}
+    lanes = [source.randint(*exponents[int(tag)]) << 23 | source.getrandbits(23) for tag in tags]
+    found, vectors = codec.compress_lanes(np.array(lanes, np.uint32), params)
+    assert (found == tags).all()
+    return Block(codec.pack_block(found, vectors), len(tags), params.b, "of tags")
+
+
+def _plane_bytes(block: Block) -> int:
+    return -(-block.count // LANES) * TAG_WORD_BYTES
+
+
+def cut_in_plane(block: Block, source: random.Random) -> Block:
+    """It ends inside its tag plane."""
+    end = source.randrange(1, _plane_bytes(block))
+    return Block(block.data[:end], block.count, block.base, "cut in plane")
+
+
+def cut_zeros(block: Block, source: random.Random) -> Block:
+    """All lanes zero, cut behind whole beats of the tag plane: only its length tells."""
+    beats = source.randint(1, 17)
+    count = source.randint(beats * 128 + 1, MAX_LANES)
+    return Block(bytes(beats * BURST_BYTES), count, block.base, "cut zeros")
+
+
+def cut_in_data(block: Block, source: random.Random) -> Block:
+    """Data are missing, from one byte to all."""
+    missing = min(source.choice([1, 2, 31, 32, 33, 10_000]), len(block.data) - _plane_bytes(block))
+    return Block(block.data[: len(block.data) - missing], block.count, block.base, "cut in data")
+
+
+def left_over(block: Block, source: random.Random) -> Block:
+    """Bytes are left over, a byte or many times what the decompressor can hold."""
+    extra = source.randbytes(source.choice([1, 31, 32, 33, 500, 3000, 8192, 16384, 40_000]))
+    return Block(block.data + extra, block.count, block.base, "left over")
+
+
+def impossible(block: Block, source: random.Random) -> Block:
+    """A base so small that 8-bit vectors' exponents may fall below 1."""
+    return Block(block.data, block.count, source.randrange(0, 9), "impossible")
+
+
+def absent_tag(block: Block, source: random.Random) -> Block:
+    """An absent lane of the last group is tagged; its vector is there, so that only the tag is wrong."""
+    if block.count % LANES == 0:
+        return absent_tag(Block(block.data, block.count - 1, block.base, block.kind), source)
+    plane = bytearray(block.data[: _plane_bytes(block)])
+    lane = source.randrange(block.count % LANES, LANES)
+    plane[-2 + lane // 4] = plane[-2 + lane // 4] & ~(3 << 2 * (lane % 4)) | 1 << 2 * (lane % 4)
+    return Block(bytes(plane) + block.data[len(plane) :] + b"\x40", block.count, block.base, "absent tag")
+
+
+def wrong_count(block: Block, source: random.Random) -> Block:
+    """Another lane count than the block was made for, in range or not."""
+    count = source.choice([0, MAX_LANES + 1, 4096, 0xFFFF, source.randint(1, MAX_LANES)])
+    return Block(block.data, count, block.base, "wrong count")
+
+
+def noise(block: Block, source: random.Random) -> Block:
+    """Random bytes."""
+    data = source.randbytes(source.choice([1, 40, 3000, 12_000]))
+    return Block(data, source.randint(1, MAX_LANES), block.base, "noise")
+
+
+MALFORMATIONS: dict[str, Callable[[Block, random.Random], Block]] = {
+    make.__name__: make
+    for make in (
+        cut_in_plane, cut_zeros, cut_in_data, left_over, impossible, absent_tag, wrong_count, noise,
+    )
+}  # fmt: skip
+"""Every way to spoil a block, by name. A few leave a good one by chance: the oracle decides."""
+
+
+def lengths(source: random.Random) -> int:
+    """A lane count that is likely to matter."""
+    return source.choice(
+        [
+            source.randint(1, 64), source.randint(1, 64), source.randint(120, 136), source.randint(249, 264),
+            source.randint(360, 370), source.randint(1, MAX_LANES), source.randint(2297, 2304), 2048, 2250,
+        ]
+    )  # fmt: skip
+
+
+def mixture(number: int, base: int | None, spoil: float, source: random.Random) -> list[Block]:
+    """``number`` blocks of any kind, a share ``spoil`` of them spoilt; all of ``base`` if given."""
+    blocks: list[Block] = []
+    while len(blocks) < number:
+        block = good(lengths(source), source.choice(ALL_PARAMETERS), source.choice(list(KINDS)), source)
+        if source.random() < spoil:
+            block = MALFORMATIONS[source.choice(list(MALFORMATIONS))](block, source)
+        if base is not None:
+            block = Block(block.data, block.count, base, block.kind)
+        blocks.append(block)
+    return blocks

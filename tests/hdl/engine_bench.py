@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The test bench of both engines: frames in, frames and reports out, judged by the golden model.
+
+A test only says what to send: a list of :class:`Stimulus`, and how the two streams pause.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+
+from inceptionn.hdl.config import EngineConfig as ConfigBits
+from inceptionn.hdl.counters import FrameReport
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.wire import BURST_BYTES, Verdict
+
+PERIOD_NS = 4
+PATIENCE = 4000
+"""Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
+SETTLE = 60
+"""Cycles behind the last frame in which nothing more may come out."""
+DEFAULT = EngineConfig()
+
+
+def beats(length: int) -> int:
+    """Beats of ``length`` bytes."""
+    return -(-length // BURST_BYTES)
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """A frame, how it arrives, and the engine's settings at that moment.
+
+    ``partial``: index of a beat before the last that arrives with part of its ``tkeep`` only; the bytes are
+    there all the same. ``verdict``: what a hand-written case demands of the model.
+    """
+
+    frame: bytes
+    bad: bool = False
+    config: EngineConfig = DEFAULT
+    name: str = ""
+    verdict: Verdict | None = None
+    partial: int | None = None
+
+    @property
+    def beats(self) -> int:
+        """Beats on ``s_axis``."""
+        return beats(len(self.frame))
+
+    @property
+    def arrives_bad(self) -> bool:
+        """Whether the engine has to treat it as marked bad."""
+        return self.bad or self.partial is not None
+
+    def stream_frame(self) -> AxiStreamFrame:
+        """With noise on ``tuser`` where it means nothing, before the last beat."""
+        size = len(self.frame)
+        rest = (size - 1) % BURST_BYTES + 1
+        user = [random.getrandbits(1)] * (size - rest) + [int(self.bad)] * rest
+        keep = None
+        if self.partial is not None:
+            assert self.partial < self.beats - 1
+            keep = [1] * size
+            end = BURST_BYTES * (self.partial + 1)
+            missing = random.randint(1, BURST_BYTES - 1)
+            keep[end - missing : end] = [0] * missing
+        return AxiStreamFrame(self.frame, tkeep=keep, tuser=user)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A frame that went through: the model's result, and the cycles of its beats' handshakes."""
+
+    stimulus: Stimulus
+    result: Result
+    first_in: int
+    last_in: int
+    first_out: int
+    last_out: int
+
+    @property
+    def latency(self) -> int:
+        """First beat in to first beat out."""
+        return self.first_out - self.first_in
+
+
+def input_rate(passages: list[Passage], warm_up: int) -> float:
+    """Input beats per cycle, first beat to first beat, from frame ``warm_up`` to the last one's start."""
+    middle = passages[warm_up:-1]
+    return sum(p.stimulus.beats for p in middle) / (passages[-1].first_in - middle[0].first_in)
+
+
+def output_rate(passages: list[Passage], warm_up: int) -> float:
+    """The same of the output."""
+    middle = passages[warm_up:-1]
+    return sum(beats(len(p.result.frame)) for p in middle) / (passages[-1].first_out - middle[0].first_out)
+
+
+def gaps(probability: float, longest: int) -> Iterator[bool]:
+    """For a pause generator: runs of up to ``longest`` cycles, a share of them pauses."""
+    while True:
+        yield from repeat(random.random() < probability, random.randint(1, longest))
+
+
+PAUSES: dict[str, tuple[tuple[float, int] | None, tuple[float, int] | None]] = {
+    "none": (None, None),
+    "idle": ((0.5, 3), None),
+    "stalls": (None, (0.5, 4)),
+    "both": ((0.3, 12), (0.4, 40)),
+}
+"""Idle input and back-pressure by name: probability and longest run, or none."""
+
+
+def bits(config: EngineConfig) -> int:
+    """The value of an engine's ``config`` port."""
+    numbers = config.parameters
+    fields = {
+        "enable": config.enable,
+        "tos": config.tos,
+        "tos_mask": config.tos_mask,
+        "e0": numbers.e0,
+        "t": numbers.t,
+        "b": numbers.b,
+        "parameters_valid": numbers.valid,
+        "min_payload": config.min_payload,
+        "max_payload": config.max_payload,
+    }
+    return int(ConfigBits.as_shape().const(fields).as_bits())
+
+
+class EngineTB:
+    """Clock, reset, source, sink, settings per frame, and what was seen at the ports, cycle by cycle.
+
+    ``config`` has a frame's settings in the one cycle in which the engine samples them, and else noise.
+    """
+
+    def __init__(self, dut, model: Callable[[Stimulus], Result]):
+        self.dut = dut
+        self.log = dut._log
+        self.model = model
+        self.cycle = 0
+        self._width = len(dut.config)
+        dut.config.value = 0
+        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
+        reset = {"reset": dut.aresetn, "reset_active_level": False}
+        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
+        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
+        for end in (self.source, self.sink):
+            end.log.setLevel("WARNING")
+        self._forget()
+        cocotb.start_soon(self._watch())
+
+    def _forget(self) -> None:
+        self.configs: deque[int] = deque()
+        self.starts: list[int] = []  # cycle of every frame's first input beat, then of its last
+        self.ends: list[int] = []
+        self.begun: list[int] = []  # the same of the output
+        self.done: list[int] = []
+        self.marks: list[bool] = []  # `tuser` at every frame's end
+        self.reports: list[int] = []
+
+    async def reset(self) -> None:
+        """Nothing that was inside may come out behind it."""
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        self.source.clear()
+        self.sink.clear()
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        self._forget()
+        await ClockCycles(self.dut.aclk, 2)
+
+    async def _watch(self) -> None:
+        dut = self.dut
+        edge = RisingEdge(dut.aclk)
+        first_in = first_out = True
+        held = None
+        while True:
+            await edge
+            self.cycle += 1
+            if not dut.aresetn.value:
+                first_in, first_out, held = True, True, None
+                continue
+            settings = random.getrandbits(self._width)
+            if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
+                if first_in:
+                    self.starts.append(self.cycle)
+                    settings = self.configs.popleft()
+                first_in = bool(dut.s_axis_tlast.value)
+                if first_in:
+                    self.ends.append(self.cycle)
+            dut.config.value = settings
+            if dut.m_axis_tvalid.value:
+                last = bool(dut.m_axis_tlast.value)
+                ready = bool(dut.m_axis_tready.value)
+                if held is not None or not ready:
+                    payload = [
+                        int(getattr(dut, f"m_axis_{name}").value) for name in ("tdata", "tkeep", "tuser")
+                    ]
+                    assert held in (None, [*payload, last]), "m_axis changed while it waited for tready"
+                    held = None if ready else [*payload, last]
+                if ready:
+                    self._taken(first_out, last)
+                    first_out = last
+            else:
+                assert held is None, "m_axis.tvalid fell before tready came"
+            if dut.report_valid.value:
+                self.reports.append(int(dut.report.value))
+
+    def _taken(self, first: bool, last: bool) -> None:
+        """A beat has left: note when, and hold it to what AXIStream says of ``tkeep``."""
+        if first:
+            self.begun.append(self.cycle)
+        keep = int(self.dut.m_axis_tkeep.value)
+        if last:
+            self.done.append(self.cycle)
+            self.marks.append(bool(self.dut.m_axis_tuser.value))
+            assert keep & 1, f"tkeep {keep:#010x} at tlast"
+            assert not keep & (keep + 1), f"tkeep {keep:#010x} at tlast"
+        else:
+            assert keep == (1 << BURST_BYTES) - 1, f"tkeep {keep:#010x} before tlast"
+
+    def pause(self, idle: tuple[float, int] | None, stalls: tuple[float, int] | None) -> None:
+        """Random pauses of source and sink from now on: probability and longest run, or none."""
+        for end, setting in ((self.source, idle), (self.sink, stalls)):
+            end.clear_pause_generator()
+            end.pause = False
+            if setting is not None:
+                end.set_pause_generator(gaps(*setting))
+
+    async def send(self, stimuli: Iterable[Stimulus]) -> None:
+        """Queues frames back to back, with their settings."""
+        for stimulus in stimuli:
+            self.configs.append(bits(stimulus.config))
+            await self.source.send(stimulus.stream_frame())
+
+    async def run(
+        self, stimuli: Iterable[Stimulus], pauses: str = "none", *, keep_paused: bool = False
+    ) -> list[Passage]:
+        """Sends frames back to back and checks every answer and report; fails where the engine hangs.
+
+        ``pauses``: a key of :data:`PAUSES`; ``keep_paused`` leaves them to the test.
+        """
+        stimuli = list(stimuli)
+        results = [self.model(stimulus) for stimulus in stimuli]
+        before = len(self.done)
+        assert before == len(self.starts) == len(self.reports), "not idle"
+        await RisingEdge(self.dut.aclk)
+        if not keep_paused:
+            self.pause(*PAUSES[pauses])
+        await self.send(stimuli)
+        patience = PATIENCE + 4 * max((stimulus.beats for stimulus in stimuli), default=0)
+        for index, (stimulus, result) in enumerate(zip(stimuli, results, strict=True)):
+            waited = 0
+            while self.sink.empty() or len(self.done) <= before + index:
+                await RisingEdge(self.dut.aclk)
+                waited += 1
+                assert waited < patience, (
+                    f"hang: no frame for {waited} cycles, {index} of {len(stimuli)} frames came out, "
+                    f"then {describe(stimulus)}, {result.verdict.name}"
+                )
+            self._check(stimulus, result, bytes(self.sink.recv_nowait().tdata), self.marks[before + index])
+        self.pause(None, None)
+        await ClockCycles(self.dut.aclk, SETTLE)
+        assert self.sink.empty(), "a frame too many"
+        assert self.sink.idle(), "a beat too many"
+        assert self.source.empty()
+        self._check_reports(stimuli, results, self.reports[before:])
+        return [
+            Passage(stimulus, result, *(cycles[before + index] for cycles in self._moments))
+            for index, (stimulus, result) in enumerate(zip(stimuli, results, strict=True))
+        ]
+
+    @property
+    def _moments(self) -> tuple[list[int], ...]:
+        return self.starts, self.ends, self.begun, self.done
+
+    @staticmethod
+    def _check(stimulus: Stimulus, result: Result, frame: bytes, bad: bool) -> None:
+        what = f"{describe(stimulus)}, {result.verdict.name}"
+        assert stimulus.verdict in (None, result.verdict), f"{what}: the case says {stimulus.verdict!r}"
+        assert len(frame) == len(result.frame), (
+            f"{what}: {len(frame)} bytes came out, not {len(result.frame)}"
+        )
+        sure = result.unspecified_from
+        if frame[:sure] != result.frame[:sure]:
+            wrong = [i for i, (a, b) in enumerate(zip(frame[:sure], result.frame, strict=False)) if a != b]
+            raise AssertionError(f"{what}: {len(wrong)} of {len(frame)} bytes wrong, the first at {wrong[0]}")
+        assert bad == result.bad, f"{what}: leaves marked {'bad' if bad else 'good'}"
+
+    @staticmethod
+    def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
+        assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
+        for stimulus, result, word in zip(stimuli, results, words, strict=True):
+            report = FrameReport.from_bits(word)
+            compressed = result.verdict is Verdict.COMPRESSED
+            found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.lanes)
+            expected = (
+                result.verdict,
+                len(stimulus.frame) % (1 << 17),
+                len(result.frame) % (1 << 17),
+                result.tags if compressed else (0, 0, 0, 0),
+            )
+            assert found == expected, f"{describe(stimulus)}: reported {found}, not {expected}"
+
+
+def describe(stimulus: Stimulus) -> str:
+    """For a message: what a frame is and how it begins."""
+    how = ["bad"] * stimulus.bad + [f"partial beat {stimulus.partial}"] * (stimulus.partial is not None)
+    head = stimulus.frame[:66].hex()
+    return f"{stimulus.name or 'frame'} ({', '.join([f'{len(stimulus.frame)} bytes', *how])}; {head})"
+
+
+class CompressionTB(EngineTB):
+    """The compression engine and the model of it, with its flow table."""
+
+    def __init__(self, dut):
+        self.flows = FlowTable()
+        super().__init__(dut, self._answer)
+
+    def _answer(self, stimulus: Stimulus) -> Result:
+        return transmit(stimulus.frame, stimulus.config, self.flows, stimulus.arrives_bad)
+
+    async def reset(self) -> None:
+        self.flows = FlowTable()
+        await super().reset()
+
+
+class DecompressionTB(EngineTB):
+    """The decompression engine and the model of it."""
+
+    def __init__(self, dut):
+        super().__init__(dut, self._answer)
+
+    @staticmethod
+    def _answer(stimulus: Stimulus) -> Result:
+        return receive(stimulus.frame, stimulus.config, stimulus.arrives_bad)

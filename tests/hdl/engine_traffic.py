@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Stimuli for the engines' benches: hand-written cases, every header shape, cuts, limits, random traffic."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from decompressor_blocks import MALFORMATIONS, good
+from engine_bench import DEFAULT, Stimulus
+
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden.cases import Sequence as CaseSequence
+from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.golden.values import KINDS, payload
+from inceptionn.sim.traffic import Frame
+from inceptionn.wire import (
+    LANES,
+    MAX_K,
+    MAX_LANES,
+    MODES,
+    SHIM_MAGIC,
+    SHIM_VERSION,
+    Parameters,
+    Verdict,
+    parameters,
+)
+
+OPTION_SIZES = range(0, 41, 4)
+"""Bytes of TCP options: data offsets 5 to 15."""
+PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)]
+
+
+@cache
+def replay(sequences: Callable[[], Sequence[CaseSequence]]) -> list[Stimulus]:
+    """All hand-written cases in one stream, settings changing from frame to frame.
+
+    The cases of a sequence take their flow for unknown or at phase 0. Those that take it for unknown
+    ("phases") come first, behind reset; a SYN in front of each of the others makes phase 0 sure.
+    """
+    syn = tcp(b"", flags=SYN, sequence=0xFFFFFFFF)
+    stimuli = []
+    for sequence in sorted(sequences(), key=lambda sequence: sequence.name != "phases"):
+        if stimuli:
+            stimuli.append(Stimulus(syn, name=f"before {sequence.name}"))
+        stimuli += [
+            Stimulus(case.frame, case.bad, sequence.config, f"{sequence.name}: {case.name}", case.verdict)
+            for case in sequence.cases
+        ]
+    return stimuli
+
+
+def sent(frame: bytes, config: EngineConfig = DEFAULT) -> bytes:
+    """``frame`` as it goes over the wire."""
+    result = transmit(frame, config, FlowTable())
+    assert result.verdict is Verdict.COMPRESSED, result.verdict.name
+    return result.frame
+
+
+def shapes(data: Callable[[], bytes], paddings: Sequence[int] = (0,)) -> Iterator[bytes]:
+    """Frames with every length of TCP options, or UDP, with and without a VLAN tag."""
+    for vlan in (None, 0x6FFF):
+        for padding in paddings:
+            pad = random.randbytes(padding)
+            yield udp(data(), vlan=vlan, padding=pad)
+            for size in OPTION_SIZES:
+                yield tcp(data(), vlan=vlan, padding=pad, tcp_options=random.randbytes(size))
+
+
+def with_field(frame: bytes, at: int, value: int) -> bytes:
+    """``frame`` with a 16-bit field set."""
+    return frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]
+
+
+def checksum_edges(frame: bytes, at: int, answer: Callable[[bytes], Result]) -> list[Stimulus]:
+    """``frame`` with the checksum field at ``at`` such that ``answer`` makes of it 0, 1, or 0xFFFE.
+
+    Those are the values around one's complement's two zeros; 0 comes in and out as 0 or 0xFFFF.
+    """
+    moved = int.from_bytes(answer(with_field(frame, at, 0xFFFF)).frame[at : at + 2], "big")
+    stimuli = []
+    for wanted in (0, 1, 0xFFFE):
+        field = (wanted - moved) % 0xFFFF
+        for value in {field, field or 0xFFFF}:
+            stimuli.append(Stimulus(with_field(frame, at, value), name=f"checksum {value:#06x} at {at}"))
+    return stimuli
+
+
+def sent_checksum_edges() -> list[Stimulus]:
+    """For a transmit engine: IP, TCP and UDP checksums, with payloads that lose bits or do not."""
+    stimuli = []
+    for data in (bytes(64), payload("gradients", 17), payload("fractions", 40)):
+        for frame, places in ((tcp(data), (24, 50)), (udp(data), (24, 40)), (tcp(data, vlan=1), (28, 54))):
+            for at in places:
+                stimuli += checksum_edges(frame, at, lambda sent_: transmit(sent_, DEFAULT, FlowTable()))
+    return stimuli
+
+
+def restored_checksum_edges() -> list[Stimulus]:
+    """For a receive engine: IP checksums."""
+    stimuli = []
+    for data in (bytes(64), payload("gradients", 365)):
+        for frame, at in ((tcp(data), 24), (udp(data, vlan=1), 28)):
+            stimuli += checksum_edges(sent(frame), at, lambda wire_form: receive(wire_form, DEFAULT))
+    return stimuli
+
+
+def cuts(frame: bytes, name: str, most: int = 130) -> list[Stimulus]:
+    """``frame`` cut off behind every byte up to ``most``."""
+    return [Stimulus(frame[:end], name=f"{name}, cut") for end in range(1, min(len(frame), most) + 1)]
+
+
+def changing_configs() -> EngineConfig:
+    """Any setting, most of them such that an ordinary frame is still treated."""
+    config = EngineConfig(
+        parameters=random.choice(PARAMETERS),
+        min_payload=random.choice([0, 4, 64, 100]),
+        max_payload=random.choice([9216, 9216, 9216, 256, 300]),
+    )
+    draw = random.random()
+    if draw < 0.1:
+        return replace(config, enable=False)
+    if draw < 0.2:
+        return replace(config, parameters=Parameters(random.getrandbits(8), random.getrandbits(8), 127))
+    if draw < 0.3:
+        return replace(config, tos=random.choice([0x28, 0x68, 0x29]), tos_mask=random.choice([0xFF, 0x3F, 0]))
+    return config
+
+
+def with_configs(frames: Sequence[Frame]) -> list[Stimulus]:
+    """Random traffic, each frame with settings of its own."""
+    return [Stimulus(frame, bad, changing_configs()) for frame, bad in frames]
+
+
+def segments(data: Callable[[int], bytes], size: int, number: int, tos: int = 0x28) -> list[Stimulus]:
+    """``number`` segments of one flow, of ``size`` bytes of payload each."""
+    return [
+        Stimulus(tcp(data(index), sequence=size * index, tos=tos), name=f"segment of {size} bytes")
+        for index in range(number)
+    ]
+
+
+def barely(size: int) -> bytes:
+    """A payload that saves 12 bytes: the ratio of compression that is next to 1."""
+    lanes = size // 4
+    shorter = -(-(8 + 2 * -(-lanes // LANES) + 12) // 2)  # lanes of 16 bits instead of 32
+    values = np.full(lanes, 1.5, "<f4")
+    values[:: max(1, lanes // (shorter + 1))][:shorter] = 0.75
+    return values.tobytes()
+
+
+def pattern(size: int, *values: float) -> bytes:
+    """A payload that repeats ``values``."""
+    return np.resize(np.array(values, "<f4"), size // 4).tobytes()
+
+
+RATIOS: dict[str, Callable[[int], bytes]] = {
+    "just below 1": lambda size: pattern(size, 1.5),
+    "just above 1": barely,
+    "2": lambda size: pattern(size, 0.75),
+    "3 or 4": lambda size: pattern(size, 0.002),
+    "8 on average": lambda size: pattern(size, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.75, 0.0),
+    "nearly 16": lambda size: pattern(size, 0.0),
+}
+"""Payloads by ratio, for the default settings; the first does not shrink and is sent raw."""
+
+
+def shim(base: int, length: int) -> bytes:
+    """A valid shim."""
+    return SHIM_MAGIC.to_bytes(2, "big") + bytes([SHIM_VERSION, base]) + length.to_bytes(2, "big") + bytes(2)
+
+
+def malformed_frames(number: int) -> list[Stimulus]:
+    """Blocks of every malformation in frames, with options and padding, some cut short by the network."""
+    stimuli = []
+    while len(stimuli) < number:
+        kind = random.choice(list(MALFORMATIONS))
+        count = random.choice([9, 17, 100, random.randint(3, 60), random.randint(3, 400)])
+        block = good(count, random.choice(PARAMETERS), random.choice(list(KINDS)), random)
+        block = MALFORMATIONS[kind](block, random)
+        data = shim(block.base, 4 * block.count & 0xFFFF) + block.data
+        if block.count > MAX_LANES or len(data) > 4 * count + 200:
+            data = data[: 4 * count]
+        options = bytes(random.choice(OPTION_SIZES))
+        frame = tcp(data, tcp_options=options, padding=bytes(random.choice([0, 0, 5, 40])))
+        if random.random() < 0.2:
+            frame = frame[: random.randint(60, len(frame))]
+        stimuli.append(Stimulus(frame, random.random() < 0.1, name=f"{kind} of {count} lanes"))
+    return stimuli
+
+
+def ones(number: int) -> list[Stimulus]:
+    """A run of frames of one beat, as a switch would never send them, but a host's test might."""
+    return [
+        Stimulus(random.randbytes(random.randint(1, 32)), random.random() < 0.1, name="one beat")
+        for _ in range(number)
+    ]
+
+
+def minimum_frames(number: int, tos: int = 0) -> list[Stimulus]:
+    """Frames of 64 bytes."""
+    return [Stimulus(tcp(bytes(10), tos=tos), name="64 bytes")] * number
+
+
+def long_frame(size: int, tagged: bool, bad: bool = False) -> Stimulus:
+    """A datagram of 400 bytes of floats in a frame of ``size`` bytes, most of it padding."""
+    head = udp(payload("gradients", 100), tos=0x28 if tagged else 0)
+    return Stimulus(head + random.randbytes(size - len(head)), bad, name="long frame")

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Drives a pipeline cycle by cycle, and holds its outputs to the cycle in which each is due."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+
+PERIOD_NS = 4
+
+
+class Lockstep:
+    """Clock, reset, and cycles that run from one falling edge to the next.
+
+    In a cycle, inputs are written first; registers then take them at the rising edge. So what a register
+    shows in cycle *t* can be read at the head of it, and depends on inputs of cycles before.
+
+    Parameters
+    ----------
+    pulses : inputs that are low in each cycle whose stimulus does not name them.
+    quiet : outputs that are looked at in every cycle, with the value they have when nothing else is due.
+    limit : cycles after which a bench is taken to hang.
+    """
+
+    def __init__(self, dut, pulses: tuple[str, ...] = (), quiet: dict[str, int] | None = None, limit=100_000):
+        self.dut = dut
+        self.log = dut._log
+        self.now = 0
+        self.limit = limit
+        self.checked = 0
+        """Values compared because one was due."""
+        self._pulses = pulses
+        self._quiet = quiet or {}
+        self._due: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
+
+    async def reset(self) -> None:
+        """Forgets what was due, and leaves the circuit in its reset state."""
+        self._due.clear()
+        for name in self._pulses:
+            getattr(self.dut, name).value = 0
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 16)
+        self.dut.aresetn.value = 1
+        await ClockCycles(self.dut.aclk, 4)
+        await FallingEdge(self.dut.aclk)
+
+    def read(self, name: str) -> int:
+        """An output of the present cycle."""
+        return int(getattr(self.dut, name).value)
+
+    def due(self, latency: int, **outputs: int) -> None:
+        """These outputs must show these values ``latency`` cycles after the present one."""
+        self._due[self.now + latency].update(outputs)
+
+    async def cycle(self, **inputs: int) -> None:
+        """One cycle with these inputs; checks what is due in it."""
+        expected = self._due.pop(self.now, {})
+        for name, value in (self._quiet | expected if expected else self._quiet).items():
+            found = self.read(name)
+            assert found == value, f"cycle {self.now}: {name} is {found:#x}, not {value:#x}"
+        self.checked += len(expected)
+        for name in self._pulses:
+            if name not in inputs:
+                getattr(self.dut, name).value = 0
+        for name, value in inputs.items():
+            getattr(self.dut, name).value = value
+        await FallingEdge(self.dut.aclk)
+        self.now += 1
+        assert self.now < self.limit, f"not done after {self.now} cycles"
+
+    async def drain(self) -> None:
+        """Idles until all that is due has come, and some cycles more, in which nothing may come."""
+        while self._due:
+            await self.cycle()
+        for _ in range(20):
+            await self.cycle()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the header parser must make of a frame, for its own bench and those of the decisions behind it."""
+
+from __future__ import annotations
+
+from engine_bench import Stimulus, bits
+
+from inceptionn.sim.golden.parse import Headers, parse
+from inceptionn.wire import LANE_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict
+
+
+def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | None]:
+    """The first objection of the headers, or 0, and what they hold where they hold anything."""
+    config = stimulus.config
+    if not config.enable or (transmit and not config.parameters.valid):
+        return Verdict.DISABLED, None
+    verdict, headers = parse(stimulus.frame, config.tos, config.tos_mask, whole=False)
+    if headers is None or verdict is not None:
+        assert verdict is not None
+        return verdict, headers
+    size = headers.payload_bytes
+    if not transmit:
+        return (Verdict.NO_SHIM if size < SHIM_BYTES else 0), headers
+    if size < max(1, config.min_payload):
+        return Verdict.SHORT, headers
+    if size > config.max_payload:
+        return Verdict.LONG, headers
+    return (Verdict.ALIGNMENT if size % LANE_BYTES else 0), headers
+
+
+def fields(headers: Headers, stimulus: Stimulus) -> dict[str, int]:
+    """The members of ``ParsedHeader`` that the headers fix."""
+    tcp_ = headers.protocol == PROTOCOL_TCP
+    found = {
+        "tcp": int(tcp_),
+        "vlan": int(headers.l3 == 18),
+        "payload_at": headers.payload,
+        "frame_length": headers.end,
+        "total_length": headers.total_length,
+        "payload_length": headers.payload_bytes,
+        "ip_checksum": headers.ip_checksum,
+        "checksum": headers.checksum,
+        "source": headers.flow.source,
+        "destination": headers.flow.destination,
+        "source_port": headers.flow.source_port,
+        "destination_port": headers.flow.destination_port,
+        "config": bits(stimulus.config),
+    }
+    return found | ({"phase": headers.sequence % 4} if tcp_ else {})

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the statistics of a block must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from compressor_blocks import Group
+
+from inceptionn.hdl.block_statistics import Statistics
+from inceptionn.wire import LANES, TAG_WORD_BYTES, Tag
+
+
+def little_endian_sum(data: bytes) -> int:
+    """Sum of 16-bit words, an odd last byte being the low half of one."""
+    return int(np.frombuffer(data + bytes(len(data) % 2), "<u2").sum(dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A block in numbers; sums are compared modulo 65535."""
+
+    block_bytes: int
+    block_sum: int
+    cleared_sum: int
+    lanes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: list[Group]) -> Report:
+        plane = b"".join(group.tags.to_bytes(TAG_WORD_BYTES, "little") for group in groups)
+        block = plane + b"".join(group.data for group in groups)
+        cleared = b"".join(group.cleared.astype("<u4").tobytes() for group in groups)
+        classes = Counter(
+            group.tags >> 2 * lane & 3
+            for group in groups
+            for lane in range(LANES)
+            if group.present >> lane & 1
+        )
+        lanes = tuple(classes[tag] for tag in Tag)
+        return cls(len(block), little_endian_sum(block), little_endian_sum(cleared), lanes)
+
+    def check(self, bits: int) -> None:
+        """``AssertionError`` unless the hardware's report says the same."""
+        found = Statistics.as_shape().from_bits(bits)
+        assert found.block_bytes == self.block_bytes, f"{found.block_bytes} bytes, not {self.block_bytes}"
+        lanes = tuple(found.lanes[tag] for tag in Tag)
+        assert lanes == self.lanes, f"lanes {lanes}, not {self.lanes}"
+        for name in ("block_sum", "cleared_sum"):
+            one, other = found[name], getattr(self, name)
+            assert (one - other) % 0xFFFF == 0, f"{name} is {one}, not {other % 0xFFFF}"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The decompressor: its cocotb bench, then volume on a verilated model."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inceptionn.hdl.decompressor import Decompressor
+from inceptionn.sim.runner import emit, run_bench
+from inceptionn.sim.verilated import Pause, VerilatedModule
+
+HERE = Path(__file__).parent
+MODULE = "inceptionn_decompressor"
+PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
+
+
+def load(name: str) -> ModuleType:
+    """The module ``name`` beside this file."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_bench() -> None:
+    run_bench(Decompressor, MODULE, HERE / "bench_decompressor.py")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_volume(seed: int, tmp_path: Path) -> None:
+    """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
+    blocks = load("decompressor_blocks")
+    source = random.Random(seed)
+    verilog = tmp_path / f"{MODULE}.v"
+    verilog.write_text(emit(Decompressor, MODULE))
+    with VerilatedModule(verilog, MODULE, seed=seed + 1) as decompressor:
+        for idle in PAUSES:
+            for back_pressure in PAUSES:
+                # `cfg_b` holds for a whole run here; the bench changes it with every block.
+                base = source.choice(
+                    [source.randrange(0, 9), source.randrange(113, 128), source.randrange(256)]
+                )
+                decompressor.set(cfg_b=base)
+                sent = blocks.mixture(40, base, 0.4, source)
+                packets = [(block.data, block.count) for block in sent]
+                (out,) = decompressor.run(packets, idle=idle, back_pressure=back_pressure)
+                assert len(out) == len(sent)
+                for block, result in zip(sent, out, strict=True):
+                    block.check(result.data, result.bad)

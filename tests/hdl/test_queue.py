@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The pushing queue in simulation, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.sim.runner import run_bench
+
+BENCH = Path(__file__).with_name("bench_queue.py")
+
+
+@pytest.mark.parametrize(("width", "depth", "slack"), [(33, 32, 9), (1, 4, 1)])
+def test_bench(width: int, depth: int, slack: int) -> None:
+    """A usual one, and the smallest one, whose slack is all that its depth can bear."""
+    numbers = {"width": width, "depth": depth, "slack": slack}
+    run_bench(PushQueue(width, depth, slack), "push_queue", BENCH, parameters=numbers)
+
+
+@pytest.mark.parametrize(("depth", "slack"), [(16, 14), (4, 2), (32, -1), (32, 40)])
+def test_slack_refused(depth: int, slack: int) -> None:
+    with pytest.raises(ValueError, match=rf"slack must leave room in its depth, not \({depth}, {slack}\)$"):
+        PushQueue(8, depth, slack)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 12, 48, -16])
+def test_depth_refused(depth: int) -> None:
+    with pytest.raises(ValueError, match=rf"power of two of at least 4, not {depth}$"):
+        PushQueue(8, depth, 1)

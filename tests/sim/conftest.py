@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The Verilog that the tests of the in-process simulation run: a pass-through, and the real NIC."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inceptionn.sim.verilated import ToolMissing, VerilatedNic
+
+
+def missing(reason: str) -> None:
+    """A missing tool: a skip on a user's machine, a failure under continuous integration."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def passthrough() -> ModuleType:
+    """The module ``passthrough.py`` beside this file."""
+    try:
+        import amaranth  # noqa: F401
+    except ImportError:
+        missing("Amaranth is not installed: pip install 'inceptionn[hdl]'")
+    name = "inceptionn_tests_passthrough"
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("passthrough.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def passthrough_verilog(passthrough: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from inceptionn.hdl.verilog import convert
+
+    path = tmp_path_factory.mktemp("passthrough") / "inceptionn_nic.v"
+    path.write_text(convert(passthrough.PassThrough(), "inceptionn_nic"))
+    return path
+
+
+@pytest.fixture
+def pass_nic(passthrough_verilog: Path) -> Iterator[VerilatedNic]:
+    """The pass-through, verilated, fresh out of reset."""
+    try:
+        nic = VerilatedNic(passthrough_verilog, seed=7)
+    except ToolMissing as error:
+        missing(str(error))
+    with nic:
+        yield nic
+
+
+@pytest.fixture(scope="session")
+def nic_verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real ``inceptionn_nic``."""
+    from inceptionn.hdl.tops import TOPS
+    from inceptionn.sim.runner import emit
+
+    path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
+    path.write_text(emit(TOPS["inceptionn_nic"], "inceptionn_nic"))
+    return path
+
+
+@pytest.fixture
+def nic(nic_verilog: Path) -> Iterator[VerilatedNic]:
+    """The real NIC, verilated, fresh out of reset."""
+    try:
+        model = VerilatedNic(nic_verilog)
+    except ToolMissing as error:
+        missing(str(error))
+    with model:
+        yield model

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The replay's judgement: it accepts a NIC that is right and names what is wrong with one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("scapy")
+from rich.console import Console
+from rich.progress import Progress
+from scapy.utils import rdpcap
+
+from inceptionn import wire
+from inceptionn.hdl.registers import REGISTERS
+from inceptionn.sim import referee, replay
+from inceptionn.sim.capture import read_pcap
+from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.performance import PAYLOADS, RAW, segments
+from inceptionn.sim.replay_tables import print_tables
+from inceptionn.sim.verilated import Output, Timing
+from inceptionn.wire import Tag
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
+Spoil = Callable[[list[Output], list[Output]], None]
+
+
+class ModelNic:
+    """Stands in for a `VerilatedNic`: the golden model behind its interface, spoilt on request."""
+
+    def __init__(self, spoil: Spoil = lambda wire, host: None):
+        self.spoil = spoil
+        self.parameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
+        self.counters: dict[int, int] = {}
+        self.cycle = 0
+
+    def loopback(self, frames: Sequence[bytes], **_: Any) -> tuple[list[Output], list[Output]]:
+        config, flows = EngineConfig(parameters=self.parameters), FlowTable()
+        timing = Timing(0, 0, 0, 0)
+        out, back = [], []
+        for frame in frames:
+            sent = transmit(frame, config, flows)
+            came = receive(sent.frame, config)
+            out.append(Output(sent.frame, sent.bad, timing))
+            back.append(Output(came.frame, came.bad, timing))
+            self._count("TX", sent, frame)
+            self._count("RX", came, sent.frame)
+        self.cycle += 1000
+        self.spoil(out, back)
+        return out, back
+
+    def _count(self, prefix: str, result: Any, frame: bytes) -> None:
+        add = {result.verdict.name: 1, "FRAMES_IN": 1, "FRAMES_OUT": 1, "BYTES_IN": len(frame)}
+        add["BYTES_OUT"] = len(result.frame)
+        if prefix == "TX":
+            add |= {f"LANES_{tag.name}": n for tag, n in zip(Tag, result.tags, strict=True)}
+        for name, n in add.items():
+            offset = REGISTERS[f"{prefix}_{name}"].offset
+            self.counters[offset] = self.counters.get(offset, 0) + n
+
+    def read(self, address: int) -> int:
+        if address == REGISTERS["ID"].offset:
+            return REGISTERS["ID"].reset
+        return self.counters.get(address & ~4, 0) >> (32 if address & 4 else 0) & 0xFFFF_FFFF
+
+    def write(self, address: int, value: int) -> None:
+        assert address == REGISTERS["PARAMETERS"].offset
+        self.parameters = wire.Parameters(value & 0xFF, value >> 8 & 0xFF, value >> 16)
+
+
+def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str = "bounded") -> replay.Totals:
+    config = EngineConfig(parameters=wire.parameters(k, mode))
+    return replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
+
+
+def small_mix() -> list[bytes]:
+    """Compressed, expanded, untagged and short frames."""
+    return [
+        *segments(PAYLOADS["gradients"], 1500, 4),
+        *segments(RAW, 1500, 2),
+        *segments(PAYLOADS["gradients"], 1500, 2, tos=0),
+        packets.udp(bytes(400)),
+        packets.tcp(b"1234"),
+    ]
+
+
+def test_totals_of_a_small_mix() -> None:
+    totals = run(ModelNic(), small_mix())
+    assert totals.frames == 10
+    assert totals.transmit == {"COMPRESSED": 5, "UNTAGGED": 2, "SHORT": 1, "EXPANDED": 2}
+    assert totals.receive == {"RESTORED": 5, "UNTAGGED": 2, "NO_SHIM": 3}
+    assert totals.payload_bytes == 4 * 1460 + 400
+    assert sum(totals.lanes.values()) == totals.payload_bytes // 4
+    assert totals.host_bytes - totals.wire_bytes == totals.payload_bytes - totals.block_bytes
+    assert 0 < totals.largest_error < totals.bound == 2**-10
+    assert totals.checksums == {referee.IP_HEADER: 20, referee.HOST: 10, referee.WIRE: 5}
+    assert totals.ratio > 1.5
+    assert totals.payload_ratio > 2
+
+
+def test_whole_capture_on_the_model() -> None:
+    frames = read_pcap(CAPTURE)
+    totals = run(ModelNic(), frames)
+    assert totals.frames == len(frames)
+    assert totals.transmit["COMPRESSED"] == totals.receive["RESTORED"] > 200
+    assert {"UNTAGGED", "SYN", "SHORT", "NOT_IPV4"} <= totals.transmit.keys()
+    assert "MALFORMED" not in totals.receive
+
+
+@pytest.mark.parametrize(("k", "mode"), [(6, "bounded"), (6, "literal"), (14, "bounded"), (10, "literal")])
+def test_settings_reach_the_nic(k: int, mode: str) -> None:
+    totals = run(ModelNic(), small_mix(), k, mode)
+    assert totals.bound == 2.0**-k
+    assert totals.largest_error < totals.bound * (8 if mode == "literal" else 1)
+
+
+def spoil_byte(outputs: list[Output], number: int, at: int) -> None:
+    data = bytearray(outputs[number].data)
+    data[at] ^= 1
+    outputs[number] = outputs[number]._replace(data=bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (
+            lambda w, h: spoil_byte(w, 1, 100),
+            "frame 1 on the wire .COMPRESSED.: byte 100 is 0x.. instead of 0x..",
+        ),
+        (lambda w, h: spoil_byte(h, 6, 3), "frame 6 at the host .UNTAGGED.: byte 3 is"),
+        (
+            lambda w, h: h.__setitem__(2, h[2]._replace(bad=True)),
+            "frame 2 at the host .RESTORED.: marked bad",
+        ),
+        (
+            lambda w, h: w.__setitem__(0, w[0]._replace(data=w[0].data[:-1])),
+            "frame 0 on the wire .COMPRESSED.: [0-9]+ bytes instead of [0-9]+",
+        ),
+    ],
+)
+def test_a_wrong_frame_is_named(spoil: Spoil, text: str) -> None:
+    with pytest.raises(replay.ReplayError, match=text):
+        run(ModelNic(spoil), small_mix())
+
+
+@pytest.mark.parametrize(
+    "name", ["TX_COMPRESSED", "RX_NO_SHIM", "TX_BYTES_OUT", "RX_FRAMES_IN", "TX_LANES_ZERO"]
+)
+def test_a_wrong_counter_is_named(name: str) -> None:
+    nic = ModelNic()
+    nic.counters[REGISTERS[name].offset] = 1 << 32
+    with pytest.raises(replay.ReplayError, match=f"register {name} reads [0-9]+, but [0-9]+ were counted"):
+        run(nic, small_mix())
+
+
+def test_a_device_of_another_kind_is_refused() -> None:
+    nic = ModelNic()
+    nic.read = lambda address: 0xDEAD  # type: ignore[method-assign]
+    with pytest.raises(replay.ReplayError, match="register ID reads 0xdead"):
+        run(nic, small_mix())
+
+
+def test_referee() -> None:
+    """Right checksums are right, wrong ones are seen, at every place."""
+    good = packets.tcp(bytes(range(100)), padding=b"\xff" * 7)
+    assert referee.valid(good) == (True, True)
+    assert referee.valid(packets.udp(b"x" * 33, vlan=5)) == (True, True)
+    assert referee.valid(bytes(60)) == (None, None)
+    bad = bytearray(good)
+    bad[60] ^= 1
+    assert referee.valid(bytes(bad)) == (True, False)
+    with pytest.raises(referee.ChecksumError, match="TCP or UDP checksum wrong at the host"):
+        referee.check(good, good, bytes(bad), False)
+    with pytest.raises(referee.ChecksumError, match="would accept the compressed frame"):
+        referee.check(good, good, good, True)
+    bad = bytearray(good)
+    bad[24] ^= 1
+    with pytest.raises(referee.ChecksumError, match="IP header checksum wrong on the wire"):
+        referee.check(good, bytes(bad), good, False)
+    with pytest.raises(referee.ChecksumError, match="IP header checksum wrong at the host"):
+        referee.check(good, good, bytes(bad), False)
+    assert referee.check(bytes(bad), bytes(bad), bytes(bad), False) == [referee.HOST]
+
+
+def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(width=100, force_terminal=False)
+    print_tables(console, CAPTURE, run(ModelNic(), small_mix()), None)
+    text = capsys.readouterr().out
+    for expected in (
+        "digits.pcap through both engines",
+        "10, 5",
+        "largest error, bound",
+        "expanded",
+        "no shim",
+    ):
+        assert expected in text
+
+
+def test_captures_are_read_as_scapy_reads_them() -> None:
+    assert read_pcap(CAPTURE) == [bytes(frame) for frame in rdpcap(str(CAPTURE))]
+
+
+def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    whole = CAPTURE.read_bytes()[:200]
+
+    def refused(data: bytes, text: str) -> None:
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=text):
+            read_pcap(path)
+
+    refused(b"no capture at all, only text", "must be a pcap file: '.*x.pcap'")
+    refused(bytes.fromhex("0a0d0d0a") + bytes(40), "editcap -F pcap")
+    refused(whole[:24], "holds no frames")
+    refused(whole[:20] + b"\x65" + whole[21:24], "must hold Ethernet frames, not link type 101")
+    refused(whole[:30], "ends inside frame 0")
+    refused(whole[:45], "ends inside frame 0")
+    refused(whole[:36] + b"\xff" + whole[37:], "frame 0 was not captured whole")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn doctor``: each line is the outcome of an attempt."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+import pytest
+
+from inceptionn import cli, codec, doctor
+from inceptionn.tos import TosError
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--json"]) == 0
+    found = {line["name"]: line for line in json.loads(capsys.readouterr().out)}
+    assert set(found) == {"system", "codec", "MPI", "ToS mark", "mark seen leaving", "inceptionn tag", "NIC"}
+    assert found["codec"]["detail"].startswith(codec.active_path())
+    assert found["ToS mark"]["state"] == "yes"
+    assert found["ToS mark"]["detail"].startswith("IPv4 0x28")
+    if os.geteuid() == 0:
+        assert found["mark seen leaving"] == {
+            "name": "mark seen leaving", "state": "yes", "detail": "ToS 0x28 to 127.0.0.1 on lo",
+        }  # fmt: skip
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor"]) == 0
+    assert "ToS mark" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("root")
+def test_a_mark_that_is_lost_on_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "tag", lambda sock: None)
+    assert doctor.seen_leaving("127.0.0.1") == (
+        "mark seen leaving", "failed", "ToS 0x00 to 127.0.0.1 on lo",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("root")
+def test_a_packet_that_does_not_leave() -> None:
+    assert doctor.seen_leaving("255.255.255.255").state == "failed"  # not allowed without SO_BROADCAST
+
+
+def test_a_kernel_that_refuses_the_mark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(sock: socket.socket) -> None:
+        raise TosError(1, "the kernel refuses ToS 0x28: Operation not permitted")
+
+    monkeypatch.setattr(doctor, "tag", refuse)
+    monkeypatch.setattr(doctor, "seen_leaving", lambda peer: doctor.Finding("mark seen leaving", "no", ""))
+    assert cli.main(["doctor", "--json"]) == 1
+    lines = json.loads(capsys.readouterr().out)
+    assert [line for line in lines if line["name"] == "ToS mark"][0]["state"] == "failed"
+
+
+def test_a_codec_that_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(codec.Codec):
+        def decompress(self, *arguments: Any, **settings: Any) -> Any:
+            return super().decompress(*arguments, **settings) * 1.5
+
+    monkeypatch.setattr(doctor, "Codec", Broken)
+    assert doctor.codec().state == "failed"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the pattern that asks for NICs tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inceptionn import MODES, Codec, Parameters
+from inceptionn.sim import golden
+from inceptionn.transport.probe import alike, pattern, recognise
+
+PACKET = 362
+
+
+def test_unchanged_means_no_nic() -> None:
+    assert recognise(pattern()) is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("k", range(1, 15))
+def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
+    sent = pattern()
+    lossy = golden.lossy(sent, error_bound=2.0**-k, mode=mode)
+    codec = Codec(2.0**-k, mode)  # type: ignore[arg-type]
+    found = recognise(lossy)
+    assert found is not None
+    assert alike(found, codec)
+    # Of all bit patterns, whatever their exponent and mantissa, both make the same.
+    x = np.random.default_rng(k).integers(0, 2**32, 200_000, np.uint32).view(np.float32)
+    near = np.random.default_rng(k).uniform(-1, 1, 200_000).astype(np.float32) ** 5
+    for values in (x, near):
+        assert np.array_equal(found.lossy(values).view(np.uint32), codec.lossy(values).view(np.uint32))
+    # All packets but one raw.
+    for start in range(0, sent.size - PACKET, PACKET):
+        mixed = sent.copy()
+        mixed[start : start + PACKET] = lossy[start : start + PACKET]
+        assert recognise(mixed) == found
+
+
+def test_codecs_that_are_not_alike() -> None:
+    assert not alike(Codec(), Codec(2**-9))
+    assert not alike(Codec(), Codec(mode="literal"))
+    assert alike(Codec(2**-8, "literal"), Codec(2**-9, "literal"))
+    low = Codec.from_parameters(Parameters(100, 122, 122))
+    assert not alike(low, Codec())
+    assert alike(low, low)
+
+
+def test_what_no_codec_explains() -> None:
+    damaged = golden.lossy(pattern(), error_bound=2**-10)
+    damaged[5] *= 1.5
+    with pytest.raises(ValueError, match="no error bound and mode"):
+        recognise(damaged)
+
+
+def test_the_pattern_is_fit_for_compression() -> None:
+    """Each part of a packet's size shrinks, or the engines would send it as it is."""
+    sent = pattern()
+    assert np.all(np.abs(sent) < 1)
+    for k in range(1, 15):
+        for start in range(0, sent.size, PACKET):
+            packet = sent[start : start + PACKET]
+            assert len(golden.compress(packet, error_bound=2.0**-k)) + 8 < packet.nbytes

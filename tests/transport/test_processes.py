@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ranks in processes of their own that die or fall silent in the middle of a transfer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+SIZE = 4
+
+
+@contextmanager
+def ranks(port: int, timeout: float) -> Iterator[list[subprocess.Popen[str]]]:
+    """The processes, all in mid-transfer."""
+    script = str(Path(__file__).with_name("rank.py"))
+    with ExitStack() as stack:
+        processes = []
+        for rank in range(SIZE):
+            command = [sys.executable, script, str(rank), str(SIZE), f"127.0.0.1:{port}", str(timeout)]
+            process = stack.enter_context(
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            )
+            stack.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        yield processes
+
+
+def last_words(process: subprocess.Popen[str], seconds: float) -> tuple[str, str, float]:
+    out, _ = process.communicate(timeout=seconds)
+    name, text, waited = out.strip().split("|")
+    return name, text, float(waited)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_killed_rank_is_known_to_all_at_once(port: int, victim: int) -> None:
+    with ranks(port, timeout=30) as processes:
+        processes[victim].send_signal(signal.SIGKILL)
+        start = time.monotonic()
+        for rank, process in enumerate(processes):
+            if rank != victim:
+                name, text, _ = last_words(process, 10)
+                assert name == "PeerLost", text
+                assert f"rank {victim} is lost" in text
+        assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_silent_rank_ends_in_an_exception_on_all_others_in_time(port: int, victim: int) -> None:
+    with ranks(port, timeout=2) as processes:
+        processes[victim].send_signal(signal.SIGSTOP)
+        try:
+            for rank, process in enumerate(processes):
+                if rank != victim:
+                    name, text, waited = last_words(process, 20)
+                    assert name in ("TransportTimeout", "PeerLost"), text
+                    assert waited < 2 + 2
+        finally:
+            processes[victim].send_signal(signal.SIGCONT)
+        # Awake again, it finds out as well.
+        assert last_words(processes[victim], 20)[0] in ("PeerLost", "TransportTimeout")
+
+
+def test_the_rank_that_is_killed_before_the_group_forms(port: int) -> None:
+    script = str(Path(__file__).with_name("rank.py"))
+    begin: Callable[[int], subprocess.Popen[str]] = lambda rank: subprocess.Popen(  # noqa: E731
+        [sys.executable, script, str(rank), "3", f"127.0.0.1:{port}", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with begin(0) as first, begin(1) as second:
+        for process in (first, second):
+            _, errors = process.communicate(timeout=20)
+            assert process.returncode == 1
+            assert "ranks 2 did not come to the rendezvous in 2 s" in errors

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How groups over TCP form, and how they refuse to."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from inceptionn import Codec
+from inceptionn.tos import is_tagged, tos_of
+from inceptionn.transport import (
+    PeerLost,
+    TcpTransport,
+    TransportError,
+    TransportTimeout,
+    connect,
+    formation,
+    probe,
+)
+from inceptionn.transport.control import PROTOCOL, Line
+from inceptionn.transport.rendezvous import listen, parse_address
+
+Tcp = Callable[..., list[Any]]
+
+
+def start(calls: list[Callable[[], Any]]) -> list[Any]:
+    """What each of the calls, made at once, returned or raised."""
+    found: list[Any] = [None] * len(calls)
+
+    def run(number: int) -> None:
+        try:
+            found[number] = calls[number]()
+        except Exception as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "a rank hangs"
+    return found
+
+
+def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[Any]:
+    """Groups in which rank r gets ``settings[name][r]`` of each setting."""
+    where = f"127.0.0.1:{port}"
+
+    def call(rank: int) -> Callable[[], Any]:
+        own = {name: values[rank] for name, values in settings.items()}
+        return lambda: connect(rank, own.pop("sizes", size), where, **({"timeout": 5.0, "nic": False} | own))
+
+    results = start([call(rank) for rank in ranks])
+    for result in results:
+        if isinstance(result, TcpTransport):
+            result.close()
+    return results
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"sizes": [3, 3, 4]}, "size differs: rank 0 has 3, rank 2 has 4"),
+        ({"job": ["a", "b", "a"]}, "job differs: rank 0 has 'a', rank 1 has 'b'"),
+        ({"nic": [None, None, False]}, "nic differs: rank 0 has 'ask', rank 2 has 'no'"),
+        (
+            {"nic": [Codec(), Codec(2**-8), Codec()]},
+            "nic differs: rank 0 has 'bounded 0.0009765625 (E0 117, T 122, B 122)', "
+            "rank 1 has 'bounded 0.00390625 (E0 119, T 123, B 123)'",
+        ),
+        ({"tos": [0x28, 0x28, 0x48]}, "tos differs: rank 0 has 40, rank 2 has 72"),
+    ],
+)
+def test_disagreement_is_an_error_at_all_ranks(port: int, settings: dict[str, Any], text: str) -> None:
+    for result in connected(port, [0, 1, 2], 3, **settings):
+        assert isinstance(result, TransportError)
+        assert text in str(result)
+
+
+def test_version_of_the_protocol(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def newer() -> Any:
+        sock = socket.create_connection(("127.0.0.1", port))
+        line = Line(sock, 5)
+        line.send({"rank": 1, "size": 2, "protocol": 99, "job": "", "nic": "no", "tos": 40})
+        said = line.receive()
+        sock.close()
+        return said
+
+    listener = listen(("127.0.0.1", port), 2)
+    first, second = start([lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer])
+    text = "protocol differs: rank 0 has 1, rank 1 has 99"
+    assert isinstance(first, TransportError)
+    assert str(first) == text
+    assert second == [{"refused": text}]
+
+
+def test_a_rank_that_is_there_twice(port: int) -> None:
+    results = connected(port, [0, 1, 1], 3)
+    for result in results:
+        assert isinstance(result, TransportError)
+        assert "rank 1 came twice" in str(result)
+
+
+def test_port_in_use(port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(
+            TransportError, match=rf"cannot listen at 127.0.0.1:{port}: Address already in use"
+        ):
+            connect(0, 2, f"127.0.0.1:{port}", timeout=1)
+
+
+def test_nobody_at_the_rendezvous(port: int) -> None:
+    begin = time.monotonic()
+    with pytest.raises(TransportTimeout, match=rf"rank 0 does not answer at 127.0.0.1:{port}"):
+        connect(1, 2, f"127.0.0.1:{port}", timeout=0.6)
+    assert 0.4 < time.monotonic() - begin < 3
+
+
+def test_something_else_at_the_rendezvous(port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(TransportTimeout, match="rank 0 did not form the group"):
+            connect(1, 2, f"127.0.0.1:{port}", timeout=0.5)
+
+
+def test_unknown_host() -> None:
+    with pytest.raises(TransportError, match=r"no such host: no\.such\.host\.invalid"):
+        connect(1, 2, "no.such.host.invalid:1", timeout=1)
+
+
+@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\n", b'{"rank": "x"}\n', b""])
+def test_strangers_at_the_rendezvous_do_no_harm(port: int, noise: bytes) -> None:
+    listener = listen(("127.0.0.1", port), 8)
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(noise)
+        calls = [
+            lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
+            lambda: connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=5),
+        ]
+        results = start(calls)
+    assert all(isinstance(result, TcpTransport) for result in results), results
+    for transport in results:
+        transport.close()
+
+
+def test_ranks_may_come_in_any_order(port: int) -> None:
+    def late() -> Any:
+        time.sleep(0.4)
+        return connect(0, 3, f"127.0.0.1:{port}", nic=False, timeout=5)
+
+    calls: list[Callable[[], Any]] = [late]
+    calls += [lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (2, 1)]
+    results = start(calls)
+    assert sorted(t.rank for t in results) == [0, 1, 2]
+    for transport in results:
+        transport.close()
+
+
+def test_ipv6(port: int) -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        pytest.skip("no IPv6 here")
+
+    def run(rank: int) -> bytes:
+        with connect(rank, 2, f"[::1]:{port}", timeout=5, nic=Codec()) as t:
+            assert all(is_tagged(sock) for sock in t.sockets(tagged=True).values())
+            got = bytearray(4)
+            t.sendrecv(1 - rank, bytes([rank] * 4), 1 - rank, got, tagged=True)
+            t.barrier()
+            return bytes(got)
+
+    assert start([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
+
+
+def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
+    def run(t: TcpTransport) -> tuple[list[int], list[int], list[int]]:
+        marks = [[tos_of(s) for s in t.sockets(tagged=tagged).values()] for tagged in (False, True)]
+        sizes = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) for s in t.sockets(tagged=True).values()]
+        assert all(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for s in t.sockets().values())
+        return marks[0], marks[1], [size % 4 for size in sizes]
+
+    assert tcp(3, run, nic=Codec()) == [([0, 0], [0x28, 0x28], [0, 0])] * 3
+
+
+def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
+    """The question is asked, the answer is no, the connections for floats are gone, messages go on."""
+
+    def run(t: TcpTransport) -> Any:
+        assert not t.nic
+        assert not t.floats
+        assert t.sockets(tagged=True) == {}
+        return t.exchange(t.rank)
+
+    assert tcp(3, run, nic=None) == [[0, 1, 2]] * 3
+
+
+def test_nics_that_must_be_there(tcp: Tcp) -> None:
+    for result in tcp(2, lambda t: None, nic=True):
+        assert isinstance(result, TransportError)
+        assert "no NIC with the engines between every pair of ranks" in str(result)
+
+
+def test_an_engine_on_one_side_only_is_found_out(
+    port: int, tcp: Tcp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its packets have no valid checksum for the other side, so none that carries floats ever arrives."""
+    mesh = formation._mesh
+    # A classic BPF program for a socket: drop segments of more than 100 bytes with their header.
+    program = struct.pack(
+        "=HBBIHBBIHBBIHBBI", 0x80, 0, 0, 0, 0x25, 0, 1, 100, 6, 0, 0, 0, 6, 0, 0, 0xFFFFFFFF
+    )
+    memory = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
+
+    def deaf(
+        transport: TcpTransport, hellos: list[Any], accepting: socket.socket, tagged: int, *rest: Any
+    ) -> Any:
+        socks = mesh(transport, hellos, accepting, tagged, *rest)
+        if tagged and transport.rank == 1:
+            for sock in socks.values():
+                sock.setsockopt(socket.SOL_SOCKET, 26, filter_)  # SO_ATTACH_FILTER
+        return socks
+
+    monkeypatch.setattr(formation, "_mesh", deaf)
+    monkeypatch.setattr(probe, "SILENCE", 0.5)
+
+    def run(t: TcpTransport) -> Any:
+        return t.nic, t.floats, t.exchange(t.rank)
+
+    assert tcp(2, run, nic=None) == [(False, False, [0, 1])] * 2
+
+
+def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection from an address that no rank has announced is closed and takes nobody's place."""
+    intruders = []
+    mesh = formation._mesh
+
+    def intruded(transport: TcpTransport, hellos: list[Any], accepting: socket.socket, *rest: Any) -> Any:
+        if transport.rank == 0:
+            intruders.append(socket.create_connection(accepting.getsockname()))
+        return mesh(transport, hellos, accepting, *rest)
+
+    monkeypatch.setattr(formation, "_mesh", intruded)
+    results = connected(port, [0, 1], 2)
+    assert all(isinstance(result, TcpTransport) for result in results), results
+    # Reset: it came behind the last rank and was never let in.
+    with intruders[0] as intruder, suppress(ConnectionResetError):
+        assert intruder.recv(1) == b""
+
+
+def test_a_rank_lost_while_the_group_forms(port: int) -> None:
+    def leaves() -> Any:
+        sock = socket.create_connection(("127.0.0.1", port))
+        line = Line(sock, 5)
+        hello = {"rank": 1, "size": 3, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
+        line.send(hello | {"host": "127.0.0.1", "ports": [1]})
+        line.receive()
+        sock.close()
+
+    listener = listen(("127.0.0.1", port), 3)
+    results = start([
+        lambda: connect(0, 3, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
+        leaves,
+        lambda: connect(2, 3, f"127.0.0.1:{port}", nic=False, timeout=5),
+    ])  # fmt: skip
+    assert isinstance(results[0], PeerLost)
+    assert isinstance(results[2], PeerLost)
+    assert "rank 1" in str(results[0])
+
+
+@pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:x", "host:65536", "host:-1"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="an address is HOST:PORT, not"):
+        parse_address(text)
+
+
+def test_addresses() -> None:
+    assert parse_address("host:1") == ("host", 1)
+    assert parse_address("[fe80::1]:65535") == ("fe80::1", 65535)
+
+
+@pytest.mark.parametrize(("rank", "size"), [(-1, 2), (2, 2), (0, 0)])
+def test_ranks_that_are_none(rank: int, size: int) -> None:
+    with pytest.raises(ValueError, match="rank must be one of"):
+        connect(rank, size)
