@@ -62,10 +62,11 @@ class WireForm(ABC):
         self._sending: deque[tuple[Request, NDArray[np.uint8] | None]] = deque()
 
     @abstractmethod
-    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
         """Begins to send lanes to one or more ranks; they must keep their values until `drain`.
 
-        (Or until what depends on their arrival has come back, as in a ring.)
+        (Or until what depends on their arrival has come back, as in a ring.) Returns the bytes of one
+        message.
         """
 
     @abstractmethod
@@ -78,6 +79,10 @@ class WireForm(ABC):
     def settle(self, lanes: Lanes) -> None:
         """Makes lanes what a rank sees that they are sent to; all ranks hold the same bits then."""
         return
+
+    def post(self, peer: int, data: NDArray[Any]) -> None:
+        """Begins to send an array's bytes as they are; it is kept until they have left."""
+        self._sending.append((self.transport.isend(peer, data), data))
 
     def drain(self) -> None:
         """Waits for all that was sent."""
@@ -121,9 +126,10 @@ class Raw(WireForm):
             return self.spare.pop()
         return np.empty(count, np.float32)
 
-    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
         for peer in peers:
             self._sending.append((self.transport.isend(peer, lanes, tagged=self.tagged), None))
+        return lanes.nbytes
 
     def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
         return _Direct(self, peer, lanes, addend)
@@ -185,12 +191,13 @@ class Compressed(WireForm):
             return self.spare.pop()
         return np.empty(size, np.uint8)
 
-    def send(self, peers: Sequence[int], lanes: Lanes) -> None:
+    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
         buffer = self.buffer(lanes.size)
         length = len(self.codec.compress(lanes, buffer))
         for peer in peers[:-1]:
             self._sending.append((self.transport.isend(peer, buffer[:length]), None))
         self.forward(peers[-1], buffer, length)
+        return length
 
     def forward(self, peer: int, buffer: NDArray[np.uint8], length: int) -> None:
         """Begins to send the first bytes of a buffer, which is spare when they have left."""
