@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Small models and data sets to train with, in NumPy: what the layers are shown and measured on.
+
+`Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples.
+"""
+
+from inceptionn.training.data import Batch, Batches, Dataset, digits, zipf_documents
+from inceptionn.training.models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
+from inceptionn.training.parameters import (
+    Floats,
+    Gradients,
+    Parameters,
+    RowSparse,
+    copy_of,
+    count_of,
+    flatten,
+    shapes_of,
+    unflatten,
+)
+
+__all__ = [
+    "CNN",
+    "MLP",
+    "Batch",
+    "Batches",
+    "Dataset",
+    "EmbeddingClassifier",
+    "Floats",
+    "Gradients",
+    "Model",
+    "Parameters",
+    "RowSparse",
+    "SoftmaxRegression",
+    "copy_of",
+    "count_of",
+    "digits",
+    "flatten",
+    "shapes_of",
+    "unflatten",
+    "zipf_documents",
+]
