@@ -11,7 +11,7 @@ length travels with them, so both sides must know it. Small control objects go a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -94,6 +94,19 @@ class Transport(ABC):
     @abstractmethod
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         """Begins to receive into a writable buffer: a message up to its length, or floats of just that."""
+
+    @abstractmethod
+    def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
+        """Waits until one of the requests is complete, and returns those; [] after ``timeout`` seconds.
+
+        For a rank that serves others and has no single message to wait for: nothing arriving is no error
+        here. Ends early, also with [], if `wake` has been called since the last call. Raises `PeerLost` if
+        the group is broken, or a rank has left from which one of the requests receives.
+        """
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Ends the `wait_any` that another thread is in, or its next one. Any thread may call this."""
 
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,7 @@ class LoopbackTransport(Transport):
         self._group = group
         self._pending: dict[tuple[int, bool], deque[_Receive]] = {}
         self._round = 0
+        self._woken = False
         self._state: str | None = None
         """Why this rank has left the group; None while it has not."""
         self._random = random.Random(seed * group.size + rank)
@@ -175,6 +176,25 @@ class LoopbackTransport(Transport):
         if not request._done:
             self._pending.setdefault((peer, tagged), deque()).append(request)
         return request
+
+    def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
+        self._alive()
+        group, deadline = self._group, time.monotonic() + timeout
+        with self._failing(), group.changed:
+            while True:
+                done = [r for r in requests if not isinstance(r, _Receive) or r._done or r._take()]
+                if not done:
+                    group.check({r._peer for r in requests if isinstance(r, _Receive)})
+                left = deadline - time.monotonic()
+                if done or self._woken or left <= 0:
+                    self._woken = False
+                    return done
+                group.changed.wait(left)
+
+    def wake(self) -> None:
+        with self._group.changed:
+            self._woken = True
+            self._group.changed.notify_all()
 
     def exchange(self, value: Any) -> list[Any]:
         self._alive()

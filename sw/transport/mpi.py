@@ -11,7 +11,9 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +40,9 @@ _DATA, _BROKEN = 1, 2
 _SPINS = 200
 """Tests in a row before a waiting rank begins to sleep, and to look for a rank that has given up."""
 _SLEEP = 50e-6
+_LONGEST_SLEEP = 1e-3
+_SPINS_UNHEARD = 8
+"""Rounds of `MpiTransport.wait_any` before it looks for a rank that has given up."""
 
 
 def mpi_of(comm: Any) -> Any:
@@ -94,6 +99,7 @@ class MpiTransport(Transport):
         self.rank, self.size, self.timeout = comm.Get_rank(), comm.Get_size(), timeout
         self._broken: TransportError | None = None
         self._farewells: list[Any] = []
+        self._woken = threading.Event()
         duplicate, request = comm.Idup()
         self._comm: Any = None  # not to be used before it is complete
         self._until(request.Test, timeout, "the duplicate of the communicator")
@@ -112,6 +118,23 @@ class MpiTransport(Transport):
         self._alive()
         request = self._comm.Irecv([view, self._mpi.BYTE], source=peer, tag=_DATA)
         return _MpiRequest(self, request, max(1, view.nbytes), peer)
+
+    def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
+        self._alive()
+        deadline, spins = time.monotonic() + timeout, 0
+        while True:
+            done = [r for r in requests if isinstance(r, _MpiRequest) and (r._done or r._poll())]
+            if done or self._woken.is_set() or time.monotonic() >= deadline:
+                self._woken.clear()
+                return done
+            spins += 1
+            if spins % _SPINS_UNHEARD == 0:
+                self._hear()
+            # MPI cannot be woken, so it is asked; less and less often while nothing comes.
+            self._woken.wait(min(_SLEEP * (1 + spins // 8), _LONGEST_SLEEP))
+
+    def wake(self) -> None:
+        self._woken.set()
 
     def exchange(self, value: Any) -> list[Any]:
         self._alive()

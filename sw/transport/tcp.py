@@ -9,10 +9,12 @@ runs in the background: connections move while their rank waits for a request.
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from inceptionn.transport.base import (
@@ -49,6 +51,8 @@ class TcpTransport(Transport):
         self._busy: dict[int, Channel] = {}
         """Channels with something to do, by file descriptor."""
         self._round = 0
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._woken = False
         self._broken: TransportError | None = None
         self._closed = False
 
@@ -82,6 +86,24 @@ class TcpTransport(Transport):
             raise self._fail(error) from error.__cause__
         if channel.busy:
             self._busy[channel.sock.fileno()] = channel
+
+    def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
+        self._alive()
+        deadline = time.monotonic() + timeout
+        try:
+            while True:
+                done = [r for r in requests if isinstance(r, Transfer) and r.done]
+                left = deadline - time.monotonic()
+                if done or self._woken or left <= 0:
+                    self._woken = False
+                    return done
+                self._step(left, wakes=True)
+        except TransportError as error:
+            raise self._fail(error) from error.__cause__
+
+    def wake(self) -> None:
+        with suppress(OSError):  # closed: nobody waits any more
+            os.eventfd_write(self._wake, 1)
 
     def exchange(self, value: Any) -> list[Any]:
         self._alive()
@@ -144,11 +166,16 @@ class TcpTransport(Transport):
         while not all(isinstance(r, Transfer) and r.done for r in requests) and self._step(limit):
             pass
 
-    def _step(self, timeout: float) -> bool:
-        """Waits until some connection can move, and moves it; False if none could in that time."""
+    def _step(self, timeout: float, *, wakes: bool = False) -> bool:
+        """Waits until some connection can move, and moves it; False if none could in that time.
+
+        ``wakes``: until `wake` has been called, too.
+        """
         poll = select.poll()
         control = self._control.fileno()
         poll.register(control, select.POLLIN)
+        if wakes:
+            poll.register(self._wake, select.POLLIN)
         for fd, channel in self._busy.items():
             channel.before_poll()
             poll.register(
@@ -158,6 +185,10 @@ class TcpTransport(Transport):
         for fd, events in ready:
             if fd == control:
                 self._control.pump()
+                continue
+            if fd == self._wake:
+                os.eventfd_read(self._wake)
+                self._woken = True
                 continue
             channel = self._busy[fd]
             if channel.sends and events & ~select.POLLIN:
@@ -203,6 +234,8 @@ class TcpTransport(Transport):
     def _finish(self, reset: bool) -> None:
         self._closed = True
         self._busy.clear()
+        wake, self._wake = self._wake, -1
+        os.close(wake)
         self._control.close()
         for channels in self._channels:
             for channel in channels.values():
