@@ -25,6 +25,8 @@ class FrameInput(wiring.Component):
     ----------
     pace : :class:`int`
         Fewest cycles from one frame's first beat to the next frame's, 1 or more.
+    data_bytes : :class:`int`
+        Width of the stream in bytes, a power of two; n in the members' widths.
 
     Members
     -------
@@ -34,27 +36,30 @@ class FrameInput(wiring.Component):
     valid, last : :py:`Out(1)`
     index : :py:`Out(2)`
         Of the beat in its frame; saturates at 2.
-    count : :py:`Out(6)`
-        Bytes in the beat, 1..32.
+    count : :py:`Out(range(n + 1))`
+        Bytes in the beat, 1..n.
     bad : :py:`Out(1)`
         With ``last``: the frame came marked bad, or in partial beats.
-    beat : :py:`Out(256)`
+    beat : :py:`Out(8 * n)`
     """
 
-    def __init__(self, *, pace: int = 1):
+    def __init__(self, *, pace: int = 1, data_bytes: int = BURST_BYTES):
         if pace < 1:
             raise ValueError(f"pace must be 1 or more, not {pace!r}")
+        if data_bytes < 2 or data_bytes & (data_bytes - 1):
+            raise ValueError(f"stream width must be a power of two of bytes, not {data_bytes!r}")
         self.pace = pace
+        self.data_bytes = data_bytes
         super().__init__(
             {
-                "s_axis": In(AXIStream()),
+                "s_axis": In(AXIStream(data_bytes)),
                 "room": In(1),
                 "valid": Out(1),
                 "last": Out(1),
                 "index": Out(2),
-                "count": Out(6),
+                "count": Out(range(data_bytes + 1)),
                 "bad": Out(1),
-                "beat": Out(8 * BURST_BYTES),
+                "beat": Out(8 * data_bytes),
             }
         )
 
@@ -89,9 +94,9 @@ class FrameInput(wiring.Component):
 
         # tkeep is a thermometer: count its bits by bisection.
         keep = stream.tkeep
-        count = Signal(6)
+        count = Signal.like(self.count)
         span = keep
-        half = BURST_BYTES // 2
+        half = self.data_bytes // 2
         bits = []
         while half >= 1:
             reached = span[half - 1]
@@ -99,7 +104,7 @@ class FrameInput(wiring.Component):
             span = Mux(reached, span[half : 2 * half], span[:half])
             half //= 2
         for i, bit in enumerate(bits):
-            m.d.comb += count[i].eq(bit & ~keep[BURST_BYTES - 1])
-        m.d.comb += count[5].eq(keep[BURST_BYTES - 1] | ~keep[0])
+            m.d.comb += count[i].eq(bit & ~keep[-1])
+        m.d.comb += count[-1].eq(keep[-1] | ~keep[0])
         m.d.sync += self.count.eq(count)
         return m

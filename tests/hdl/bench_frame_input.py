@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FrameInput: a beat's place, the register in front, and the pace; parameter ``pace``."""
+"""cocotb bench of FrameInput: a beat's place, the register in front, and the pace.
+
+Parameters ``pace``, ``data_bytes``.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,9 @@ from cocotb.triggers import FallingEdge, ReadOnly, Timer
 from lockstep import Lockstep
 
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import BURST_BYTES
 
-PACE = bench_parameters()["pace"]
-FULL = (1 << BURST_BYTES) - 1
+PACE, WIDTH = bench_parameters()["pace"], bench_parameters()["data_bytes"]
+FULL = (1 << WIDTH) - 1
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,16 @@ def frame(beats: int, *, bad: bool = False, partial: int | None = None, empty: b
     made = []
     for index in range(beats):
         last = index == beats - 1
-        count = random.randint(1, BURST_BYTES) if last else BURST_BYTES
+        count = random.randint(1, WIDTH) if last else WIDTH
         if index == partial:
-            count = random.randint(1, BURST_BYTES - 1)
+            count = random.randint(1, WIDTH - 1)
         user = int(bad) if last else random.getrandbits(1)
         ragged = partial is not None and partial < beats - 1
         keep = (1 << count) - 1
         if empty and last:
-            count, keep = BURST_BYTES, 0
+            count, keep = WIDTH, 0
         marked = bad or ragged or empty
-        made.append(Beat(min(index, 2), last, count, user, random.getrandbits(8 * BURST_BYTES), marked, keep))
+        made.append(Beat(min(index, 2), last, count, user, random.getrandbits(8 * WIDTH), marked, keep))
     return made
 
 
