@@ -14,7 +14,7 @@ from inceptionn.collectives.hierarchical import hierarchical
 from inceptionn.collectives.parts import SUB_BLOCK, Parts
 from inceptionn.collectives.ring import all_reduce_steps, ring
 from inceptionn.collectives.settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
-from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, Tagged, WireForm
+from inceptionn.collectives.wire_form import Raw, StreamCodec, WireForm, wire_form
 from inceptionn.collectives.worker_aggregator import worker_aggregator
 from inceptionn.transport import MpiTransport, Transport, TransportError
 from inceptionn.transport.mpi import mpi_of
@@ -123,7 +123,7 @@ def allreduce_comp(
         np.multiply(source, np.float32(2.0**exponent), out=lanes)
         source = lanes
     try:
-        _run(settings, _wire_form(transport, wire_path, used), source, lanes)
+        _run(settings, wire_form(transport, wire_path, used), source, lanes)
     except TransportError:
         raise
     except BaseException as problem:
@@ -134,12 +134,6 @@ def allreduce_comp(
     if exponent:
         np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
     buffers.store(lanes)
-
-
-def _wire_form(transport: Transport, path: Path, codec: StreamCodec) -> WireForm:
-    if path == "nic":
-        return Tagged(transport)
-    return Raw(transport) if path == "off" else Compressed(transport, codec)
 
 
 def _run(settings: Settings, form: WireForm, source: NDArray[np.float32], lanes: NDArray[np.float32]) -> None:

@@ -208,3 +208,10 @@ class Compressed(WireForm):
 
     def settle(self, lanes: Lanes) -> None:
         self.codec.lossy(lanes, out=lanes)
+
+
+def wire_form(transport: Transport, path: str, codec: StreamCodec) -> WireForm:
+    """The form of a path: "nic" is `Tagged`, "off" `Raw`, "software" `Compressed` with the codec."""
+    if path == "nic":
+        return Tagged(transport)
+    return Raw(transport) if path == "off" else Compressed(transport, codec)

@@ -72,6 +72,8 @@ class Transport(ABC):
     size: int
     timeout: float = DEFAULT_TIMEOUT
     nic_codec: Codec | None = None
+    bytes_sent: int = 0
+    """Payload that `isend` was given so far; of tagged floats, what they are before the NIC."""
 
     @property
     def nic(self) -> bool:

@@ -148,6 +148,7 @@ class LoopbackTransport(Transport):
         view = bytes_of(buffer)
         self._check(peer, view, tagged)
         self._alive()
+        self.bytes_sent += view.nbytes
         data = self._through_nics(view) if tagged else bytes(view)
         group = self._group
         if tagged and not data:

@@ -109,6 +109,7 @@ class MpiTransport(Transport):
         view = bytes_of(buffer)
         self._check(peer, view, tagged)
         self._alive()
+        self.bytes_sent += view.nbytes
         request = self._comm.Isend([view, self._mpi.BYTE], dest=peer, tag=_DATA)
         return _MpiRequest(self, request, 0, peer)
 

@@ -68,6 +68,7 @@ class TcpTransport(Transport):
         view = bytes_of(buffer)
         self._check(peer, view, tagged)
         transfer = Transfer(view, self._wait)
+        self.bytes_sent += view.nbytes
         self._post(self._channels[tagged][peer], transfer, Channel.post_send)
         return transfer
 
