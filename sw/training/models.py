@@ -43,6 +43,10 @@ class Model(ABC):
         """The gradient alone."""
         return self.loss_and_gradients(parameters, batch)[1]
 
+    def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
+        """By key of each embedding the rows that a batch looks up: ascending, without repetition."""
+        return {}
+
     def loss(self, parameters: Mapping[str, Floats], batch: Batch) -> float:
         """Mean cross-entropy alone."""
         return softmax_cross_entropy(self.logits(parameters, batch.inputs), batch.labels)[0]
@@ -238,6 +242,9 @@ class EmbeddingClassifier(Model):
             "fc.weight": _he(random, (self.width, self.classes), self.width),
             "fc.bias": np.zeros(self.classes, np.float32),
         }
+
+    def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
+        return {"embedding": np.unique(batch.inputs)}
 
     def logits(self, parameters: Mapping[str, Floats], inputs: NDArray[np.generic]) -> Floats:
         mean: Floats = parameters["embedding"][inputs].mean(axis=1)
