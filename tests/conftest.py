@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 
-def _tool_missing() -> type[Exception]:
-    """The exception that says so, or one that nobody raises where the simulation package is not installed."""
+def _tool_missing() -> tuple[type[Exception], ...]:
+    """The exceptions that say so; the simulation package's only where that is installed."""
+    from inceptionn.netns import NetworkUnavailable
+
     try:
         from inceptionn.sim.runner import ToolMissing
     except ImportError:
-        return type("Never", (Exception,), {})
-    return ToolMissing
+        return (NetworkUnavailable,)
+    return ToolMissing, NetworkUnavailable
 
 
 def _or_skip() -> Generator[None, Any, Any]:

@@ -23,7 +23,7 @@ PACKAGES = {
 }
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
-    "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire"),
+    "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire", "inceptionn.netns"),
     "inceptionn.boards": ("inceptionn.boards", "inceptionn.hdl", "inceptionn.constraints"),
     "inceptionn.constraints": ("inceptionn.constraints",),
 }

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hosts for an experiment on one machine: Linux network namespaces, joined by a shaped switch. Needs root.
+
+`Namespaces` makes the hosts, runs commands in them and removes them, whatever happens. `Network` joins them
+by a bridge whose ports have a rate. `mpirun` starts an MPI job with one rank in each.
+"""
+
+from inceptionn.netns.iproute import KernelLacks, NetworkError, NetworkUnavailable, require
+from inceptionn.netns.mpi import mpirun
+from inceptionn.netns.namespaces import Host, Namespaces
+from inceptionn.netns.network import DEFAULT_QUEUE, Network
+from inceptionn.netns.units import bits_per_second, fraction, rate_text, seconds
+
+__all__ = [
+    "DEFAULT_QUEUE",
+    "Host",
+    "KernelLacks",
+    "Namespaces",
+    "Network",
+    "NetworkError",
+    "NetworkUnavailable",
+    "bits_per_second",
+    "fraction",
+    "mpirun",
+    "rate_text",
+    "require",
+    "seconds",
+]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Open MPI over a network of namespaces.
+
+mpirun starts a daemon on every host by an agent that it takes for ssh; the agent written here enters the
+namespace instead. Every rank has a host name of its own, or Open MPI would take them for neighbours that
+share memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inceptionn.netns.iproute import NetworkUnavailable
+from inceptionn.netns.namespaces import Host, Namespaces
+
+
+def mpirun(
+    network: Namespaces,
+    argv: Sequence[str],
+    *,
+    ranks: int | None = None,
+    timeout: float = 300.0,
+    environment: Mapping[str, str] | None = None,
+    mca: Mapping[str, str] | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Runs an MPI program with its ranks dealt out to the hosts of a network; waits for its end.
+
+    ``ranks``: as many as hosts by default; more go round. Ranks talk over TCP alone, through the network.
+    ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
+    ``subprocess.run``, as in ``capture_output=True, text=True``. ``subprocess.TimeoutExpired`` after
+    ``timeout`` seconds. `NetworkUnavailable` where mpirun is not installed.
+    """
+    program = _mpirun()
+    ranks = network.size if ranks is None else ranks
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks must be at least 1, not {ranks!r}")
+    slots = -(-ranks // network.size)
+    with tempfile.TemporaryDirectory(prefix="mpi-", dir=network.folder) as folder:
+        agent = _agent(Path(folder) / "agent", network.hosts)
+        # BTL tcp for the data, self for messages to oneself; ob1 because other layers find their own ways.
+        settings = {
+            "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": str(network.subnet),
+            "plm_ssh_agent": str(agent), **(mca or {}),
+        }  # fmt: skip
+        command = [program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+        command += ["--host", ",".join(f"{host.name}:{slots}" for host in network.hosts), "-np", str(ranks)]
+        for name, value in settings.items():
+            command += ["--mca", name, value]
+        # Short, because Open MPI makes sockets there; removed with the folder.
+        variables = {**os.environ, "TMPDIR": folder, **(environment or {})}
+        return network.hosts[0].run([*command, *argv], timeout=timeout, env=variables, **options)
+
+
+def _mpirun() -> str:
+    found = shutil.which("mpirun", path=sysconfig.get_path("scripts")) or shutil.which("mpirun")
+    if found is None:
+        raise NetworkUnavailable("mpirun is not installed: pip install 'inceptionn[mpi]'")
+    return found
+
+
+def _agent(path: Path, hosts: Sequence[Host]) -> Path:
+    """Writes the program that stands for ssh: ``agent HOST COMMAND...``."""
+    cases = "\n".join(
+        f'{host.name}) set -- {shlex.join(host.command(["sh", "-c"]))} "$*" ;;' for host in hosts
+    )
+    lines = ["#!/bin/sh", "host=$1", "shift", 'case "$host" in', cases]
+    path.write_text("\n".join([*lines, '*) echo "no host $host" >&2; exit 1 ;;', "esac", 'exec "$@"', ""]))
+    path.chmod(0o700)
+    return path

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hosts that are network namespaces: made, used and removed; what joins them is elsewhere.
+
+`Network` joins them by veth pairs and a bridge; another may put other devices into them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from inceptionn.netns import registry
+from inceptionn.netns.iproute import NetworkError, ip, require, tool
+
+MOST_HOSTS = 64
+_ENTER = (
+    'echo "$0" >/proc/sys/kernel/hostname || exit 1; '
+    '[ ! -e /etc/hosts ] || mount --bind "$1" /etc/hosts || exit 1; shift; exec "$@"'
+)
+"""Run in a UTS and mount namespace of its own: a host name, and /etc/hosts with the names of all hosts."""
+
+
+class Host:
+    """One host: a namespace with a name and an address.
+
+    Attributes: ``index`` (0..), ``name`` (of the namespace, and the host's own), ``address`` (IPv4, text),
+    ``prefix`` (bits of its subnet).
+    """
+
+    def __init__(self, index: int, name: str, address: str, prefix: int, names: Path) -> None:
+        self.index, self.name, self.address, self.prefix = index, name, address, prefix
+        self._names = names
+        self._started: list[subprocess.Popen[Any]] = []
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs ``argv`` in this host: `run` and `popen` use it."""
+        inside = [tool("unshare"), "--uts", "sh", "-c", _ENTER, self.name, str(self._names)]
+        return [tool("ip"), "netns", "exec", self.name, *inside, *argv]
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float = 60.0, **options: Any
+    ) -> subprocess.CompletedProcess[Any]:
+        """``subprocess.run(argv, **options)`` in this host.
+
+        ``subprocess.TimeoutExpired`` after ``timeout`` seconds; what it started in turn ends with the
+        network.
+        """
+        return subprocess.run(self.command(argv), timeout=timeout, **options)
+
+    def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """``subprocess.Popen(argv, **options)`` in this host; ended with the network at the latest."""
+        started = subprocess.Popen(self.command(argv), **options)
+        self._started.append(started)
+        return started
+
+    def set(self, **values: object) -> None:
+        """Sets variables of ``net.ipv4`` in this host, such as ``tcp_congestion_control="cubic"``."""
+        for name, value in values.items():
+            path = f"/proc/sys/net/ipv4/{name}"
+            script = 'printf %s "$1" >"$0"'
+            command = [tool("ip"), "netns", "exec", self.name, "sh", "-c", script, path, str(value)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            if done.returncode:
+                raise NetworkError(
+                    f"{self.name}: {name} cannot be {value!r}: {' '.join(done.stderr.split())}"
+                )
+
+    def pids(self) -> list[int]:
+        """The processes that run in this host."""
+        return registry.pids(self.name)
+
+    def reap(self) -> None:
+        """Collects the exit status of what `popen` started and what has ended."""
+        for started in self._started:
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(1)
+        self._started.clear()
+
+    def __repr__(self) -> str:
+        return f"<Host {self.name} {self.address}>"
+
+
+class Namespaces:
+    """``hosts`` namespaces with loopback up and nothing else, as a context manager.
+
+    Leaving it, by the end, an exception, Ctrl-C or SIGTERM, ends every process in them and deletes them.
+    Those of a program that was killed outright are removed when the next one enters. Those of a living
+    program are left alone, so several can be there at a time; a number in their names tells them apart.
+
+    Parameters
+    ----------
+    hosts
+        1..64. ``ValueError`` otherwise.
+    subnet
+        IPv4 network of the hosts; host *i* has its address *i + 1*. It needs no agreement with anything
+        outside.
+
+    `NetworkUnavailable`, which says what is missing, where the user or the machine cannot make namespaces.
+    """
+
+    _extra: tuple[str, ...] = ()
+    """More namespaces, by the ends of their names."""
+
+    def __init__(self, hosts: int, subnet: str = "10.77.0.0/24") -> None:
+        if isinstance(hosts, bool) or not isinstance(hosts, int) or not 1 <= hosts <= MOST_HOSTS:
+            raise ValueError(f"hosts must be 1..{MOST_HOSTS}, not {hosts!r}")
+        try:
+            self.subnet = ipaddress.IPv4Network(subnet)
+        except ValueError as error:
+            raise ValueError(
+                f"subnet must be an IPv4 network such as '10.77.0.0/24', not {subnet!r}"
+            ) from error
+        if self.subnet.num_addresses < hosts + 2:
+            raise ValueError(f"subnet must have room for {hosts} hosts, not {subnet!r}")
+        self.size = hosts
+        self.hosts: list[Host] = []
+        self.folder: Path
+        """Temporary files of this set of hosts; there while it is."""
+        self._number: int | None = None
+        self._pid = 0
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def names(self, number: int) -> list[str]:
+        """The namespaces of the set of that number."""
+        ends = (*map(str, range(self.size)), *self._extra)
+        return [f"{registry.PREFIX}{number}-{end}" for end in ends]
+
+    def __enter__(self) -> Self:
+        if self._number is not None:
+            raise NetworkError("these namespaces have been entered already")
+        require()
+        self._pid = os.getpid()
+        atexit.register(self.close)
+        self._handle_signals()
+        try:
+            self._temporary = tempfile.TemporaryDirectory(prefix="inceptionn-netns-")
+            self.folder = Path(self._temporary.name)
+            self._number = registry.claim(self.names)
+            names = self.names(self._number)
+            for name in names:
+                ip("netns", "add", name)
+                ip("link", "set", "lo", "up", namespace=name)
+            table = self.folder / "hosts"
+            self.hosts = [
+                Host(index, names[index], str(self.subnet[index + 1]), self.subnet.prefixlen, table)
+                for index in range(self.size)
+            ]
+            lines = ["127.0.0.1 localhost", *(f"{host.address} {host.name}" for host in self.hosts)]
+            table.write_text("\n".join(lines) + "\n")
+            self._join()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _join(self) -> None:
+        """Where a subclass joins the hosts."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes everything; nothing at a second call, or in a process that was forked off."""
+        if os.getpid() != self._pid:
+            return
+        main = threading.current_thread() is threading.main_thread()
+        blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked) if main else set()
+        try:
+            if self._number is not None:
+                registry.release(self._number, self.names(self._number))
+                self._number = None
+            for host in self.hosts:
+                host.reap()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+                self._temporary = None
+            atexit.unregister(self.close)
+        finally:
+            if main:
+                for number, handler in self._handlers.items():
+                    signal.signal(number, handler)
+                self._handlers.clear()
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _handle_signals(self) -> None:
+        """SIGTERM and SIGHUP unwind the stack as Ctrl-C does, unless the program has its own handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                self._handlers[number] = signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hosts joined by a switch whose ports have a rate: veth pairs, a bridge, tc on both ends of each pair."""
+
+from __future__ import annotations
+
+from inceptionn.netns.iproute import NetworkError, batch, ip
+from inceptionn.netns.namespaces import Namespaces
+from inceptionn.netns.units import bits_per_second, fraction, seconds
+
+DEFAULT_QUEUE = 0.05
+"""Seconds of traffic that a port queues before it drops."""
+_BURST_SECONDS, _LEAST_BURST = 200e-6, 128 * 1024
+"""Bytes that may pass at line rate: what accrues between two timers, and no less than two of TCP's largest
+writes, which would otherwise be cut up in software."""
+INTERFACE = "eth0"
+"""Of every host, towards the switch."""
+
+
+class Network(Namespaces):
+    """``hosts`` hosts, each with ``eth0`` at its own port of one switch (a bridge in a further namespace).
+
+    Both directions of every port are shaped: what the host sends at its ``eth0``, and what the switch sends
+    to it at the port, each by a token bucket (tbf(8)). So every host has a full-duplex link of that rate, and
+    many-to-one traffic queues at the switch.
+
+    Parameters
+    ----------
+    hosts, subnet
+        As for `Namespaces`.
+    rate
+        Bits per second of each direction of each link: a number or "100m", "1g", "10g"; None: not shaped.
+        Counted with the Ethernet header, without preamble, checksum and gap.
+    delay
+        One way, of each link: seconds or "20us". A packet passes two links. Needs netem in the kernel.
+    loss
+        Share of the packets that each link loses in each direction: 0..1 or "0.1%". Needs netem.
+    mtu
+        Bytes of IP packet, 576..9216.
+    queue
+        Seconds of traffic (or "50ms") that each port holds before it drops.
+    congestion
+        TCP's congestion control in the hosts, one of the machine's tcp_allowed_congestion_control; None: the
+        machine's own.
+
+    ``ValueError`` names a wrong value; `NetworkUnavailable` says what the machine or the kernel lacks.
+    """
+
+    _extra = ("switch",)
+
+    def __init__(
+        self,
+        hosts: int,
+        rate: str | float | None = None,
+        *,
+        delay: str | float | None = None,
+        loss: str | float | None = None,
+        mtu: int = 1500,
+        queue: str | float = DEFAULT_QUEUE,
+        congestion: str | None = None,
+        subnet: str = "10.77.0.0/24",
+    ) -> None:
+        super().__init__(hosts, subnet)
+        self.rate = None if rate is None else bits_per_second(rate)
+        self.delay = 0.0 if delay is None else seconds(delay)
+        self.loss = 0.0 if loss is None else fraction(loss)
+        self.queue = seconds(queue)
+        if isinstance(mtu, bool) or not isinstance(mtu, int) or not 576 <= mtu <= 9216:
+            raise ValueError(f"mtu must be 576..9216, not {mtu!r}")
+        self.mtu = mtu
+        self.congestion = congestion
+
+    @property
+    def switch(self) -> str:
+        """The namespace of the bridge."""
+        return self.names(self._entered())[-1]
+
+    @property
+    def burst(self) -> int:
+        """Bytes of the token bucket."""
+        return max(_LEAST_BURST, int((self.rate or 0) / 8 * _BURST_SECONDS))
+
+    def shape(self, rate: str | float | None) -> None:
+        """Another rate for all ports, from now on."""
+        self.rate = None if rate is None else bits_per_second(rate)
+        self._entered()
+        for host in self.hosts:
+            batch("tc", host.name, self._discipline(INTERFACE))
+        ports = [f"port{host.index}" for host in self.hosts]
+        batch("tc", self.switch, [line for port in ports for line in self._discipline(port)])
+
+    def _entered(self) -> int:
+        if self._number is None:
+            raise NetworkError("the network is not up: use it in a with statement")
+        return self._number
+
+    def _join(self) -> None:
+        switch = self.switch
+        bridge = ["link add bridge0 type bridge", f"link set bridge0 up mtu {self.mtu}"]
+        batch("ip", switch, bridge)
+        for host in self.hosts:
+            port = f"port{host.index}"
+            ip("link", "add", INTERFACE, "mtu", str(self.mtu), "type", "veth", "peer", "name", port,
+               "mtu", str(self.mtu), "netns", switch, namespace=host.name)  # fmt: skip
+            batch("ip", switch, [f"link set {port} master bridge0", f"link set {port} up"])
+            address = f"address add {host.address}/{host.prefix} dev {INTERFACE}"
+            batch("ip", host.name, [address, f"link set {INTERFACE} up"])
+            if self.congestion is not None:
+                host.set(tcp_congestion_control=self.congestion)
+        self.shape(self.rate)
+
+    def _discipline(self, device: str) -> list[str]:
+        """Tc commands for one device: the rate at its root, delay and loss below it."""
+        if self.rate is None and not (self.delay or self.loss):
+            return [f"qdisc replace dev {device} root pfifo limit 1000"]
+        lines, parent = [], "root"
+        if self.rate is not None:
+            limit = self.burst + int(self.rate / 8 * self.queue)
+            bucket = f"tbf rate {round(self.rate)}bit burst {self.burst} limit {limit}"
+            lines.append(f"qdisc replace dev {device} root handle 1: {bucket}")
+            parent = "parent 1:"
+        if self.delay or self.loss:
+            # Packets that are under way count against netem's own limit, at any rate that tbf lets through.
+            held = 1000 + int((self.rate or 1e10) / 8 * (self.delay + self.queue) / 576)
+            emulated = f"netem delay {self.delay * 1e6:.3f}us loss {self.loss * 100:.6f}% limit {held}"
+            lines.append(f"qdisc replace dev {device} {parent} {emulated}")
+        return lines

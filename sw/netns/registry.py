@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who owns which namespaces, so that those of a killed program are removed by the next one.
+
+One small file for each set of namespaces names its owner by process id and start time (ids come again, the
+pair does not). A lock keeps two programs from taking the same number, or removing the same remains.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from inceptionn.netns.iproute import NetworkError, ip
+
+PREFIX = "inc-"
+"""Of every namespace made here: ``inc-<number>-<host>``."""
+NETNS = Path("/run/netns")
+_LOCK_SECONDS = 60
+_TERM_SECONDS = 1.0
+
+
+def folder() -> Path:
+    """Where the files are: /run, or the folder for temporary files where that cannot be written."""
+    base = Path("/run") if os.access("/run", os.W_OK) else Path(tempfile.gettempdir())
+    path = base / "inceptionn-netns"
+    path.mkdir(mode=0o755, exist_ok=True)
+    return path
+
+
+def claim(names: Callable[[int], list[str]]) -> int:
+    """The least number that is free, now ours; ``names`` gives the namespaces that it will stand for.
+
+    Networks of owners that are dead are removed first. `NetworkError` if another program holds the lock for a
+    minute.
+    """
+    with _lock():
+        sweep_locked()
+        number = 0
+        while _file(number).exists() or any((NETNS / name).exists() for name in names(number)):
+            number += 1
+        record = {**_owner(os.getpid()), "namespaces": names(number)}
+        partial = _file(number).with_suffix(".partial")
+        partial.write_text(json.dumps(record) + "\n")
+        partial.replace(_file(number))
+    return number
+
+
+def release(number: int, names: list[str]) -> None:
+    """Ends what runs in these namespaces, removes them, and then gives their number back."""
+    remove(names)
+    _file(number).unlink(missing_ok=True)
+
+
+def sweep() -> list[str]:
+    """Removes the networks whose owners are dead; the names of their namespaces."""
+    with _lock():
+        return sweep_locked()
+
+
+def sweep_locked() -> list[str]:
+    """`sweep` for who has the lock."""
+    removed: list[str] = []
+    for path in sorted(folder().glob("*.json")):
+        try:
+            record = json.loads(path.read_text())
+            names, pid = list(record["namespaces"]), int(record["pid"])
+            if _owner(pid) == {word: record[word] for word in ("pid", "started", "boot")}:
+                continue
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            names = []  # not ours to understand, and nobody's network
+        names = [name for name in names if isinstance(name, str) and name.startswith(PREFIX)]
+        remove(names)
+        removed += names
+        path.unlink(missing_ok=True)
+    return removed
+
+
+def remove(names: list[str]) -> None:
+    """Ends all processes in namespaces that exist, kindly first, then deletes the namespaces."""
+    names = [name for name in names if (NETNS / name).exists()]
+    if _signal(names, signal.SIGTERM):
+        deadline = time.monotonic() + _TERM_SECONDS
+        while time.monotonic() < deadline and _signal(names, 0):
+            time.sleep(0.02)
+        deadline = time.monotonic() + _TERM_SECONDS
+        while _signal(names, signal.SIGKILL) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    for name in names:
+        try:
+            ip("netns", "delete", name)
+        except NetworkError:
+            if (NETNS / name).exists():
+                raise
+
+
+def pids(name: str) -> list[int]:
+    """The processes in a namespace; zombies, which only wait to be asked after, are not among them."""
+    return [int(pid) for pid in ip("netns", "pids", name).split() if _state(int(pid)) not in ("", "Z", "X")]
+
+
+def _signal(names: list[str], number: int) -> int:
+    """Sends a signal to all processes in the namespaces but this one; how many there were."""
+    found = 0
+    for name in names:
+        with suppress(NetworkError):
+            for pid in pids(name):
+                if pid != os.getpid():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                        found += 1
+    return found
+
+
+def _file(number: int) -> Path:
+    return folder() / f"{number}.json"
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields 3 and on of /proc/PID/stat (proc(5)), empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _state(pid: int) -> str:
+    return (_stat(pid) or [""])[0]
+
+
+def _owner(pid: int) -> dict[str, Any]:
+    """What tells a process from every other, before and after; without a start time if it is gone."""
+    stat = _stat(pid)
+    alive = stat and stat[0] not in ("Z", "X")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return {"pid": pid, "started": int(stat[19]) if alive else None, "boot": boot}
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    path = folder() / "lock"
+    with path.open("w") as lock:
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise NetworkError(f"another program has held {path} for {_LOCK_SECONDS} s") from None
+                time.sleep(0.05)
+        yield
