@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parallax (Kim et al., EuroSys 2019): dense variables by all-reduce, sparse ones by partitioned servers.
+
+::
+
+    data = parallax.shard(samples, comm)                  # this worker's samples
+    with parallax.partitioner() as words:                 # search the number of partitions of these
+        ...parallax.variable("embedding", initial)...
+    runner = parallax.get_runner(model, comm, MomentumSGD, partitioners=[words])
+    for batch in data:
+        loss = runner.run(batch)
+"""
+
+from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner, partitioner, variable
+from inceptionn.layers.parallax.optimizer import MomentumSGD, Optimizer
+from inceptionn.layers.parallax.partition_search import CostModel, PartitionSearch, fit
+from inceptionn.layers.parallax.runner import NonFiniteGradient, Runner, Trainable, get_runner, shard
+from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose
+
+__all__ = [
+    "CostModel",
+    "MomentumSGD",
+    "NonFiniteGradient",
+    "Optimizer",
+    "ParallaxConfig",
+    "PartitionSearch",
+    "Partitioner",
+    "Runner",
+    "SparsityMeter",
+    "Trainable",
+    "choose",
+    "fit",
+    "get_runner",
+    "partitioner",
+    "shard",
+    "variable",
+]

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The all-reduce architecture's way with sparse gradients: every rank gets those of all (Fig. 2d).
+
+What Horovod does for TensorFlow's ``IndexedSlices``, and what the paper compares with; here a baseline.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inceptionn.collectives.wire_form import Raw, WireForm
+from inceptionn.layers.parallax.row_sets import decode_rows, encode_rows, most_row_bytes
+from inceptionn.training import RowSparse
+from inceptionn.transport import Transport
+
+
+def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) -> tuple[RowSparse, int]:
+    """The sum of all ranks' gradients, the same bits at every rank, and the bytes that this rank sent.
+
+    Collective. Row numbers and values go from each rank to each other one: ``2 alpha w (N-1)`` bytes in and
+    out (Table 3, Sparse, AR). ``form`` carries the values; where it loses something, a rank adds its own
+    gradient as the others see it. Summed in the order of the ranks.
+    """
+    size, me = transport.size, transport.rank
+    others = [(me + step) % size for step in range(1, size)]
+    count = gradient.shape[0]
+    numbers = Raw(transport)
+    own = encode_rows(gradient.rows, count)
+    values = np.array(gradient.values, np.float32, order="C")
+    form.settle(values.reshape(-1))
+    buffers = {peer: np.empty(most_row_bytes(count), np.uint8) for peer in others}
+    requests = {peer: transport.irecv_into(peer, buffers[peer]) for peer in others}
+    sent = own.nbytes * len(others)
+    for peer in others:
+        numbers.post(peer, own)
+    if others and values.size:
+        sent += form.send(others, values.reshape(-1)) * len(others)
+    rows = {peer: decode_rows(buffers[peer][: requests[peer].wait()], count) for peer in others}
+    theirs = {peer: np.empty((rows[peer].size, *gradient.shape[1:]), np.float32) for peer in others}
+    incoming = {peer: form.receive(peer, theirs[peer].reshape(-1)) for peer in others if theirs[peer].size}
+    rows[me], theirs[me] = gradient.rows, values
+    union = np.unique(np.concatenate([rows[rank] for rank in range(size)]))
+    total = np.zeros((union.size, *gradient.shape[1:]), np.float32)
+    for rank in range(size):
+        if rank in incoming:
+            incoming[rank].finish()
+            incoming[rank].drop()
+        total[np.searchsorted(union, rows[rank])] += theirs[rank]
+    form.drain()
+    numbers.drain()
+    return RowSparse(union, total, gradient.shape), sent

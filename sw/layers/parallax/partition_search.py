@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many partitions: the paper's cost model (equation 1) and its way of sampling it (Sec. 3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """``iter_time(P) = theta0 + theta1 / P + theta2 * P`` in seconds (equation 1)."""
+
+    theta0: float
+    theta1: float
+    theta2: float
+
+    def time(self, partitions: int) -> float:
+        """Predicted seconds of an iteration."""
+        return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
+
+    def best(self, least: int, most: int) -> int:
+        """The whole number of partitions within ``least..most`` that the model finds fastest.
+
+        The critical point is ``sqrt(theta1 / theta2)``; where a coefficient is not positive, an end of the
+        range is best.
+        """
+        ends = {least, most}
+        if self.theta1 > 0 and self.theta2 > 0:
+            critical = math.sqrt(self.theta1 / self.theta2)
+            ends |= {min(most, max(least, end)) for end in (math.floor(critical), math.ceil(critical))}
+        return min(sorted(ends), key=self.time)
+
+
+def fit(samples: Mapping[int, float]) -> CostModel:
+    """Equation 1 by least squares over (partitions, seconds); theta1 and theta2 are never negative.
+
+    With fewer than three samples, or where the unconstrained fit has a negative coefficient, that term is
+    left out: a cost is not below zero. ``ValueError`` for no samples, partitions below 1 or times that are
+    not finite.
+    """
+    if not samples:
+        raise ValueError("no samples to fit")
+    for partitions, seconds in samples.items():
+        if partitions < 1 or not math.isfinite(seconds) or seconds < 0:
+            raise ValueError(
+                f"a sample needs partitions >= 1 and finite seconds, not {partitions}: {seconds}"
+            )
+    p = np.array(list(samples), np.float64)
+    t = np.array(list(samples.values()), np.float64)
+    columns = {"theta0": np.ones_like(p), "theta1": 1 / p, "theta2": p}
+    candidates = []
+    for names in (("theta0", "theta1", "theta2"), ("theta0", "theta1"), ("theta0", "theta2"), ("theta0",)):
+        if len(names) > len(p):
+            continue
+        found, *_ = np.linalg.lstsq(np.stack([columns[name] for name in names], 1), t, rcond=None)
+        model = CostModel(
+            **{**dict.fromkeys(columns, 0.0), **dict(zip(names, map(float, found), strict=True))}
+        )
+        if model.theta1 >= 0 and model.theta2 >= 0:
+            error = float(np.square([model.time(int(q)) for q in p] - t).sum())
+            candidates.append((error, len(names), model))
+    return min(candidates, key=lambda candidate: candidate[:2])[2]
+
+
+class PartitionSearch:
+    """The number of partitions by the procedure of Sec. 3.2, fed with one measured time after the other.
+
+    From P = the number of machines, P doubles until the iteration time rises, then halves, from the start
+    again, until it rises; equation 1 is fitted to all samples, and its minimum within them is the answer.
+
+    Parameters
+    ----------
+    machines
+        Where to start.
+    most, least
+        Limits of P: a variable cannot have more partitions than rows.
+
+    Attributes: ``partitions``, the number to measure next, or at last the answer; ``done``; ``samples``,
+    seconds by partitions, in the order of sampling; ``model``, the fit, once done. ``ValueError`` for limits
+    that leave no choice.
+    """
+
+    def __init__(self, machines: int, most: int, least: int = 1) -> None:
+        if machines < 1:
+            raise ValueError(f"machines must be at least 1, not {machines!r}")
+        if not 1 <= least <= most:
+            raise ValueError(f"partitions must be within 1..rows, not {least}..{most}")
+        self.samples: dict[int, float] = {}
+        self.model: CostModel | None = None
+        self._least, self._most = least, most
+        self._start = min(most, max(least, machines))
+        self._doubling = True
+        self._before = math.inf
+        """Seconds of the sample before, in this direction."""
+        self.partitions = self._start
+
+    @property
+    def done(self) -> bool:
+        """Whether `partitions` is the answer."""
+        return self.model is not None
+
+    def add(self, seconds: float) -> None:
+        """The time of an iteration with `partitions`; moves on to the next or to the answer.
+
+        ``ValueError`` for a time that is negative or not finite, ``RuntimeError`` once done.
+        """
+        if self.done:
+            raise RuntimeError("the search is over")
+        if not math.isfinite(seconds) or seconds < 0:
+            raise ValueError(f"seconds must be finite and not negative, not {seconds!r}")
+        at = self.partitions
+        self.samples[at] = seconds
+        rose, self._before = seconds > self._before, seconds
+        following = self._next(at)
+        if self._doubling and (rose or following == at):
+            self._doubling, rose = False, False
+            at, self._before = self._start, self.samples[self._start]
+            following = self._next(at)
+        if rose or following == at:
+            self.model = fit(self.samples)
+            self.partitions = self.model.best(min(self.samples), max(self.samples))
+        else:
+            self.partitions = following
+
+    def _next(self, partitions: int) -> int:
+        if self._doubling:
+            return min(self._most, 2 * partitions)
+        return max(self._least, partitions // 2)

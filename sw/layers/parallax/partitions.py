@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How the rows of a sparse variable are dealt out to partitions, and partitions to servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inceptionn.layers.parallax.row_sets import MOST_ROWS, Rows
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """``rows`` rows in ``count`` partitions on ``servers`` servers, both dealt out in turn.
+
+    Row r is row ``r // count`` of partition ``r % count``, so that the frequent rows, which in a vocabulary
+    stand together, spread over all; partition p is with server ``p % servers``. ``ValueError`` for more
+    partitions than rows, or none.
+    """
+
+    rows: int
+    count: int
+    servers: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= MOST_ROWS:
+            raise ValueError(f"rows must be within 1..{MOST_ROWS}, not {self.rows!r}")
+        if not 1 <= self.count <= self.rows:
+            raise ValueError(f"partitions must be within 1..{self.rows}, the rows, not {self.count!r}")
+        if self.servers < 1:
+            raise ValueError(f"servers must be at least 1, not {self.servers!r}")
+
+    def size(self, partition: int) -> int:
+        """Rows of a partition."""
+        return len(range(partition, self.rows, self.count))
+
+    def server(self, partition: int) -> int:
+        """Which server holds a partition."""
+        return partition % self.servers
+
+    def of_server(self, server: int) -> range:
+        """The partitions that a server holds."""
+        return range(server, self.count, self.servers)
+
+    def split(self, rows: Rows) -> list[tuple[Rows, Rows]]:
+        """Of ascending rows, for each partition: their positions in ``rows``, and their rows in there."""
+        belongs = rows % self.count
+        order = np.argsort(belongs, kind="stable")
+        ends = np.searchsorted(belongs[order], np.arange(self.count + 1))
+        positions = [order[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        return [(where, rows[where] // self.count) for where in positions]

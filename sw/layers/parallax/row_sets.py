@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sets of row numbers, and how they travel."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows: TypeAlias = NDArray[np.int64]
+
+_LIST, _BITMAP = 0, 1
+MOST_ROWS = 1 << 32
+"""Row numbers travel as 32 bits."""
+
+
+def check_rows(rows: NDArray[Any], count: int) -> None:
+    """``ValueError`` naming the first row that is outside 0..count-1."""
+    if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= count):
+        wrong = rows[(rows < 0) | (rows >= count)][0]
+        raise ValueError(f"rows must be within 0..{count - 1}, not {int(wrong)}")
+
+
+def encode_rows(rows: Rows, count: int) -> NDArray[np.uint8]:
+    """Ascending rows of ``0..count-1`` as bytes: 32 bits each, or a bit per row, whichever is shorter.
+
+    The first byte says which: 0 for little-endian uint32s, 1 for a bitmap, first row in bit 0 of the first
+    byte.
+    """
+    if 4 * rows.size <= -(-count // 8):
+        body = rows.astype("<u4").view(np.uint8)
+        kind = _LIST
+    else:
+        present = np.zeros(count, np.bool_)
+        present[rows] = True
+        body = np.packbits(present, bitorder="little")
+        kind = _BITMAP
+    return np.concatenate((np.array([kind], np.uint8), body))
+
+
+def most_row_bytes(count: int) -> int:
+    """Bytes that `encode_rows` needs at most."""
+    return 1 + -(-count // 8)
+
+
+def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
+    """The rows of `encode_rows`; ``ValueError`` for anything that it does not make."""
+    if data.size < 1 or data[0] not in (_LIST, _BITMAP):
+        raise ValueError(f"a row set begins with 0 or 1, not {data[:1].tolist()}")
+    body = data[1:]
+    if data[0] == _BITMAP:
+        if body.size != -(-count // 8):
+            raise ValueError(f"a bitmap of {count} rows has {-(-count // 8)} bytes, not {body.size}")
+        bits = np.unpackbits(body, bitorder="little")
+        if bits[count:].any():
+            raise ValueError(f"the bitmap names rows beyond {count - 1}")
+        return np.flatnonzero(bits[:count]).astype(np.int64)
+    if body.size % 4:
+        raise ValueError(f"row numbers take 4 bytes each, not {body.size} in all")
+    rows = np.frombuffer(body.tobytes(), "<u4").astype(np.int64)
+    if rows.size > 1 and not bool((rows[1:] > rows[:-1]).all()):
+        raise ValueError("row numbers do not ascend")
+    check_rows(rows, count)
+    return rows

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`get_runner`: a model written for one worker, trained by all ranks (Sec. 4)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from inceptionn.collectives import Op, allreduce_comp
+from inceptionn.collectives.agreement import agree, choose_path
+from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.wire_form import wire_form
+from inceptionn.layers.parallax.all_gather import all_gather_sum
+from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner
+from inceptionn.layers.parallax.optimizer import Optimizer
+from inceptionn.layers.parallax.partition_search import PartitionSearch
+from inceptionn.layers.parallax.row_sets import Rows
+from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable, machines_of
+from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose, model_alpha
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats, Gradients, Parameters, RowSparse
+
+
+class Trainable(Protocol):
+    """What a runner needs of a model: `inceptionn.training.Model`, or `TorchModel`."""
+
+    def initial(self, seed: int = 0) -> Parameters:
+        """float32 arrays by key; what the runner writes into them is what the next call computes with."""
+
+    def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
+        """The loss, and by key arrays or `RowSparse`, which says that the variable is sparse (Sec. 5)."""
+
+    def rows(self, batch: Any) -> Mapping[str, Rows]:
+        """By key of a sparse variable the rows, ascending and distinct, that the batch looks up."""
+
+
+class NonFiniteGradient(ValueError):
+    """A gradient holds an infinity or a NaN; the text names key, step and rank."""
+
+
+def shard(data: Iterable[Any], comm: Any) -> list[Any]:
+    """This rank's samples of ``data``: every N-th, from its rank on (``shard`` of Sec. 4.1).
+
+    The subsets of all ranks are disjoint and together all of ``data``. For arrays and `Batch`es see
+    `inceptionn.training.Batches`, which deals out steps instead.
+    """
+    transport = transport_of(comm)
+    return list(data)[transport.rank :: transport.size]
+
+
+def get_runner(
+    model: Trainable,
+    comm: Any,
+    optimizer: Callable[[], Optimizer],
+    config: ParallaxConfig | None = None,
+    *,
+    partitioners: Iterable[Partitioner] = (),
+    machine: str | None = None,
+    seed: int = 0,
+) -> Runner:
+    """A runner for ``model``. Collective: all ranks call it with the same settings.
+
+    Parameters
+    ----------
+    model
+        See `Trainable`.
+    comm
+        A `Transport` or an mpi4py communicator; one rank per worker.
+    optimizer
+        Makes one for the dense variables and one for each sparse variable's server.
+    config
+        `ParallaxConfig`.
+    partitioners
+        Which variables to search the number of partitions of. They must be sparse.
+    machine
+        Name of this rank's machine, the host name by default. The lowest rank of each holds its server.
+    seed
+        Of ``model.initial``; the same at all ranks.
+
+    `MismatchError` at every rank if settings, keys or shapes differ; `ValueError` for a partitioner's key
+    that the model does not have.
+    """
+    settings = config or ParallaxConfig()
+    return Runner(model, transport_of(comm), optimizer, settings, partitioners, machine, seed)
+
+
+class Runner:
+    """Trains in step with all ranks; made by `get_runner`.
+
+    Attributes: ``parameters``, this worker's replica, in which of the sparse variables only the rows of the
+    last batch are up to date (see `gathered`); ``alphas``, by key of the sparse variables;
+    ``architectures``, by key; ``searches``, a `PartitionSearch` per partitioner; ``step``, how many were
+    done; ``traffic``, what this rank sent: "dense", "rows", "values", "gradients" between machines, "local"
+    within one; ``settled``, whether alphas and partitions are found.
+
+    A step costs one all-reduce of the dense variables and a pull and a push of each sparse one. While the
+    search moves from one number of partitions to the next, the servers' optimisers begin anew.
+    """
+
+    def __init__(
+        self,
+        model: Trainable,
+        transport: Any,
+        optimizer: Callable[[], Optimizer],
+        config: ParallaxConfig,
+        partitioners: Iterable[Partitioner],
+        machine: str | None,
+        seed: int,
+    ) -> None:
+        self.model, self.transport, self.config = model, transport, config
+        self.parameters = model.initial(seed)
+        self.alphas: dict[str, float] = {}
+        self.architectures: dict[str, str] = {}
+        self.searches: list[PartitionSearch] = []
+        self.traffic = Traffic()
+        self.step = 0
+        self.settled = False
+        self._optimizer = optimizer
+        self._dense = optimizer()
+        self._partitioners = [list(p.keys) for p in partitioners]
+        self._variables: dict[str, SparseVariable] = {}
+        self._servers: dict[str, Optimizer] = {}
+        self._meters: dict[str, SparsityMeter] = {}
+        self._times: list[float] = []
+        self._searched = 0
+        error: Exception | None = None
+        try:
+            for key in (key for keys in self._partitioners for key in keys):
+                if key not in self.parameters:
+                    raise ValueError(f"the model has no variable {key!r} to partition")
+            self._path, self._codec = choose_path(transport, config.path, config.codec)
+        except ValueError as problem:
+            error = problem
+        shapes = {key: list(value.shape) for key, value in self.parameters.items()}
+        agree(transport, self._terms() | {"variables": shapes}, None, error)
+        self.machines = self._machines(machine)
+
+    def _terms(self) -> dict[str, Any]:
+        return {name: repr(value) for name, value in vars(self.config).items()} | {
+            "partitioners": self._partitioners
+        }
+
+    def _machines(self, name: str | None) -> Machines:
+        if self.config.local_aggregation:
+            return machines_of(self.transport, name or socket.gethostname())
+        return Machines(tuple(range(self.transport.size)))
+
+    def run(self, batch: Any) -> float:
+        """One training step on this worker's batch; its loss. Collective.
+
+        The first steps also measure alpha and search for partitions: they train like all others.
+        `NonFiniteGradient` at the rank that has one and `PeerLost` at the others, with the same text.
+        """
+        start = time.perf_counter()
+        rows = self.model.rows(batch)
+        for key in self._variables:
+            if key not in rows:
+                self._fail(f"the model names no rows of the sparse variable {key!r} for step {self.step}")
+            self.parameters[key][rows[key]] = self._variables[key].pull(rows[key])
+        loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
+        if self.step == 0:
+            self._first(gradients)
+            for key in self._variables:
+                # The rows are as they were; what is pulled is what the push belongs to.
+                self._variables[key].pull(rows[key])
+        if self._finite(gradients):
+            self._exchange(gradients, rows)
+        self.step += 1
+        if not self.settled:
+            self._settle(time.perf_counter() - start)
+        return loss
+
+    def gathered(self) -> Parameters:
+        """All variables, whole, at every rank: for evaluation and checkpoints. Collective."""
+        return {
+            key: self._variables[key].whole() if key in self._variables else value
+            for key, value in self.parameters.items()
+        }
+
+    @property
+    def model_alpha(self) -> float:
+        """``alpha_model`` of Sec. 2.2, dense variables with 1."""
+        alphas = {key: self.alphas.get(key, 1.0) for key in self.parameters}
+        return model_alpha(alphas, {key: value.size for key, value in self.parameters.items()})
+
+    def partitions(self, key: str) -> int:
+        """Partitions of a variable; 0 of one that is not with the servers."""
+        return self._variables[key].partitions.count if key in self._variables else 0
+
+    # One step's gradients.
+
+    def _exchange(self, gradients: Gradients, rows: Mapping[str, Rows]) -> None:
+        config, size = self.config, self.transport.size
+        dense: dict[str, Floats] = {}
+        for key, gradient in gradients.items():
+            if key in self._meters:
+                self._meters[key].add(
+                    rows[key].size * (self.parameters[key].size // len(self.parameters[key]))
+                )
+            if not isinstance(gradient, RowSparse):
+                dense[key] = gradient
+            elif key in self._variables:
+                factor = np.float32(1 / size if config.sparse_op is Op.MEAN else 1)
+                self._variables[key].push(self._aligned(key, gradient, rows[key]) * factor)
+            elif config.strategy == "all_gather":
+                form = wire_form(self.transport, self._path, self._codec)
+                total, sent = all_gather_sum(self.transport, gradient, form)
+                self.traffic.count("gradients", sent)
+                values = total.values / np.float32(size) if config.sparse_op is Op.MEAN else total.values
+                self._dense.update(key, self.parameters[key], values, self.step, total.rows)
+            else:
+                dense[key] = gradient.dense()
+        for op in {config.dense_op, config.sparse_op}:
+            chosen = {
+                key: value
+                for key, value in dense.items()
+                if (config.sparse_op if key in self._meters else config.dense_op) is op
+            }
+            self._all_reduce(chosen, op)
+
+    def _all_reduce(self, gradients: dict[str, Floats], op: Op) -> None:
+        """All dense gradients as one vector: fewer messages, and the codec's blocks are full."""
+        if not gradients:
+            return
+        flat = np.concatenate([np.asarray(value, np.float32).reshape(-1) for value in gradients.values()])
+        before = self.transport.bytes_sent
+        allreduce_comp(self.transport, None, flat, op, codec=self.config.codec, path=self.config.path)
+        self.traffic.count("dense", self.transport.bytes_sent - before)
+        start = 0
+        for key, value in gradients.items():
+            mean = flat[start : start + value.size].reshape(value.shape)
+            self._dense.update(key, self.parameters[key], mean, self.step)
+            start += value.size
+
+    def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
+        """The gradient's values for just the rows that were pulled."""
+        if np.array_equal(gradient.rows, rows):
+            return gradient.values
+        places = np.searchsorted(rows, gradient.rows)
+        if gradient.rows.size and (places[-1] >= rows.size or (rows[places] != gradient.rows).any()):
+            self._fail(f"the gradient of {key!r} names rows that step {self.step} did not look up")
+        values = np.zeros((rows.size, *gradient.shape[1:]), np.float32)
+        values[places] = gradient.values
+        return values
+
+    def _finite(self, gradients: Gradients) -> bool:
+        """Whether the step is to be taken; as `ParallaxConfig.non_finite` says."""
+        wrong = [key for key, gradient in gradients.items() if not np.isfinite(_values(gradient)).all()]
+        if self.config.non_finite == "raise":
+            if wrong:
+                self._fail(
+                    f"gradient of {wrong[0]!r} is not finite in step {self.step} "
+                    f"at rank {self.transport.rank}",
+                    NonFiniteGradient,
+                )
+            return True
+        return not any(self.transport.exchange(wrong))
+
+    def _fail(self, text: str, kind: type[ValueError] = ValueError) -> None:
+        """Raises here, and through the transport at all other ranks."""
+        self.transport.abort(text)
+        raise kind(text)
+
+    # What the first steps find out.
+
+    def _first(self, gradients: Gradients) -> None:
+        """Which variables are sparse, by the types of their gradients (Sec. 5)."""
+        sparse = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
+        agree(self.transport, {"sparse variables": sparse}, None, None)
+        for key in (key for keys in self._partitioners for key in keys):
+            if key not in sparse:
+                raise ValueError(f"only sparse variables are partitioned, not the dense {key!r}")
+        for key in sparse:
+            self._meters[key] = SparsityMeter(self.parameters[key].size)
+        served = self.config.strategy in ("hybrid", "parameter_server")
+        for key, values in self.parameters.items():
+            by_server = served and key in sparse
+            self.architectures[key] = "parameter_server" if by_server else "all_reduce"
+            if by_server:
+                partitions = self.config.partitions or min(len(self.machines.chiefs), len(values))
+                self._serve(key, values, partitions)
+
+    def _serve(self, key: str, initial: Floats, partitions: int) -> None:
+        server = self._servers[key] = self._optimizer()
+
+        def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
+            server.update(f"{key}/{partition}", values, gradient, self.step, rows)
+
+        push = wire_form(self.transport, self._path, self._codec)
+        self._variables[key] = SparseVariable(
+            self.transport, self.machines, initial, partitions, update, push, self.traffic
+        )
+
+    def _settle(self, seconds: float) -> None:
+        if self.step == self.config.alpha_steps:
+            self._choose()
+            self._searched = -1
+            self._next_search()
+        elif self.step > self.config.alpha_steps:
+            self._sample(seconds)
+
+    def _choose(self) -> None:
+        """Alphas of all workers together, and by them the architecture of each sparse variable."""
+        own = {key: meter.alpha for key, meter in self._meters.items()}
+        pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
+        answers = self.transport.exchange({"alphas": own, "pushed": pushed, "raw": raw})
+        pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
+        for key in own:
+            self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
+        if self.config.strategy != "hybrid":
+            return
+        for key in list(self._variables):
+            values = self.parameters[key]
+            choice = choose(
+                values.nbytes,
+                len(self.machines.chiefs),
+                self.alphas[key],
+                row_bytes=self._variables[key].row_bytes,
+                ratio=raw / pushed if pushed else 1.0,
+                advantage=self.config.advantage,
+            )
+            self.architectures[key] = choice.architecture
+            if choice.architecture == "all_reduce":
+                values[...] = self._variables[key].whole()
+                del self._variables[key]
+
+    def _next_search(self) -> None:
+        """Begins with the next partitioner that still has a variable with the servers."""
+        self._searched += 1
+        while self._searched < len(self._partitioners) and self.config.partitions is None:
+            keys = self._keys()
+            if keys:
+                most = min(len(self.parameters[key]) for key in keys)
+                self.searches.append(PartitionSearch(len(self.machines.chiefs), most))
+                self._repartition(self.searches[-1].partitions)
+                return
+            self._searched += 1
+        self.settled = True
+
+    def _keys(self) -> list[str]:
+        """Variables of the partitioner whose turn it is."""
+        return [key for key in self._partitioners[self._searched] if key in self._variables]
+
+    def _sample(self, seconds: float) -> None:
+        self._times.append(seconds)
+        if len(self._times) < self.config.warm_up + self.config.sampled:
+            return
+        mean = float(np.mean(self._times[self.config.warm_up :]))
+        search = self.searches[-1]
+        search.add(max(self.transport.exchange(mean)))
+        self._repartition(search.partitions)
+        if search.done:
+            self._next_search()
+
+    def _repartition(self, partitions: int) -> None:
+        self._times = []
+        for key in self._keys():
+            if self._variables[key].partitions.count != partitions:
+                self._serve(key, self._variables[key].whole(), partitions)
+
+
+def _values(gradient: Any) -> Floats:
+    return gradient.values if isinstance(gradient, RowSparse) else gradient

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Pull and push of one row-partitioned variable between the servers on all machines (Sec. 3.1, 4.3).
+
+Each machine has a server, on the rank that is its *chief*. Every step, each machine asks for the rows that
+its workers use, gets their values, and sends back one gradient for each of them; the server sums what comes
+from all machines, in the order of the machines, and updates. The rows of a push are those of the pull before
+it, so that only values travel then.
+
+With several workers on a machine, the chief asks for all their rows together and sums their gradients before
+it sends them on: local aggregation (LocalAgg in Fig. 5).
+
+::
+
+    worker ──rows──► chief ──rows──► servers      pull
+    worker ◄─values─ chief ◄─values─ servers
+    worker ──grads─► chief ──grads─► servers      push: sum, update
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inceptionn.collectives.wire_form import Raw, WireForm
+from inceptionn.layers.parallax.partitions import Partitions
+from inceptionn.layers.parallax.row_sets import Rows, check_rows, decode_rows, encode_rows, most_row_bytes
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats
+
+if TYPE_CHECKING:
+    from inceptionn.transport import Transport
+
+Update = Callable[[int, Floats, Rows, Floats], None]
+"""``update(partition, values, rows, gradient)`` changes ``values[rows]`` in place by the summed gradient."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Which ranks share a machine: ``of[rank]`` numbers them from 0."""
+
+    of: tuple[int, ...]
+    chiefs: tuple[int, ...] = field(init=False)
+    """The lowest rank of every machine; the servers are there."""
+
+    def __post_init__(self) -> None:
+        count = max(self.of) + 1
+        if sorted(set(self.of)) != list(range(count)):
+            raise ValueError(f"machines must be numbered from 0 without gaps, not {list(self.of)}")
+        object.__setattr__(self, "chiefs", tuple(self.of.index(machine) for machine in range(count)))
+
+    def mates(self, rank: int) -> list[int]:
+        """The other ranks on the machine of ``rank``."""
+        return [other for other, machine in enumerate(self.of) if machine == self.of[rank] and other != rank]
+
+
+class SparseVariable:
+    """One sparse variable, of which each chief holds the partitions of its server.
+
+    Parameters
+    ----------
+    transport, machines
+        The ranks; all make the same variables in the same order and call the same methods.
+    initial
+        float32[n, ...]: the same at all ranks.
+    partitions
+        How many, at most n.
+    update
+        What the server does with a summed gradient.
+    push
+        How gradients travel between machines: raw by default. Row values always travel raw.
+    traffic
+        Counts what is sent: "rows", "values" and "gradients" between machines, "local" within one.
+
+    A step costs each machine ``4 alpha w (N-1)/N`` bytes in and out together (Table 3), and the row numbers.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        machines: Machines,
+        initial: Floats,
+        partitions: int,
+        update: Update,
+        push: WireForm | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.transport, self.machines = transport, machines
+        self.partitions = Partitions(initial.shape[0], partitions, len(machines.chiefs))
+        self.row_shape = initial.shape[1:]
+        self.traffic = traffic or Traffic()
+        self._update = update
+        self._values = Raw(transport)
+        self._push = push or self._values
+        self._machine = machines.of[transport.rank]
+        self._chief = machines.chiefs[self._machine]
+        self._mates = machines.mates(transport.rank)
+        own = self.partitions.of_server(self._machine) if transport.rank == self._chief else ()
+        self.held: dict[int, Floats] = {p: initial[p::partitions].copy() for p in own}
+        """The values of the partitions that are here, by their number."""
+        self._rows: Rows | None = None
+        self._mates_rows: list[Rows] = []
+        self._asked: list[tuple[Rows, Rows]] = []
+        self._wanted: dict[tuple[int, int], Rows] = {}
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row's values."""
+        return 4 * int(np.prod(self.row_shape, dtype=np.int64))
+
+    def pull(self, rows: Rows) -> Floats:
+        """The values of ascending, distinct rows: float32[k, ...]. Collective; k may be 0."""
+        check_rows(rows, self.partitions.rows)
+        self._rows = rows
+        if self.transport.rank != self._chief:
+            return self._ask_chief(rows)
+        asked = [self._receive_rows(mate, self.partitions.rows) for mate in self._mates]
+        self._mates_rows = [finish() for finish in asked]
+        union = rows
+        for more in self._mates_rows:
+            union = np.union1d(union, more)
+        values = self._pull_machines(union)
+        for mate, theirs in zip(self._mates, self._mates_rows, strict=True):
+            self._send(mate, values[np.searchsorted(union, theirs)])
+        self._values.drain()
+        mine = values if union is rows else values[np.searchsorted(union, rows)]
+        self._union = union
+        return mine
+
+    def push(self, gradient: Floats) -> None:
+        """Sends the gradient of the rows pulled last, float32[k, ...], and updates. Collective.
+
+        ``ValueError`` if its shape is another.
+        """
+        assert self._rows is not None, "push follows a pull"
+        shape = (self._rows.size, *self.row_shape)
+        if gradient.shape != shape:
+            raise ValueError(f"the gradient of the rows pulled must be {shape}, not {gradient.shape}")
+        gradient = np.ascontiguousarray(gradient, np.float32)
+        if self.transport.rank != self._chief:
+            self._send(self._chief, gradient)
+            self._values.drain()
+            return
+        if self._mates:
+            total = np.zeros((self._union.size, *self.row_shape), np.float32)
+            total[np.searchsorted(self._union, self._rows)] = gradient
+            incoming = [
+                (theirs, self._receive(mate, theirs.size, self._values))
+                for mate, theirs in zip(self._mates, self._mates_rows, strict=True)
+            ]
+            for theirs, finish in incoming:
+                total[np.searchsorted(self._union, theirs)] += finish()
+            gradient = total
+        self._push_machines(gradient)
+
+    def whole(self) -> Floats:
+        """All rows, at every rank: float32[n, ...]. Collective; the next step begins with a new pull."""
+        return self.pull(np.arange(self.partitions.rows))
+
+    # Between the chiefs. Between two of them the messages of a pull are in this order at both ends: row sets
+    # by partition, then values by partition.
+
+    def _pull_machines(self, rows: Rows) -> Floats:
+        parts, me = self.partitions, self._machine
+        self._asked = parts.split(rows)
+        values = np.empty((rows.size, *self.row_shape), np.float32)
+        for p, (_, local) in enumerate(self._asked):
+            if parts.server(p) != me:
+                self._send_rows(self.machines.chiefs[parts.server(p)], local, parts.size(p))
+        others = [machine for machine in range(len(self.machines.chiefs)) if machine != me]
+        wanted = {
+            (p, machine): self._receive_rows(self.machines.chiefs[machine], parts.size(p))
+            for p in self.held
+            for machine in others
+        }
+        incoming = [
+            (where, self._receive(self.machines.chiefs[parts.server(p)], where.size, self._values))
+            for p, (where, _) in enumerate(self._asked)
+            if parts.server(p) != me
+        ]
+        for p, held in self.held.items():
+            for machine in others:
+                self._wanted[p, machine] = wanted[p, machine]()
+                self._send(self.machines.chiefs[machine], held[self._wanted[p, machine]])
+            where, local = self._asked[p]
+            values[where] = held[local]
+        for where, finish in incoming:
+            values[where] = finish()
+        self._values.drain()
+        return values
+
+    def _push_machines(self, gradient: Floats) -> None:
+        parts, me = self.partitions, self._machine
+        for p, (where, _) in enumerate(self._asked):
+            if parts.server(p) != me:
+                self._send(self.machines.chiefs[parts.server(p)], gradient[where], self._push)
+        incoming = {
+            (p, machine): self._receive(
+                self.machines.chiefs[machine], self._wanted[p, machine].size, self._push
+            )
+            for p in self.held
+            for machine in range(len(self.machines.chiefs))
+            if machine != me
+        }
+        for p, held in self.held.items():
+            where, local = self._asked[p]
+            row_sets = [
+                local if machine == me else self._wanted[p, machine]
+                for machine in range(len(self.machines.chiefs))
+            ]
+            rows = np.unique(np.concatenate(row_sets))
+            total = np.zeros((rows.size, *self.row_shape), np.float32)
+            for machine, theirs in enumerate(row_sets):
+                part = gradient[where] if machine == me else incoming[p, machine]()
+                total[np.searchsorted(rows, theirs)] += part
+            self._update(p, held, rows, total)
+        self._push.drain()
+        self._wanted.clear()
+
+    def _ask_chief(self, rows: Rows) -> Floats:
+        self._send_rows(self._chief, rows, self.partitions.rows)
+        values = self._receive(self._chief, rows.size, self._values)()
+        self._values.drain()
+        return values
+
+    # One message each; a message of no values is not sent, since both ends know.
+
+    def _send_rows(self, peer: int, rows: Rows, count: int) -> None:
+        data = encode_rows(rows, count)
+        self._count(peer, "rows", data.nbytes, data.nbytes)
+        self._values.post(peer, data)
+
+    def _receive_rows(self, peer: int, count: int) -> Callable[[], Rows]:
+        data = np.empty(most_row_bytes(count), np.uint8)
+        request = self.transport.irecv_into(peer, data)
+        return lambda: decode_rows(data[: request.wait()], count)
+
+    def _send(self, peer: int, values: Floats, form: WireForm | None = None) -> None:
+        if not values.size:
+            return
+        sent = (form or self._values).send([peer], values.reshape(-1))
+        self._count(peer, "values" if form is None else "gradients", sent, values.nbytes)
+
+    def _receive(self, peer: int, rows: int, form: WireForm) -> Callable[[], Floats]:
+        values = np.empty((rows, *self.row_shape), np.float32)
+        if not values.size:
+            return lambda: values
+        incoming = form.receive(peer, values.reshape(-1))
+
+        def finish() -> Floats:
+            incoming.finish()
+            incoming.drop()
+            return values
+
+        return finish
+
+    def _count(self, peer: int, kind: str, sent: int, raw: int) -> None:
+        self.traffic.count("local" if self.machines.of[peer] == self._machine else kind, sent, raw)
+
+
+def machines_of(transport: Transport, name: str) -> Machines:
+    """Which ranks have the same machine name, in the order of the first rank of each. Collective."""
+    names: Sequence[str] = transport.exchange(name)
+    numbers: dict[str, int] = {}
+    return Machines(tuple(numbers.setdefault(machine, len(numbers)) for machine in names))

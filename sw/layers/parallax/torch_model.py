@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A torch module as a model for a runner: ``nn.Embedding(sparse=True)`` is its sparse variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from inceptionn.layers.parallax.row_sets import Rows
+from inceptionn.training import Floats, Gradients, Parameters, RowSparse
+
+
+class TorchModel:
+    """Computes with torch on the CPU; the runner's arrays and the module's parameters are the same memory.
+
+    Parameters
+    ----------
+    module
+        All its parameters float32 on the CPU. Buffers are left alone.
+    loss
+        ``loss(module, batch)`` gives a scalar tensor.
+    lookups
+        ``lookups(batch)`` gives, by name of a sparse embedding's weight (``"embedding.weight"``), an integer
+        tensor of any shape with the rows that the batch looks up.
+
+    ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the module as it is, so
+    build it with the same seed at all ranks; ``seed`` of `initial` is not used.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        loss: Callable[[Any, Any], Any],
+        lookups: Callable[[Any], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.module, self._loss, self._lookups = module, loss, lookups
+        self._arrays: Parameters = {}
+        for key, parameter in module.named_parameters():
+            if str(parameter.dtype) != "torch.float32" or parameter.device.type != "cpu":
+                raise TypeError(
+                    f"{key} must be float32 on the CPU, not {parameter.dtype} on {parameter.device}"
+                )
+            self._arrays[key] = parameter.detach().numpy()
+
+    def initial(self, seed: int = 0) -> Parameters:
+        """The module's parameters, by name; writing into them is writing into the module."""
+        return self._arrays
+
+    def rows(self, batch: Any) -> dict[str, Rows]:
+        """Distinct rows of each embedding."""
+        found = self._lookups(batch) if self._lookups is not None else {}
+        return {key: np.unique(np.asarray(tokens)).astype(np.int64) for key, tokens in found.items()}
+
+    def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
+        """One forward and backward pass. ``ValueError`` if ``parameters`` are not those of `initial`."""
+        if any(parameters[key] is not array for key, array in self._arrays.items()):
+            raise ValueError("the parameters must be those that initial() returned")
+        self.module.zero_grad(set_to_none=True)
+        loss = self._loss(self.module, batch)
+        loss.backward()
+        gradients: Gradients = {}
+        for key, parameter in self.module.named_parameters():
+            grad = parameter.grad
+            if grad is None:  # not part of this batch's graph
+                gradients[key] = np.zeros(tuple(parameter.shape), np.float32)
+            elif grad.is_sparse:
+                grad = grad.coalesce()
+                rows = grad.indices()[0].numpy().astype(np.int64)
+                gradients[key] = RowSparse(rows, grad.values().numpy(), tuple(parameter.shape))
+            else:
+                gradients[key] = grad.numpy()
+        return float(loss.detach()), gradients

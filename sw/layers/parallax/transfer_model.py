@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many bytes a machine moves per step: the paper's Table 3, and the choice that follows from it.
+
+Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines, ``m`` that of
+variables, alpha the share of a variable's elements that a worker uses in one iteration. Each machine has one
+worker and one server; bytes count what goes in and out together, as in Sec. 3.1.
+
+The paper neglects row numbers (its footnote 3) and knows no compression. `choose` takes both into account,
+since with a codec on the gradients the all-reduce's two legs shrink and of the server's only the push does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Architecture = Literal["all_reduce", "parameter_server"]
+
+
+def _check(w: float, N: int, alpha: float = 1.0, m: int = 1) -> None:
+    if w < 0:
+        raise ValueError(f"w must be a number of bytes, not {w!r}")
+    if N < 1:
+        raise ValueError(f"N must be at least 1, not {N!r}")
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be within 0..1, not {alpha!r}")
+    if m < 0:
+        raise ValueError(f"m must be a number of variables, not {m!r}")
+
+
+def dense_ps_one(w: float, N: int) -> float:
+    """``2w(N-1)``: the machine that serves one dense variable (Table 3, Dense, PS, One Variable)."""
+    _check(w, N)
+    return 2 * w * (N - 1)
+
+
+def dense_ar_one(w: float, N: int) -> float:
+    """``4w(N-1)/N``: every machine, ring all-reduce (Table 3, Dense, AR, One Variable)."""
+    _check(w, N)
+    return 4 * w * (N - 1) / N
+
+
+def sparse_ps_one(w: float, N: int, alpha: float) -> float:
+    """``2 alpha w (N-1)``: the machine that serves one sparse variable (Table 3, Sparse, PS)."""
+    _check(w, N, alpha)
+    return 2 * alpha * w * (N - 1)
+
+
+def sparse_ar_one(w: float, N: int, alpha: float) -> float:
+    """``2 alpha w (N-1)``: every machine, all-gather of the gradients (Table 3, Sparse, AR)."""
+    _check(w, N, alpha)
+    return 2 * alpha * w * (N - 1)
+
+
+def dense_ps(w: float, N: int, m: int) -> float:
+    """``4wm(N-1)/N``: m dense variables spread evenly over servers (Table 3, Dense, PS, m Variables)."""
+    _check(w, N, m=m)
+    return 4 * w * m * (N - 1) / N
+
+
+def dense_ar(w: float, N: int, m: int) -> float:
+    """``4wm(N-1)/N``: m dense variables, ring all-reduce (Table 3, Dense, AR, m Variables)."""
+    return m * dense_ar_one(w, N)
+
+
+def sparse_ps(w: float, N: int, alpha: float, m: int) -> float:
+    """``4 alpha w m (N-1)/N``: m sparse variables spread over servers (Table 3, Sparse, PS, m Variables)."""
+    _check(w, N, alpha, m)
+    return 4 * alpha * w * m * (N - 1) / N
+
+
+def sparse_ar(w: float, N: int, alpha: float, m: int) -> float:
+    """``2 alpha w m (N-1)``: m sparse variables, all-gathers (Table 3, Sparse, AR, m Variables)."""
+    return m * sparse_ar_one(w, N, alpha)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `choose` found: the architecture, and the bytes per machine and step of both."""
+
+    architecture: Architecture
+    all_reduce_bytes: float
+    parameter_server_bytes: float
+
+
+def choose(
+    w: float, N: int, alpha: float, *, row_bytes: float, ratio: float = 1.0, advantage: float = 1.0
+) -> Choice:
+    """The architecture that moves fewer bytes for one evenly partitioned variable (Sec. 3.1).
+
+    Parameters
+    ----------
+    w, N, alpha
+        As above, alpha measured (`SparsityMeter`).
+    row_bytes
+        Bytes of one row: its number adds the smaller of 4 bytes and ``1/(8 alpha)``, a bitmap's share.
+    ratio
+        By how much the codec shrinks gradients: both legs of the all-reduce, the push to the server.
+    advantage
+        All-reduce is taken if it needs no more than this many times the server's bytes. The paper (end of
+        Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, and gives no
+        figure; above 1 says that.
+
+    ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
+    """
+    _check(w, N, alpha)
+    for name, value in (("row_bytes", row_bytes), ("ratio", ratio), ("advantage", advantage)):
+        if not value > 0:
+            raise ValueError(f"{name} must be above 0, not {value!r}")
+    reduce = dense_ar_one(w, N) / ratio
+    half = 2 * alpha * w * (N - 1) / N
+    numbers = min(4 * alpha, 1 / 8) * w / row_bytes * 2 * (N - 1) / N
+    serve = half + half / ratio + numbers
+    better: Architecture = "all_reduce" if reduce <= advantage * serve else "parameter_server"
+    return Choice(better, reduce, serve)
+
+
+class SparsityMeter:
+    """Alpha of a variable: the mean share of its elements that a worker uses in an iteration (Sec. 2.2)."""
+
+    def __init__(self, elements: int) -> None:
+        if elements < 1:
+            raise ValueError(f"elements must be at least 1, not {elements!r}")
+        self.elements = elements
+        self.iterations = 0
+        self._used = 0
+
+    def add(self, used: int) -> None:
+        """Counts one worker's iteration; ``ValueError`` if it used more elements than there are."""
+        if not 0 <= used <= self.elements:
+            raise ValueError(f"used must be within 0..{self.elements}, not {used!r}")
+        self.iterations += 1
+        self._used += used
+
+    @property
+    def alpha(self) -> float:
+        """0..1; 1 while nothing was counted."""
+        return self._used / (self.iterations * self.elements) if self.iterations else 1.0
+
+
+def model_alpha(alphas: dict[str, float], elements: dict[str, int]) -> float:
+    """``alpha_model``: the alphas of a model's variables, weighted by their elements (Sec. 2.2)."""
+    return sum(alphas[key] * elements[key] for key in alphas) / sum(elements[key] for key in alphas)

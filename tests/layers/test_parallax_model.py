@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parallax's arithmetic: Table 3, the choice after it, equation 1 and the search, row sets, partitions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from inceptionn.layers.parallax import CostModel, PartitionSearch, SparsityMeter, choose, fit, transfer_model
+from inceptionn.layers.parallax.partitions import Partitions
+from inceptionn.layers.parallax.row_sets import decode_rows, encode_rows, most_row_bytes
+
+
+def test_table_3() -> None:
+    """By hand: w = 800 bytes, N = 4, alpha = 1/4, m = 3."""
+    assert transfer_model.dense_ps_one(800, 4) == 4800
+    assert transfer_model.dense_ar_one(800, 4) == 2400
+    assert transfer_model.sparse_ps_one(800, 4, 0.25) == 1200
+    assert transfer_model.sparse_ar_one(800, 4, 0.25) == 1200
+    assert transfer_model.dense_ps(800, 4, 3) == transfer_model.dense_ar(800, 4, 3) == 7200
+    assert transfer_model.sparse_ps(800, 4, 0.25, 3) == 1800
+    assert transfer_model.sparse_ar(800, 4, 0.25, 3) == 3600
+
+
+def test_choice_follows_the_bytes() -> None:
+    rare = choose(1e6, 4, 0.1, row_bytes=128)
+    assert rare.architecture == "parameter_server"
+    assert rare.all_reduce_bytes == 3e6
+    # 4 alpha w (N-1)/N, and a bitmap's share of the row numbers both ways.
+    assert rare.parameter_server_bytes == pytest.approx(3e5 + 1e6 / 128 / 8 * 1.5)
+    assert choose(1e6, 4, 1.0, row_bytes=128).architecture == "all_reduce"
+    # A codec shrinks both legs of the all-reduce, and only one of the server's.
+    assert choose(1e6, 4, 0.5, row_bytes=128, ratio=4).architecture == "all_reduce"
+    assert choose(1e6, 4, 0.5, row_bytes=128).architecture == "parameter_server"
+    assert choose(1e6, 4, 0.6, row_bytes=128, advantage=2.0).architecture == "all_reduce"
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match=r"alpha must be within 0\.\.1, not 1\.5"):
+        transfer_model.sparse_ps_one(1, 2, 1.5)
+    with pytest.raises(ValueError, match="N must be at least 1, not 0"):
+        transfer_model.dense_ar_one(1, 0)
+    with pytest.raises(ValueError, match="row_bytes must be above 0, not 0"):
+        choose(1, 2, 0.1, row_bytes=0)
+    with pytest.raises(ValueError, match=r"used must be within 0\.\.10, not 11"):
+        SparsityMeter(10).add(11)
+
+
+def test_alpha_is_the_mean_share() -> None:
+    meter = SparsityMeter(200)
+    assert meter.alpha == 1.0
+    for used in (10, 20, 30):
+        meter.add(used)
+    assert meter.alpha == pytest.approx(0.1)
+    assert transfer_model.model_alpha({"a": 1.0, "b": 0.1}, {"a": 10, "b": 90}) == pytest.approx(0.19)
+
+
+def test_fit_recovers_equation_1() -> None:
+    model = CostModel(0.5, 2.0, 0.03)
+    found = fit({p: model.time(p) for p in (2, 4, 8, 16)})
+    assert (found.theta0, found.theta1, found.theta2) == pytest.approx((0.5, 2.0, 0.03))
+    assert found.best(1, 100) == 8  # sqrt(2 / 0.03) = 8.16
+    assert found.best(16, 100) == 16
+    assert found.best(1, 4) == 4
+
+
+def test_fit_never_has_a_negative_cost() -> None:
+    for times in itertools.product((1.0, 1.1, 1.3), repeat=3):
+        found = fit(dict(zip((2, 4, 8), times, strict=True)))
+        assert found.theta1 >= 0
+        assert found.theta2 >= 0
+    assert fit({3: 0.25}) == CostModel(0.25, 0.0, 0.0)
+    with pytest.raises(ValueError, match="no samples"):
+        fit({})
+    with pytest.raises(ValueError, match="partitions >= 1 and finite seconds, not 0"):
+        fit({0: 1.0})
+
+
+def drive(search: PartitionSearch, model: CostModel) -> int:
+    while not search.done:
+        search.add(model.time(search.partitions))
+    return search.partitions
+
+
+def test_search_doubles_then_halves() -> None:
+    search = PartitionSearch(4, 1000)
+    assert drive(search, CostModel(1, 10, 0.1)) == 10
+    assert list(search.samples) == [4, 8, 16, 2]
+    with pytest.raises(RuntimeError, match="over"):
+        search.add(1.0)
+
+
+@pytest.mark.parametrize("machines", [1, 3, 8, 64])
+@pytest.mark.parametrize("most", [1, 5, 64, 1000])
+def test_search_finds_the_best_of_the_model(machines: int, most: int) -> None:
+    for theta1, theta2 in itertools.product((0, 0.1, 3, 500), (0, 0.002, 1)):
+        model = CostModel(0.3, theta1, theta2)
+        found = drive(PartitionSearch(machines, most), model)
+        best = min(model.time(p) for p in range(1, most + 1))
+        assert model.time(found) <= 1.0001 * best
+
+
+def test_search_arguments() -> None:
+    with pytest.raises(ValueError, match="machines must be at least 1, not 0"):
+        PartitionSearch(0, 4)
+    with pytest.raises(ValueError, match=r"within 1\.\.rows, not 1\.\.0"):
+        PartitionSearch(2, 0)
+    with pytest.raises(ValueError, match="finite and not negative, not nan"):
+        PartitionSearch(2, 4).add(math.nan)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 1000])
+def test_row_sets_come_back(count: int) -> None:
+    random = np.random.default_rng(count)
+    for size in {0, 1, count // 40, count // 2, count}:
+        rows = np.sort(random.choice(count, size, replace=False))
+        data = encode_rows(rows, count)
+        assert data.nbytes <= most_row_bytes(count)
+        assert data.nbytes == 1 + min(4 * size, -(-count // 8))
+        assert np.array_equal(decode_rows(data, count), rows)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ([], "begins with 0 or 1"),
+        ([2, 0, 0, 0, 0], "begins with 0 or 1"),
+        ([0, 1, 0, 0], "4 bytes each, not 3"),
+        ([0, 100, 0, 0, 0], r"within 0\.\.99, not 100"),
+        ([0, 5, 0, 0, 0, 5, 0, 0, 0], "do not ascend"),
+        ([1, 255], "has 13 bytes, not 1"),
+        ([1] + [0] * 12 + [16], "beyond 99"),
+    ],
+)
+def test_malformed_row_sets(data: list[int], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        decode_rows(np.array(data, np.uint8), 100)
+
+
+@pytest.mark.parametrize(("rows", "count", "servers"), [(1, 1, 3), (10, 3, 2), (10, 10, 4), (101, 7, 7)])
+def test_partitions_cover_all_rows_once(rows: int, count: int, servers: int) -> None:
+    parts = Partitions(rows, count, servers)
+    seen = []
+    for partition, (where, local) in enumerate(parts.split(np.arange(rows))):
+        assert where.size == local.size == parts.size(partition)
+        assert np.array_equal(local, np.arange(parts.size(partition)))
+        seen += where.tolist()
+    assert sorted(seen) == list(range(rows))
+    held = [p for server in range(servers) for p in parts.of_server(server)]
+    assert sorted(held) == list(range(count))
+    assert all(parts.server(p) == server for server in range(servers) for p in parts.of_server(server))
+
+
+def test_more_partitions_than_rows() -> None:
+    with pytest.raises(ValueError, match=r"partitions must be within 1\.\.5, the rows, not 6"):
+        Partitions(5, 6, 2)
