@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`ParameterServer`: a group of ranks that are workers, servers, or both."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from inceptionn.collectives.agreement import MismatchError, agree
+from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.settings import Path
+from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.layers.parameter_server.checkpoint import Checkpoints, load, steps_in
+from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, Scale, push_leg
+from inceptionn.layers.parameter_server.node import Node
+from inceptionn.layers.parameter_server.optimizer import MomentumSGD, Optimizer
+from inceptionn.layers.parameter_server.plan import WHOLE_BELOW, Plan
+from inceptionn.layers.parameter_server.server import Mode, Server
+from inceptionn.layers.parameter_server.serving import Serving
+from inceptionn.layers.parameter_server.worker import Policy, Worker
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats
+
+
+class ParameterServer:
+    """This rank's part in a parameter server. All ranks make one, with the same settings; a context manager.
+
+    ::
+
+        with ParameterServer(transport, model.initial(), MomentumSGD(0.05)) as group:
+            if group.worker is None:
+                group.serve()
+            else:
+                weights = group.worker.pull()
+                for step in range(100):
+                    group.worker.push(model.gradients(weights, batches.at(step)))
+                    weights = group.worker.pull()
+
+    A thread of this rank owns the transport until `close`. Leaving the context with an error tells the other
+    ranks, which get `PeerLost` with this rank's number and reason.
+
+    Parameters
+    ----------
+    comm
+        A `Transport`, or an mpi4py communicator. Its ``timeout`` is how many seconds a rank may keep the
+        others waiting.
+    parameters
+        Initial weights by key, float32; the same at all ranks (compared by checksum).
+    optimizer
+        What servers do with gradients; each rank its own instance. `MomentumSGD` by default.
+    mode
+        "sync": SSGD, the mean of all workers' gradients makes an update. "async": ASGD, each gradient does.
+    servers, workers
+        Ranks; all if None. A rank may be both (colocated) or one of them (apart), and must be one.
+    codec, path, scale
+        How gradients are pushed: see `push_leg`. ``scale``: power of two that they are multiplied by on the
+        way, "auto" by message. Raw without a codec.
+    encoding
+        How weights are pulled, see `Encoding`; raw if None. A worker beside its server sees its effect too.
+    nonfinite
+        "raise" or "skip": see `Worker.ipush`.
+    checkpoints, every
+        Directory for the servers' checkpoints, and how many steps lie between two; none if None.
+    restore
+        Directory to restore the servers from; the latest step that all servers have. The workers' steps go on
+        there, in mode "sync" to the same bits as without an interruption.
+    whole_below
+        Keys of fewer values are not cut: see `Plan`.
+
+    `MismatchError` at every rank if they differ in keys, shapes or settings, or one cannot take part; there,
+    its own ``TypeError`` or ``ValueError``.
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        parameters: Mapping[str, Floats],
+        optimizer: Optimizer | None = None,
+        *,
+        mode: Mode = "sync",
+        servers: Sequence[int] | None = None,
+        workers: Sequence[int] | None = None,
+        codec: StreamCodec | None = None,
+        path: Path | None = None,
+        scale: Scale = 0,
+        encoding: Encoding | None = None,
+        nonfinite: Policy = "raise",
+        checkpoints: str | os.PathLike[str] | None = None,
+        every: int = 100,
+        restore: str | os.PathLike[str] | None = None,
+        whole_below: int = WHOLE_BELOW,
+    ) -> None:
+        self.transport = transport_of(comm)
+        self.traffic = Traffic()
+        self.start_step = 0
+        """The step that was restored, else 0."""
+        transport, ranks = self.transport, range(self.transport.size)
+        error: Exception | None = None
+        terms: dict[str, Any] = {"mode": mode, "nonfinite": nonfinite, "whole_below": whole_below}
+        try:
+            self.servers = _ranks("servers", servers, ranks)
+            self.workers = _ranks("workers", workers, ranks)
+            if idle := set(ranks) - {*self.servers, *self.workers}:
+                raise ValueError(f"ranks {sorted(idle)} are neither workers nor servers")
+            values = {key: _array(key, value) for key, value in parameters.items()}
+            self.plan = Plan(
+                {key: value.shape for key, value in values.items()}, len(self.servers), whole_below
+            )
+            optimizer = MomentumSGD() if optimizer is None else optimizer
+            push: Leg = push_leg(transport, codec, path, scale)
+            pull: Leg = RawLeg() if encoding is None else EncodedLeg(encoding)
+            serving = None
+            if transport.rank in self.servers:
+                index = self.servers.index(transport.rank)
+                saving = None if checkpoints is None else Checkpoints(checkpoints, every)
+                serving = Serving(
+                    self.plan, index, values, self.workers, optimizer, mode, pull, transport.timeout, saving
+                )  # fmt: skip
+            if nonfinite not in ("raise", "skip"):
+                raise ValueError(f"nonfinite must be 'raise' or 'skip', not {nonfinite!r}")
+            terms |= {f"shape of key {key!r}": list(value.shape) for key, value in values.items()}
+            terms |= {
+                "servers": self.servers, "workers": self.workers, "keys": list(values),
+                "optimizer": repr(optimizer), "push": push.name, "pull": pull.name,
+                "restore": restore is not None,
+            }  # fmt: skip
+            if restore is None:  # a restored server has its own weights
+                terms |= {f"values of key {key!r}": zlib.crc32(value) for key, value in values.items()}
+        except (TypeError, ValueError, OSError) as problem:
+            error = problem
+        agree(transport, terms, None, error)
+        if restore is not None:
+            self.start_step = self._restore(None if serving is None else serving.server, restore)
+        self.server: Server | None = None if serving is None else serving.server
+        self._node = Node(
+            transport, self.plan, self.workers, self.servers, serving, push, pull, self.traffic
+        )  # fmt: skip
+        self.worker: Worker | None = None
+        if transport.rank in self.workers:
+            index = self.workers.index(transport.rank)
+            self.worker = Worker(self._node, index, nonfinite, mode == "sync", self.start_step)
+        self._closed = False
+        self._node.start()
+
+    def _restore(self, server: Server | None, directory: str | os.PathLike[str]) -> int:
+        """Restores the servers; every rank gets the step. Collective."""
+        here = [] if server is None else steps_in(directory, server.index)
+        steps = self.transport.exchange(here)
+        common = set.intersection(*(set(steps[rank]) for rank in self.servers))
+        error: Exception | None = None
+        if not common:
+            lacking = [rank for rank in self.servers if not steps[rank]]
+            where = f"; server ranks {lacking} have none" if lacking else ""
+            error = ValueError(f"no step of which all servers have a checkpoint in {str(directory)!r}{where}")
+        elif server is not None:
+            try:
+                load(server, directory, max(common))
+            except (ValueError, OSError) as problem:
+                error = problem
+        agree(self.transport, {}, None, error)
+        return max(common)
+
+    def serve(self) -> None:
+        """Returns once all workers are done; what a rank that is no worker does.
+
+        Raises what broke the group. ``ValueError`` at a worker, which must go on working.
+        """
+        if self.worker is not None:
+            raise ValueError(f"rank {self.transport.rank} is a worker; its server runs beside it")
+        self.close()
+
+    def close(self) -> None:
+        """Ends this rank's part, in good order: waits until all workers have called it.
+
+        The transport is the caller's again. Raises what broke the group.
+        """
+        if not self._closed:
+            self._closed = True
+            self._node.finish()
+
+    def give_up(self, reason: str) -> None:
+        """Ends this rank's part at once; the others get `PeerLost` with the reason."""
+        if not self._closed:
+            self._closed = True
+            self._node.give_up(reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.give_up(f"{type(error).__name__}: {error}")
+
+
+def _ranks(name: str, chosen: Sequence[int] | None, ranks: range) -> list[int]:
+    if chosen is None:
+        return list(ranks)
+    found = list(chosen)
+    if not found or len(set(found)) != len(found) or not set(found) <= set(ranks):
+        raise ValueError(f"{name} must be different ranks of 0..{len(ranks) - 1}, not {found!r}")
+    return found
+
+
+def _array(key: str, value: Any) -> Floats:
+    if not isinstance(value, np.ndarray) or value.dtype != np.float32:
+        raise TypeError(f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}")
+    return np.ascontiguousarray(value)
+
+
+__all__ = ["MismatchError", "ParameterServer"]

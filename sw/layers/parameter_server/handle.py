@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A push or a pull under way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Generic, TypeVar
+
+from inceptionn.transport import TransportTimeout
+
+Result = TypeVar("Result")
+
+GRACE = 5.0
+"""Seconds that a worker waits longer than a server does: the server knows whom to name."""
+
+
+class Handle(Generic[Result]):
+    """What `Worker.ipush` and `Worker.ipull` return; made and completed by the rank's `Node`."""
+
+    def __init__(self, what: str, parts: int, result: Result, timeout: float) -> None:
+        self._what, self._left, self._result, self._timeout = what, parts, result, timeout
+        self._complete = threading.Event()
+        self._error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` returns or raises at once."""
+        return self._complete.is_set()
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Blocks until it is complete; the weights by key of a pull, None of a push.
+
+        ``timeout``: seconds in all; the transport's, and a little more, if None. Raises what broke the group:
+        `PeerLost` for a rank that is gone, with its number, `TransportTimeout` for one that keeps the others
+        waiting.
+        """
+        limit = self._timeout + GRACE if timeout is None else timeout
+        if not self._complete.wait(limit):
+            raise TransportTimeout(f"{self._what}: not complete in {limit:g} s")
+        if self._error is not None:
+            raise type(self._error)(str(self._error)) from self._error
+        return self._result
+
+    def advance(self) -> bool:
+        """One part of it is done; whether that was the last."""
+        self._left -= 1
+        if self._left <= 0:
+            self._complete.set()
+        return self._left <= 0
+
+    def fail(self, error: Exception) -> None:
+        """Completes it with an error."""
+        self._error = error
+        self._complete.set()

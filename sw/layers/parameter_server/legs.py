@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How values travel on a leg: raw, as a codec's stream, as floats for the NICs, or encoded key by key.
+
+Workers push gradients to the servers and pull weights from them; the two legs are chosen apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.codec import MAX_SCALE, scale_exponent
+from inceptionn.collectives.agreement import choose_path
+from inceptionn.collectives.settings import Path, codec_text
+from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.training import Floats
+from inceptionn.transport import Transport
+
+Data = NDArray[np.uint8]
+
+
+class Encoding(Protocol):
+    """A form of weights for the pull leg that may differ by key, such as ADT's.
+
+    What `decode` needs to know beyond the key and the count must be in the data. A server may change its mind
+    from one step to the next: it is `encode` that decides.
+    """
+
+    def encode(self, key: str, values: Floats) -> Any:
+        """The bytes that stand for float32[n] of a key, or of a part of it; any object with a buffer."""
+
+    def decode(self, key: str, data: Data, count: int) -> Floats:
+        """float32[count] of uint8[...]; ``ValueError`` for what `encode` does not make."""
+
+
+class Leg(ABC):
+    """How the values of several partitions become one message, and back.
+
+    ``tagged``: the message holds fp32 values only, and travels on connections that NICs compress.
+    """
+
+    name: str
+    tagged = False
+    meta_bytes = 0
+    """Bytes of `encode`'s first result per partition, at most, and once more."""
+
+    @abstractmethod
+    def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
+        """What `decode` must know, and the data, uint8[n]; parts are (key, float32[n]). Values are copied."""
+
+    @abstractmethod
+    def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+        """Writable arrays of (key, count); ``ValueError`` for data that are not those of `encode`."""
+
+
+def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
+    """All values, one part behind the other, as a new array."""
+    return np.concatenate([values.reshape(-1) for _, values in parts])
+
+
+def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+    """Views of the parts; ``ValueError`` if there are not as many values as they have together."""
+    ends = np.cumsum([count for _, count in parts])
+    if values.size != ends[-1]:
+        raise ValueError(f"{values.size} values came for {ends[-1]}")
+    return np.split(values, ends[:-1])
+
+
+class RawLeg(Leg):
+    """fp32, 4 bytes per value, as messages."""
+
+    name = "raw"
+
+    def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
+        return b"", joined(parts).view(np.uint8)
+
+    def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+        if data.size % 4:
+            raise ValueError(f"fp32 values take 4 bytes each, not {data.size} in all")
+        return split(data.view(np.float32), parts)
+
+
+Scale = int | Literal["auto"]
+
+
+class _Scaled:
+    """Multiplication by a power of two before, and division behind, which moves the codec's error bound.
+
+    "auto": what brings the largest magnitude of a message into [0.5, 1). Each message can have its own, since
+    the server restores every worker's values before it adds them.
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        whole = isinstance(scale, int) and not isinstance(scale, bool)
+        if scale != "auto" and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
+            raise ValueError(f"scale must be 'auto' or -126..126, not {scale!r}")
+        self.scale = scale
+
+    def up(self, values: Floats) -> int:
+        exponent = scale_exponent(values) if self.scale == "auto" else int(self.scale)
+        if exponent:
+            values *= np.float32(2.0**exponent)
+        return exponent
+
+    @staticmethod
+    def down(values: Floats, meta: bytes) -> Floats:
+        exponent = int.from_bytes(meta, "little", signed=True)
+        if exponent:
+            values *= np.float32(2.0**-exponent)
+        return values
+
+
+class CodecLeg(Leg):
+    """The stream of a codec, of all parts together, as messages: the software path."""
+
+    meta_bytes = 2
+
+    def __init__(self, codec: StreamCodec, scale: Scale = 0) -> None:
+        self.codec, self._scaled = codec, _Scaled(scale)
+        self.name = f"{codec_text(codec)}, scale {scale}"
+
+    def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
+        values = joined(parts)
+        exponent = self._scaled.up(values)
+        stream = np.frombuffer(self.codec.compress(values), np.uint8)
+        return exponent.to_bytes(2, "little", signed=True), stream
+
+    def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+        values = self.codec.decompress(data, sum(count for _, count in parts))
+        return split(self._scaled.down(values, meta), parts)
+
+
+class TaggedLeg(Leg):
+    """fp32 values on marked connections, which the hosts' NICs compress and restore."""
+
+    tagged = True
+    meta_bytes = 2
+
+    def __init__(self, scale: Scale = 0) -> None:
+        self._scaled = _Scaled(scale)
+        self.name = f"NIC, scale {scale}"
+
+    def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
+        values = joined(parts)
+        exponent = self._scaled.up(values)
+        return exponent.to_bytes(2, "little", signed=True), values.view(np.uint8)
+
+    def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+        return split(self._scaled.down(data.view(np.float32), meta), parts)
+
+
+class EncodedLeg(Leg):
+    """Each part in the form that an `Encoding` gives it; the lengths travel with the header."""
+
+    meta_bytes = 4
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.name = str(getattr(encoding, "name", type(encoding).__name__))
+
+    def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
+        encoded = [
+            np.frombuffer(memoryview(self.encoding.encode(key, values)).cast("B"), np.uint8)
+            for key, values in parts
+        ]
+        return np.array([len(data) for data in encoded], "<u4").tobytes(), np.concatenate(encoded)
+
+    def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
+        lengths = np.frombuffer(meta, "<u4")
+        if len(lengths) != len(parts) or int(lengths.sum()) != data.size:
+            raise ValueError(f"{data.size} bytes came for {len(parts)} parts of {lengths.tolist()} bytes")
+        pieces = np.split(data, np.cumsum(lengths)[:-1])
+        return [
+            self.encoding.decode(key, piece, count) for (key, count), piece in zip(parts, pieces, strict=True)
+        ]
+
+
+def push_leg(
+    transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = 0
+) -> Leg:
+    """The leg for gradients; ``codec`` and ``path`` as in `inceptionn.collectives.allreduce_comp`.
+
+    ``path`` None: "auto" with a codec, "off" without.
+    """
+    chosen, used = choose_path(transport, path or ("off" if codec is None else "auto"), codec)
+    if chosen == "off":
+        return RawLeg()
+    return TaggedLeg(scale) if chosen == "nic" else CodecLeg(used, scale)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A rank's thread: it moves the messages between workers and servers, and runs the rank's server.
+
+While it runs, the transport is its own. The worker, in the caller's thread, hands it pushes and pulls and
+goes on computing; that is how communication overlaps computation.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inceptionn.layers.parameter_server.envelope import Envelope, Kind, most_bytes
+from inceptionn.layers.parameter_server.handle import Handle
+from inceptionn.layers.parameter_server.legs import Data, Leg
+from inceptionn.layers.parameter_server.links import Links
+from inceptionn.layers.parameter_server.plan import Plan
+from inceptionn.layers.parameter_server.serving import Serving, gradients_of, parts_of
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats, Parameters
+from inceptionn.transport import Transport, TransportError, TransportTimeout
+
+_TICK = 0.25
+"""Seconds between looks at the time limits while nothing happens."""
+_ROOM = 1 << 20
+"""Bytes that a message may have beyond twice the fp32 values that it stands for."""
+
+
+class _GivenUp(Exception):
+    """The caller's own error ends the node."""
+
+
+class Node:
+    """One rank: a worker, a server, or both; ``workers`` and ``servers`` are the ranks that are.
+
+    ``serving``: this rank's server; None if it is none.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        plan: Plan,
+        workers: Sequence[int],
+        servers: Sequence[int],
+        serving: Serving | None,
+        push_leg: Leg,
+        pull_leg: Leg,
+        traffic: Traffic,
+    ) -> None:
+        self.transport, self.plan, self.traffic, self.serving = transport, plan, traffic, serving
+        self.workers, self.servers = list(workers), list(servers)
+        self.push_leg, self.pull_leg = push_leg, pull_leg
+        self.rank = transport.rank
+        self.error: TransportError | None = None
+        self._commands: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+        """Guards what both threads use: a handle is known when the node fails, or refused."""
+        self._handles: set[Handle[Any]] = set()
+        self._pulls: dict[int, tuple[Handle[Parameters], Parameters]] = {}
+        self._tickets = 0
+        is_worker = self.rank in self.workers
+        self._closing = not is_worker
+        self._done = not is_worker
+        """Whether the worker here has said so."""
+        self._bye = serving is None
+        """Whether the server here has."""
+        self._open = set(self.servers if is_worker else ())
+        """Servers that have not said good-bye."""
+        self._heard = self._said = time.monotonic()
+        tagged = {kind for kind, leg in ((Kind.PUSH, push_leg), (Kind.WEIGHTS, pull_leg)) if leg.tagged}
+        room = max(most_bytes(len(plan.of(s)), 4) for s in range(len(self.servers)))
+        self._links = Links(transport, room, 8 * max(plan.load) + _ROOM, tagged, self._deliver)
+        self._thread = threading.Thread(target=self._run, name=f"inceptionn-node-{self.rank}", daemon=True)
+
+    # In the caller's thread.
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._thread.start()
+
+    def push(self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int]) -> Handle[None]:
+        """Sends the keys of ``steps`` to their servers; ``gradients`` None: there is none in these steps."""
+        parts = sum(1 for s in range(len(self.servers)) if self.plan.of(s, steps))
+        handle: Handle[None] = Handle("push", parts, None, self.transport.timeout)
+        self._submit(handle, lambda: self._push(gradients, steps, handle))
+        return handle
+
+    def pull(self, versions: Mapping[str, int], into: Parameters) -> Handle[Parameters]:
+        """Asks for keys in these versions at least; fills the arrays of ``into``."""
+        parts = sum(1 for s in range(len(self.servers)) if self.plan.of(s, versions))
+        handle = Handle("pull", parts, into, self.transport.timeout)
+        self._submit(handle, lambda: self._pull(versions, into, handle))
+        return handle
+
+    def _submit(self, handle: Handle[Any], command: Callable[[], None]) -> None:
+        with self._lock:
+            if self.error is not None:
+                raise type(self.error)(str(self.error))
+            if self._closing:
+                raise TransportError("this rank's worker is closed")
+            self._handles.add(handle)
+        self._commands.append(command)
+        self.transport.wake()
+
+    def finish(self) -> None:
+        """Says that this rank's worker is done; returns once all are. Raises what broke the group."""
+        with self._lock:
+            closing, self._closing = self._closing, True
+        if not closing:
+            self._commands.append(self._say_done)
+            self.transport.wake()
+        self._join()
+        if self.error is not None:
+            raise type(self.error)(str(self.error)) from self.error
+
+    def give_up(self, reason: str) -> None:
+        """Tells the other ranks that this one has given up."""
+
+        def end() -> None:
+            raise _GivenUp(reason)
+
+        self._commands.append(end)
+        self.transport.wake()
+        self._join()
+
+    def _join(self) -> None:
+        while self._thread.is_alive():
+            self._thread.join(_TICK)
+
+    # In the node's thread.
+
+    def _run(self) -> None:
+        try:
+            for peer in {*self._open, *(self.workers if self.serving else ())} - {self.rank}:
+                self._links.listen(peer)
+            while True:
+                while self._commands:
+                    self._commands.popleft()()
+                if self.serving is not None and self.serving.finished and not self._bye:
+                    self._say_bye()
+                if self._bye and self._done and not self._open and not self._links.busy:
+                    return
+                self._links.poll(_TICK)
+                self._check_limits()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        reason = str(error) if isinstance(error, _GivenUp) else f"{type(error).__name__}: {error}"
+        self.transport.abort(reason)
+        with self._lock:
+            self.error = error if isinstance(error, TransportError) else TransportError(reason)
+            handles = list(self._handles)
+        for handle in handles:
+            handle.fail(self.error)
+
+    def _advance(self, handle: Handle[Any]) -> None:
+        if handle.advance():
+            with self._lock:
+                self._handles.discard(handle)
+
+    def _in_turn(self) -> list[int]:
+        """All servers' numbers; each rank begins with another one, and its own comes last."""
+        first = (
+            self.servers.index(self.rank) if self.rank in self.servers else self.workers.index(self.rank)
+        ) + 1
+        return [(first + i) % len(self.servers) for i in range(len(self.servers))]
+
+    def _push(
+        self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int], handle: Handle[None]
+    ) -> None:
+        for index in self._in_turn():
+            parts = self.plan.of(index, steps)
+            if not parts:
+                continue
+            peer, numbers, at = self.servers[index], [p.number for p in parts], [steps[p.key] for p in parts]
+            if gradients is None:
+                skip = Envelope(Kind.SKIP, numbers, at)
+                if peer == self.rank:
+                    self._take(self.rank, skip, [None] * len(parts))
+                else:
+                    self._control(peer, skip)
+                self._advance(handle)
+                continue
+            slices = [gradients[p.key].reshape(-1)[p.start : p.stop] for p in parts]
+            if peer == self.rank:
+                self._take(self.rank, Envelope(Kind.PUSH, numbers, at), [part.copy() for part in slices])
+                self._advance(handle)
+                continue
+            meta, data = self.push_leg.encode([(p.key, part) for p, part in zip(parts, slices, strict=True)])
+            self.traffic.count("push", data.nbytes, sum(part.nbytes for part in slices))
+            envelope = Envelope(Kind.PUSH, numbers, at, 0, meta, data.nbytes)
+            self._control_bytes(envelope)
+            self._links.send(peer, envelope, data, lambda: self._advance(handle))
+
+    def _pull(self, versions: Mapping[str, int], into: Parameters, handle: Handle[Parameters]) -> None:
+        self._tickets += 1
+        ticket = self._tickets
+        self._pulls[ticket] = handle, into
+        for index in self._in_turn():
+            parts = self.plan.of(index, versions)
+            if not parts:
+                continue
+            wish = Envelope(Kind.PULL, [p.number for p in parts], [versions[p.key] for p in parts], ticket)
+            if self.servers[index] == self.rank:
+                self._take(self.rank, wish, [])
+            else:
+                self._control(self.servers[index], wish)
+
+    def _control(self, peer: int, envelope: Envelope) -> None:
+        self._control_bytes(envelope)
+        self._links.send(peer, envelope)
+
+    def _control_bytes(self, envelope: Envelope) -> None:
+        self.traffic.count("control", len(envelope.pack()))
+
+    def _deliver(self, peer: int, envelope: Envelope, data: Data | None) -> bool:
+        self._heard = time.monotonic()
+        if envelope.kind is Kind.WEIGHTS:
+            self._weights(envelope, data)
+        elif envelope.kind is Kind.BYE:
+            self._open.discard(peer)
+            return self._more_from(peer)
+        elif envelope.kind is not Kind.ALIVE:
+            self._take(peer, envelope, gradients_of(self.push_leg, self.plan, envelope, data))
+            if envelope.kind is Kind.DONE:
+                return self._more_from(peer)
+        return True
+
+    def _more_from(self, peer: int) -> bool:
+        """Whether a rank has still to say that its worker is done, or its server ends."""
+        unfinished = self.serving is not None and peer in self.workers
+        unfinished = unfinished and self.workers.index(peer) not in self.serving.done  # type: ignore[union-attr]
+        return unfinished or peer in self._open
+
+    def _take(self, rank: int, envelope: Envelope, gradients: Sequence[Floats | None]) -> None:
+        if self.serving is None or rank not in self.workers:
+            raise ValueError(f"rank {rank} sent {envelope.kind.name} to rank {self.rank}, which is no server")
+        self.serving.take(self.workers.index(rank), envelope, gradients, self._reply)
+
+    def _reply(self, worker: int, envelope: Envelope, data: Data) -> None:
+        peer = self.workers[worker]
+        if peer == self.rank:
+            # Through the leg as well: every worker must see the same weights.
+            self._weights(envelope, data)
+            return
+        self.traffic.count(
+            "pull", data.nbytes, 4 * sum(self.plan.partitions[n].size for n in envelope.numbers)
+        )
+        self._control_bytes(envelope)
+        self._links.send(peer, envelope, data)
+
+    def _weights(self, envelope: Envelope, data: Data | None) -> None:
+        handle, into = self._pulls[envelope.ticket]
+        parts = parts_of(self.plan, envelope.numbers)
+        found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
+        for number, values in zip(envelope.numbers, found, strict=True):
+            part = self.plan.partitions[number]
+            into[part.key].reshape(-1)[part.start : part.stop] = values
+        self._advance(handle)
+        if handle.done:
+            del self._pulls[envelope.ticket]
+
+    def _say_done(self) -> None:
+        done = Envelope(Kind.DONE)
+        self._done = True
+        for index in self._in_turn():
+            if self.servers[index] == self.rank:
+                self._take(self.rank, done, [])
+            else:
+                self._control(self.servers[index], done)
+
+    def _say_bye(self) -> None:
+        self._bye = True
+        self._open.discard(self.rank)
+        for worker in self.workers:
+            if worker != self.rank:
+                self._control(worker, Envelope(Kind.BYE))
+
+    def _check_limits(self) -> None:
+        """`TransportTimeout` for a worker or a server that keeps the others waiting."""
+        now, timeout = time.monotonic(), self.transport.timeout
+        if self.serving is not None:
+            self.serving.check_limits(self._closing)
+            if not self._bye and now - self._said > timeout / 4:  # workers that are done wait for the others
+                self._said = now
+                for worker in self.serving.done:
+                    if self.workers[worker] != self.rank:
+                        self._control(self.workers[worker], Envelope(Kind.ALIVE))
+        elif self._done and self._open and now - self._heard > timeout:
+            ranks = ", ".join(str(rank) for rank in sorted(self._open))
+            raise TransportTimeout(f"nothing from server rank {ranks} for {timeout:g} s")

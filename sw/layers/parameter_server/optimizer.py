@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a server does with a gradient: momentum SGD with weight decay, and learning rates by step."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from inceptionn.layers.parameter_server.plan import Partition
+from inceptionn.training import Floats
+
+
+class Schedule(Protocol):
+    """A learning rate by step, counted from 0. Its ``repr`` must be equal where two are."""
+
+    def __call__(self, step: int) -> float:
+        """The rate of a step."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same rate in every step."""
+
+    rate: float
+
+    def __call__(self, step: int) -> float:
+        return self.rate
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """``rate``, multiplied by ``factor`` at each of the steps ``at``."""
+
+    rate: float
+    at: tuple[int, ...]
+    factor: float = 0.1
+
+    def __call__(self, step: int) -> float:
+        return self.rate * self.factor ** sum(step >= boundary for boundary in self.at)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on."""
+
+    rate: float
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        return self.rate * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)) / 2
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017)."""
+
+    then: Schedule
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        return self.then(step) * min(1.0, (step + 1) / self.steps)
+
+
+class Optimizer(ABC):
+    """What a server does with the mean gradient of a partition; one instance per server.
+
+    ``repr`` says what must be equal at all servers.
+    """
+
+    @abstractmethod
+    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
+        """Changes ``weights``, float32[n], in place by the gradient of a step (float32[n]; may be changed).
+
+        Called once per partition and step, in the order of a partition's steps.
+        """
+
+    def state(self) -> dict[str, Floats]:
+        """What it has kept of earlier steps, by a name for each array, for a checkpoint."""
+        return {}
+
+    def partition_state(self, number: int) -> dict[str, Floats]:
+        """The part of `state` that belongs to one partition, as copies."""
+        return {}
+
+    def load(self, state: Mapping[str, Floats]) -> None:
+        """Takes over the arrays of `state`; ``ValueError`` for another optimizer's."""
+        if state:
+            raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        raise NotImplementedError
+
+
+class MomentumSGD(Optimizer):
+    """Stochastic gradient descent with heavy-ball momentum and weight decay, as in SSD-SGD, Sec. 3.2.1.
+
+    ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``.
+    (There the weights are indexed so that ``w_(t-1) = w_(t-2) + mom_(t-2)``.) All in float32.
+
+    Parameters
+    ----------
+    rate
+        The learning rate lr, or a `Schedule` of it.
+    momentum
+        m, 0 <= m < 1.
+    weight_decay
+        wd, at least 0.
+
+    ``ValueError`` for values outside.
+    """
+
+    def __init__(
+        self, rate: float | Schedule = 0.05, momentum: float = 0.9, weight_decay: float = 0.0
+    ) -> None:
+        if isinstance(rate, int | float) and not (rate > 0 and math.isfinite(rate)):
+            raise ValueError(f"rate must be above 0, not {rate!r}")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum must be within 0 and 1, 1 excluded, not {momentum!r}")
+        if not 0 <= weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be at least 0, not {weight_decay!r}")
+        self.schedule: Schedule = Constant(float(rate)) if isinstance(rate, int | float) else rate
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self._momenta: dict[int, Floats] = {}
+
+    def rate_at(self, step: int) -> float:
+        return self.schedule(step)
+
+    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
+        if self.weight_decay:
+            gradient += np.float32(self.weight_decay) * weights
+        gradient *= np.float32(self.schedule(step))
+        if not self.momentum:
+            weights -= gradient
+            return
+        kept = self._momenta.get(partition.number)
+        if kept is None:
+            kept = self._momenta[partition.number] = np.zeros_like(weights)
+        kept *= np.float32(self.momentum)
+        kept -= gradient
+        weights += kept
+
+    def state(self) -> dict[str, Floats]:
+        return {f"momentum{number}": kept for number, kept in self._momenta.items()}
+
+    def partition_state(self, number: int) -> dict[str, Floats]:
+        kept = self._momenta.get(number)
+        return {} if kept is None else {f"momentum{number}": kept.copy()}
+
+    def load(self, state: Mapping[str, Floats]) -> None:
+        if not all(name.startswith("momentum") for name in state):
+            raise ValueError(f"{self!r} keeps momenta, the checkpoint has {sorted(state)}")
+        self._momenta = {
+            int(name.removeprefix("momentum")): np.array(kept, np.float32) for name, kept in state.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"MomentumSGD({self.schedule!r}, momentum {self.momentum}, weight decay {self.weight_decay})"

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A server's state: the weights of its partitions, and what becomes of the gradients that workers push.
+
+No messages here; `node` brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from inceptionn.layers.parameter_server.optimizer import Optimizer
+from inceptionn.layers.parameter_server.plan import Partition, Plan
+from inceptionn.training import Floats
+
+Mode = Literal["sync", "async"]
+
+Updated = Callable[[Partition, int], None]
+
+
+class _Step:
+    """The gradients of one partition and step, summed in the order of the workers, whenever they come.
+
+    The order makes the sum the same in every run.
+    """
+
+    def __init__(self) -> None:
+        self.total: Floats | None = None
+        self.summed = 0
+        """Workers whose gradient is in the sum, or who have none."""
+        self.count = 0
+        """Gradients in the sum."""
+        self.waiting: dict[int, Floats | None] = {}
+
+    def add(self, worker: int, gradient: Floats | None) -> None:
+        self.waiting[worker] = gradient
+        while self.summed in self.waiting:
+            part = self.waiting.pop(self.summed)
+            self.summed += 1
+            if part is None:
+                continue
+            self.count += 1
+            if self.total is None:
+                self.total = part
+            else:
+                self.total += part
+
+    def has(self, worker: int) -> bool:
+        return worker < self.summed or worker in self.waiting
+
+
+class Server:
+    """One of the servers of a plan.
+
+    Its *version* of a partition is the number of updates that the partition has seen. In mode "sync" (SSGD)
+    an update takes the mean of all workers' gradients of one step, so the version is the next step to come; a
+    worker that left a step out (`push` of None) does not count in the mean. In mode "async" (ASGD) every
+    gradient is an update by itself, at once.
+
+    Parameters
+    ----------
+    plan, index
+        All partitions, and which server this is.
+    parameters
+        Initial weights by key, float32, all keys.
+    workers
+        How many; they are 0..workers-1 here.
+    optimizer
+        This server's own.
+    updated
+        Called with each partition and its new version, directly behind the update.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        index: int,
+        parameters: Mapping[str, Floats],
+        workers: int,
+        optimizer: Optimizer,
+        mode: Mode = "sync",
+        updated: Updated | None = None,
+    ) -> None:
+        if mode not in ("sync", "async"):
+            raise ValueError(f"mode must be 'sync' or 'async', not {mode!r}")
+        self.plan, self.index, self.workers, self.optimizer, self.mode = plan, index, workers, optimizer, mode
+        self.partitions = {p.number: p for p in plan.of(index)}
+        self.weights: dict[int, Floats] = {
+            p.number: np.array(parameters[p.key].reshape(-1)[p.start : p.stop], np.float32)
+            for p in self.partitions.values()
+        }
+        """float32[n] by the partition's number."""
+        self.versions = dict.fromkeys(self.partitions, 0)
+        self.delays: dict[int, int] = {}
+        """How many gradients were d updates older than the weights they changed, by d (mode "async")."""
+        self.skipped: list[tuple[int, str, int]] = []
+        """Worker, key and step of the gradients that were left out since they were not finite."""
+        self._steps: dict[int, dict[int, _Step]] = {number: {} for number in self.partitions}
+        self._seen: dict[tuple[int, int], int] = {}
+        self._updated = updated or (lambda partition, version: None)
+
+    def push(self, worker: int, number: int, step: int, gradient: Floats | None) -> None:
+        """Takes a worker's gradient of a partition, float32[n], which is the server's own from now on.
+
+        ``step`` counts the worker's pushes of that partition from 0. None: the worker leaves this step out.
+        ``ValueError`` for a partition of another server, another length, or a step that has been pushed.
+        """
+        partition = self.partitions.get(number)
+        if partition is None:
+            raise ValueError(f"partition {number} is not with server {self.index}")
+        if gradient is None:
+            self.skipped.append((worker, partition.key, step))
+        elif gradient.size != partition.size:
+            raise ValueError(
+                f"worker {worker} pushed {gradient.size} values of key {partition.key!r}, "
+                f"its partition {number} has {partition.size}"
+            )
+        if self.mode == "async":
+            if gradient is not None:
+                delay = self.versions[number] - self._seen.get((worker, number), 0)
+                self.delays[delay] = self.delays.get(delay, 0) + 1
+                self._update(partition, gradient)
+            return
+        steps = self._steps[number]
+        if step < self.versions[number] or (step in steps and steps[step].has(worker)):
+            raise ValueError(f"worker {worker} has pushed step {step} of key {partition.key!r} before")
+        steps.setdefault(step, _Step()).add(worker, gradient)
+        while (due := steps.get(self.versions[number])) is not None and due.summed == self.workers:
+            del steps[self.versions[number]]
+            if due.total is not None:
+                if due.count > 1:
+                    due.total *= np.float32(1.0 / due.count)
+                self._update(partition, due.total)
+            else:
+                self._advance(partition)
+
+    def _update(self, partition: Partition, gradient: Floats) -> None:
+        number = partition.number
+        self.optimizer.update(partition, self.weights[number], gradient, self.versions[number])
+        self._advance(partition)
+
+    def _advance(self, partition: Partition) -> None:
+        self.versions[partition.number] += 1
+        self._updated(partition, self.versions[partition.number])
+
+    def pulled(self, worker: int, numbers: Sequence[int]) -> None:
+        """Notes that a worker gets the present weights of partitions; from here its delay counts."""
+        for number in numbers:
+            self._seen[worker, number] = self.versions[number]
+
+    def ready(self, number: int, version: int) -> bool:
+        """Whether a pull that needs this version of a partition can be answered."""
+        return self.mode == "async" or self.versions[number] >= version
+
+    def missing(self, number: int) -> list[int]:
+        """The workers that the next update of a partition waits for."""
+        due = self._steps[number].get(self.versions[number])
+        return [worker for worker in range(self.workers) if due is None or not due.has(worker)]

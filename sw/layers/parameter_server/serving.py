@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A server among workers: pulls that wait for updates, workers that are done, and the limits of patience."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inceptionn.layers.parameter_server.checkpoint import Checkpoints
+from inceptionn.layers.parameter_server.envelope import Envelope, Kind
+from inceptionn.layers.parameter_server.legs import Data, Leg
+from inceptionn.layers.parameter_server.optimizer import Optimizer
+from inceptionn.layers.parameter_server.plan import Partition, Plan
+from inceptionn.layers.parameter_server.server import Mode, Server
+from inceptionn.training import Floats, Parameters
+from inceptionn.transport import TransportError, TransportTimeout
+
+Reply = Callable[[int, Envelope, Data], None]
+"""Sends weights to a worker: its number, the header, the data."""
+
+
+@dataclass
+class _Pull:
+    """A worker's wish for partitions, each in one version, as far as it is met."""
+
+    worker: int
+    ticket: int
+    wanted: dict[int, int]
+    since: float
+    found: dict[int, tuple[int, Floats]] = field(default_factory=dict)
+    """Version and weights of the partitions that were ready, as they were then."""
+
+
+class Serving:
+    """One server and what the workers want of it; workers are numbered as in `Server`.
+
+    A pull gets the weights of exactly the version that it waited for, however far others go ahead: in mode
+    "sync" the same run gives the same bits every time.
+
+    ``ranks``: of the workers, for messages. ``timeout``: seconds that a worker may be silent while others
+    wait for it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        index: int,
+        parameters: Parameters,
+        ranks: Sequence[int],
+        optimizer: Optimizer,
+        mode: Mode,
+        pull_leg: Leg,
+        timeout: float,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self.server = Server(plan, index, parameters, len(ranks), optimizer, mode, self._updated)
+        self.checkpoints = checkpoints
+        self.done: set[int] = set()
+        """Workers that will push and pull no more."""
+        self._ranks, self._leg, self._timeout = list(ranks), pull_leg, timeout
+        self._pulls: list[_Pull] = []
+        self._snapshots: dict[tuple[int, int], Floats] = {}
+        self._encoded: tuple[tuple[tuple[int, int], ...], bytes, Data] | None = None
+        self._heard = time.monotonic()
+
+    def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
+        """What a worker sent; ``gradients`` of a push, one per partition. ``ValueError`` for nonsense."""
+        self._heard = time.monotonic()
+        if envelope.kind in (Kind.PUSH, Kind.SKIP):
+            for number, step, gradient in zip(envelope.numbers, envelope.steps, gradients, strict=True):
+                self.server.push(worker, number, step, gradient)
+        elif envelope.kind is Kind.PULL:
+            wanted = dict(zip(envelope.numbers, envelope.steps, strict=True))
+            pull = _Pull(worker, envelope.ticket, wanted, self._heard)
+            for number, version in wanted.items():
+                if number not in self.server.partitions:
+                    raise ValueError(f"partition {number} is not with server {self.server.index}")
+                if self.server.ready(number, version):
+                    self._note(pull, number)
+            self._pulls.append(pull)
+        elif envelope.kind is Kind.DONE:
+            self.done.add(worker)
+        else:
+            raise ValueError(f"a worker does not send {envelope.kind.name}")
+        self._answer(reply)
+        if self.done:
+            self._check_deserted()
+
+    def _updated(self, partition: Partition, version: int) -> None:
+        for pull in self._pulls:
+            wanted = pull.wanted.get(partition.number)
+            if wanted is not None and partition.number not in pull.found and version >= wanted:
+                self._note(pull, partition.number)
+        if self.checkpoints is not None:
+            self.checkpoints.note(self.server, partition, version)
+
+    def _note(self, pull: _Pull, number: int) -> None:
+        version = self.server.versions[number]
+        snapshot = self._snapshots.get((number, version))
+        if snapshot is None:
+            snapshot = self._snapshots[number, version] = self.server.weights[number].copy()
+        pull.found[number] = version, snapshot
+
+    def _answer(self, reply: Reply) -> None:
+        """Answers the pulls that are complete; equal answers are encoded once."""
+        for pull in [pull for pull in self._pulls if len(pull.found) == len(pull.wanted)]:
+            self._pulls.remove(pull)
+            numbers = list(pull.wanted)
+            versions = [pull.found[number][0] for number in numbers]
+            identity = tuple(zip(numbers, versions, strict=True))
+            if self._encoded is None or self._encoded[0] != identity:
+                parts = [(self.server.partitions[n].key, pull.found[n][1]) for n in numbers]
+                self._encoded = (identity, *self._leg.encode(parts))
+            _, meta, data = self._encoded
+            self.server.pulled(pull.worker, numbers)
+            reply(
+                pull.worker, Envelope(Kind.WEIGHTS, numbers, versions, pull.ticket, meta, data.nbytes), data
+            )
+        kept = {(number, version) for pull in self._pulls for number, (version, _) in pull.found.items()}
+        for identity_of in [key for key in self._snapshots if key not in kept]:
+            del self._snapshots[identity_of]
+
+    def _waited_for(self) -> tuple[_Pull, Partition, list[int]] | None:
+        """A pull that cannot be answered, the partition that lacks an update, and the workers that owe it."""
+        for pull in self._pulls:
+            for number in pull.wanted:
+                if number not in pull.found:
+                    return pull, self.server.partitions[number], self.server.missing(number)
+        return None
+
+    def _who(self, workers: Sequence[int], partition: Partition) -> str:
+        ranks = ", ".join(str(self._ranks[worker]) for worker in workers)
+        step = self.server.versions[partition.number]
+        return f"worker rank {ranks} has not pushed key {partition.key!r} of step {step}"
+
+    def _check_deserted(self) -> None:
+        """`TransportError` if a pull waits for a worker that is done."""
+        waiting = self._waited_for()
+        if waiting is None:
+            return
+        gone = [worker for worker in waiting[2] if worker in self.done]
+        if gone:
+            waits = self._ranks[waiting[0].worker]
+            raise TransportError(f"{self._who(gone, waiting[1])} and is done, while rank {waits} waits")
+
+    def check_limits(self, leaving: bool) -> None:
+        """`TransportTimeout` if workers have let the others wait too long.
+
+        ``leaving``: this rank has nothing to do any more but to wait for the workers to be done.
+        """
+        silent = time.monotonic() - self._heard
+        if silent <= self._timeout:
+            return
+        if waiting := self._waited_for():
+            raise TransportTimeout(f"{self._who(waiting[2], waiting[1])} in {self._timeout:g} s")
+        if leaving and len(self.done) < len(self._ranks):
+            ranks = [str(rank) for worker, rank in enumerate(self._ranks) if worker not in self.done]
+            raise TransportTimeout(f"nothing from worker rank {', '.join(ranks)} for {self._timeout:g} s")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all workers are done."""
+        return len(self.done) == len(self._ranks)
+
+
+def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) -> list[Floats | None]:
+    """The gradients of a push, one per partition; None for each of a `Kind.SKIP`."""
+    if envelope.kind is Kind.SKIP:
+        return [None] * len(envelope.numbers)
+    if envelope.kind is not Kind.PUSH:
+        return []
+    parts = parts_of(plan, envelope.numbers)
+    values = leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
+    return list(values)
+
+
+def parts_of(plan: Plan, numbers: Sequence[int]) -> list[tuple[str, int]]:
+    """Key and size of partitions; ``ValueError`` for a number that is none."""
+    if any(number >= len(plan.partitions) for number in numbers):
+        raise ValueError(f"there are {len(plan.partitions)} partitions, not {max(numbers) + 1}")
+    return [(plan.partitions[number].key, plan.partitions[number].size) for number in numbers]

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The worker's side: push gradients, pull weights, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from inceptionn.layers.parameter_server.handle import Handle
+from inceptionn.layers.parameter_server.node import Node
+from inceptionn.training import Floats, Parameters
+
+Policy = Literal["raise", "skip"]
+
+
+class NonFiniteGradient(ArithmeticError):
+    """A gradient holds infinities or NaNs. Attributes: ``key``, ``step``."""
+
+    def __init__(self, key: str, step: int) -> None:
+        super().__init__(f"the gradient of key {key!r} at step {step} has values that are not finite")
+        self.key, self.step = key, step
+
+
+class Worker:
+    """One worker; `ParameterServer.worker` is it. For one thread.
+
+    Attributes: ``index``, 0..count-1, and ``count``, how many workers there are; ``skipped``, the (key, step)
+    of gradients that were not finite, with policy "skip".
+
+    The *step* of a key is how often this worker has pushed it. Keys may be pushed one by one, in any order,
+    as layers finish; `push` of several keys at once makes fewer messages.
+    """
+
+    def __init__(self, node: Node, index: int, policy: Policy, synchronous: bool, step: int) -> None:
+        if policy not in ("raise", "skip"):
+            raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
+        self.index, self.count = index, len(node.workers)
+        self.policy = policy
+        self.skipped: list[tuple[str, int]] = []
+        self._node, self._synchronous = node, synchronous
+        self._steps = dict.fromkeys(node.plan.keys, step)
+
+    @property
+    def step(self) -> int:
+        """Steps that this worker has pushed wholly: the fewest pushes of any key."""
+        return min(self._steps.values())
+
+    def ipush(self, gradients: Mapping[str, Floats]) -> Handle[None]:
+        """Begins to send the gradients of some keys; they must keep their values until `Handle.wait`.
+
+        float32 arrays of the parameters' shapes. ``ValueError`` for an unknown key or another shape,
+        ``TypeError`` for another type. A gradient that is not finite raises `NonFiniteGradient`, or with
+        policy "skip" leaves this worker out of the mean of this step for all keys of the call.
+        """
+        for key, gradient in gradients.items():
+            self._check(key, gradient)
+        steps = {key: self._steps[key] for key in gradients}
+        if not steps:
+            raise ValueError("push needs at least one key")
+        wrong = [key for key, gradient in gradients.items() if not _finite(gradient)]
+        if wrong and self.policy == "raise":
+            raise NonFiniteGradient(wrong[0], steps[wrong[0]])
+        self.skipped += [(key, steps[key]) for key in wrong]
+        handle = self._node.push(None if wrong else gradients, steps)
+        for key in gradients:
+            self._steps[key] += 1
+        return handle
+
+    def push(self, gradients: Mapping[str, Floats]) -> None:
+        """Sends the gradients of some keys, and returns when their arrays may be changed."""
+        self.ipush(gradients).wait()
+
+    def ipull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Handle[Parameters]:
+        """Begins to fetch weights; `Handle.wait` returns them by key, float32 arrays of the keys' shapes.
+
+        Synchronous: the weights behind the update of this worker's last push, exactly, which waits for all
+        workers' pushes of that step. Asynchronous: as they are, with this worker's own pushes in them.
+
+        ``keys``: all if None. ``into``: arrays to fill in place of new ones.
+        """
+        wanted = self._node.plan.keys if keys is None else tuple(keys)
+        for key in wanted:
+            self._known(key)
+        if not wanted:
+            raise ValueError("pull needs at least one key")
+        arrays: Parameters = {}
+        for key in wanted:
+            if into is None:
+                arrays[key] = np.empty(self._node.plan.shapes[key], np.float32)
+                continue
+            self._check(key, into[key])
+            if not into[key].flags.c_contiguous:
+                raise ValueError(f"the array for key {key!r} must be C-contiguous")
+            arrays[key] = into[key]
+        versions = {key: self._steps[key] if self._synchronous else 0 for key in wanted}
+        return self._node.pull(versions, arrays)
+
+    def pull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Parameters:
+        """Fetches weights; see `ipull`."""
+        return self.ipull(keys, into).wait()
+
+    def _known(self, key: str) -> None:
+        if key not in self._steps:
+            raise ValueError(f"there is no key {key!r}; the keys are {', '.join(map(repr, self._steps))}")
+
+    def _check(self, key: str, values: Floats) -> None:
+        self._known(key)
+        if not isinstance(values, np.ndarray) or values.dtype != np.float32:
+            raise TypeError(
+                f"key {key!r} must be a float32 array, not {getattr(values, 'dtype', type(values))!s}"
+            )
+        if values.shape != self._node.plan.shapes[key]:
+            raise ValueError(f"key {key!r} has the shape {self._node.plan.shapes[key]}, not {values.shape}")
+
+
+def _finite(values: Floats) -> bool:
+    """Whether all are: one pass without memory, and a second one only where the squares' sum overflows."""
+    flat = values.reshape(-1)
+    return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())

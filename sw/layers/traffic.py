@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bytes that a rank hands to its transport, by class."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from inceptionn.transport import Transport
+
+
+class Traffic:
+    """Counts of bytes by class, such as "push", "pull", "control".
+
+    ``sent``: bytes handed to the transport. ``raw``: what the same values take as fp32. Neither counts what a
+    rank hands to itself, nor the transport's own framing (8 bytes per message over TCP), nor TCP/IP headers;
+    of floats on marked connections it is the NIC that knows what left the host.
+    """
+
+    def __init__(self) -> None:
+        self.sent: Counter[str] = Counter()
+        self.raw: Counter[str] = Counter()
+
+    def count(self, kind: str, sent: int, raw: int | None = None) -> None:
+        """Adds bytes to a class; ``raw`` is ``sent`` if None."""
+        self.sent[kind] += sent
+        self.raw[kind] += sent if raw is None else raw
+
+    @property
+    def total(self) -> int:
+        """Bytes sent in all classes."""
+        return sum(self.sent.values())
+
+    def of_all(self, transport: Transport) -> Traffic:
+        """The sum over all ranks, at every rank. Collective."""
+        every = Traffic()
+        for sent, raw in transport.exchange([dict(self.sent), dict(self.raw)]):
+            every.sent.update(sent)
+            every.raw.update(raw)
+        return every
+
+    def per_step(self, steps: int) -> dict[str, float]:
+        """Bytes per step by class."""
+        return {kind: sent / steps for kind, sent in sorted(self.sent.items())}
+
+    def __repr__(self) -> str:
+        return f"<Traffic {', '.join(f'{kind} {sent}' for kind, sent in sorted(self.sent.items()))}>"
