@@ -35,6 +35,8 @@ def test_choice_follows_the_bytes() -> None:
     # A codec shrinks both legs of the all-reduce, and only one of the server's.
     assert choose(1e6, 4, 0.5, row_bytes=128, ratio=4).architecture == "all_reduce"
     assert choose(1e6, 4, 0.5, row_bytes=128).architecture == "parameter_server"
+    assert choose(1e6, 1, 0.1, row_bytes=128) == transfer_model.Choice("parameter_server", 0, 0)
+    assert choose(1e6, 1, 1.0, row_bytes=128).architecture == "all_reduce"
     assert choose(1e6, 4, 0.6, row_bytes=128, advantage=2.0).architecture == "all_reduce"
 
 

@@ -101,12 +101,18 @@ def choose(
         Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, and gives no
         figure; above 1 says that.
 
+    On one machine nothing crosses a network; the architecture is then that of two, since the work of copying
+    and summing has the same proportions, and the bytes are 0.
+
     ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
     """
     _check(w, N, alpha)
     for name, value in (("row_bytes", row_bytes), ("ratio", ratio), ("advantage", advantage)):
         if not value > 0:
             raise ValueError(f"{name} must be above 0, not {value!r}")
+    if N == 1:
+        as_two = choose(w, 2, alpha, row_bytes=row_bytes, ratio=ratio, advantage=advantage)
+        return Choice(as_two.architecture, 0.0, 0.0)
     reduce = dense_ar_one(w, N) / ratio
     half = 2 * alpha * w * (N - 1) / N
     numbers = min(4 * alpha, 1 / 8) * w / row_bytes * 2 * (N - 1) / N
