@@ -3,8 +3,9 @@
 
     mpirun -np 4 python examples/parallax.py [--strategy hybrid|parameter_server|all_gather|dense]
 
-Documents with Zipf-distributed words are classified by the mean of their word vectors. The first steps measure
-which share of the embedding a worker uses (alpha) and how many partitions are fastest; then training goes on.
+Documents with Zipf-distributed words are classified by the mean of their word vectors. The first steps
+measure which share of the embedding a worker uses (alpha) and how many partitions are fastest; then training
+goes on.
 """
 
 from __future__ import annotations

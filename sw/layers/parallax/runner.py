@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from inceptionn.layers.parallax.partition_search import PartitionSearch
 from inceptionn.layers.parallax.row_sets import Rows
 from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable, machines_of
 from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose, model_alpha
+from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.layers.traffic import Traffic
 from inceptionn.training import Floats, Gradients, Parameters, RowSparse
 
@@ -36,10 +37,6 @@ class Trainable(Protocol):
 
     def rows(self, batch: Any) -> Mapping[str, Rows]:
         """By key of a sparse variable the rows, ascending and distinct, that the batch looks up."""
-
-
-class NonFiniteGradient(ValueError):
-    """A gradient holds an infinity or a NaN; the text names key, step and rank."""
 
 
 def shard(data: Iterable[Any], comm: Any) -> list[Any]:
@@ -159,7 +156,9 @@ class Runner:
         rows = self.model.rows(batch)
         for key in self._variables:
             if key not in rows:
-                self._fail(f"the model names no rows of the sparse variable {key!r} for step {self.step}")
+                self._fail(
+                    ValueError(f"the model names no rows of the sparse variable {key!r} for step {self.step}")
+                )
             self.parameters[key][rows[key]] = self._variables[key].pull(rows[key])
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
         if self.step == 0:
@@ -242,7 +241,9 @@ class Runner:
             return gradient.values
         places = np.searchsorted(rows, gradient.rows)
         if gradient.rows.size and (places[-1] >= rows.size or (rows[places] != gradient.rows).any()):
-            self._fail(f"the gradient of {key!r} names rows that step {self.step} did not look up")
+            self._fail(
+                ValueError(f"the gradient of {key!r} names rows that step {self.step} did not look up")
+            )
         values = np.zeros((rows.size, *gradient.shape[1:]), np.float32)
         values[places] = gradient.values
         return values
@@ -252,18 +253,14 @@ class Runner:
         wrong = [key for key, gradient in gradients.items() if not np.isfinite(_values(gradient)).all()]
         if self.config.non_finite == "raise":
             if wrong:
-                self._fail(
-                    f"gradient of {wrong[0]!r} is not finite in step {self.step} "
-                    f"at rank {self.transport.rank}",
-                    NonFiniteGradient,
-                )
+                self._fail(NonFiniteGradient(wrong[0], self.step))
             return True
         return not any(self.transport.exchange(wrong))
 
-    def _fail(self, text: str, kind: type[ValueError] = ValueError) -> None:
+    def _fail(self, error: Exception) -> NoReturn:
         """Raises here, and through the transport at all other ranks."""
-        self.transport.abort(text)
-        raise kind(text)
+        self.transport.abort(str(error))
+        raise error
 
     # What the first steps find out.
 
