@@ -103,7 +103,7 @@ class TcpTransport(Transport):
             raise self._fail(error) from error.__cause__
 
     def wake(self) -> None:
-        with suppress(OSError):  # closed: nobody waits any more
+        with suppress(OSError, ValueError):  # closed: nobody waits any more
             os.eventfd_write(self._wake, 1)
 
     def exchange(self, value: Any) -> list[Any]:

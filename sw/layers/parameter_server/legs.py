@@ -173,10 +173,12 @@ class EncodedLeg(Leg):
         lengths = np.frombuffer(meta, "<u4")
         if len(lengths) != len(parts) or int(lengths.sum()) != data.size:
             raise ValueError(f"{data.size} bytes came for {len(parts)} parts of {lengths.tolist()} bytes")
-        pieces = np.split(data, np.cumsum(lengths)[:-1])
-        return [
-            self.encoding.decode(key, piece, count) for (key, count), piece in zip(parts, pieces, strict=True)
-        ]
+        values = []
+        for (key, count), piece in zip(parts, np.split(data, np.cumsum(lengths)[:-1]), strict=True):
+            values.append(self.encoding.decode(key, piece, count))
+            if values[-1].size != count:
+                raise ValueError(f"{values[-1].size} values of key {key!r} came for {count}")
+        return values
 
 
 def push_leg(
