@@ -4,8 +4,12 @@
 // `top.h` is written for each module by verilated.py. It names the model (`TOP`) and its ports:
 //   PIPES(PIPE)   one PIPE(input, output, user_at) per pipe
 //   INPUTS(INPUT) one INPUT(port) per plain input
+//   STREAM_BYTES  width of every stream, 32 if not defined
 //   AXI_LITE      defined if the module has an `s_axil` port
+//   CLOCKS(CLOCK) defined if each pipe's engine has a clock of its own: one CLOCK(port) per pipe
 //   TRACE         defined if the model can write a VCD file
+
+#include "top.h"
 
 #include "harness.h"
 
@@ -14,7 +18,6 @@
 #include <map>
 #include <memory>
 
-#include "top.h"
 #ifdef TRACE
 #include "verilated_vcd_c.h"
 #endif
@@ -26,6 +29,8 @@ enum Status : int { kDone = 0, kRunning = 1, kHung = 2, kFailed = 3 };
 
 constexpr uint64_t kBusPatience = 10000;
 constexpr size_t kLinkBeats = 16;
+constexpr uint32_t kDrain = 128;    // cycles after which an empty engine has come to rest, reports and all
+constexpr uint32_t kWakeUp = 4096;  // the same after reset: the flow table is cleared entry by entry
 
 class Model {
 public:
@@ -48,6 +53,13 @@ public:
                      Sink{PORT(output), seed * 64 + 2 * pipes.size() + 2}});
         PIPES(PIPE)
 #undef PIPE
+#ifdef CLOCKS
+#define CLOCK(port) clocks_.push_back(&t->port);
+        CLOCKS(CLOCK)
+#undef CLOCK
+        for (auto* clock : clocks_) *clock = 0;
+#endif
+        awake_.assign(pipes.size(), kWakeUp);
 #define INPUT(name)  \
     t->name = 0;     \
     inputs[#name] = [t](uint64_t value) { t->name = value; };
@@ -81,6 +93,7 @@ public:
         }
         since_progress_ = 0;
         release_bus();
+        wake(kWakeUp);
         for (int i = 0; i < 32; ++i) {  // `aresetn` may be registered inside: it rises well before the first use
             top_->aresetn = i >= 16;
             for (auto& pipe : pipes) {
@@ -119,11 +132,21 @@ public:
     bool loopback = false;  // the first pipe's output feeds the second pipe's input
 
 private:
+    static bool busy(const Pipe& pipe) { return !pipe.source.idle() || !pipe.source.accepted.empty(); }
+
     bool finished() const {
         for (const auto& pipe : pipes)
-            if (!pipe.source.idle() || !pipe.source.accepted.empty()) return false;
+            if (busy(pipe)) return false;
         return true;
     }
+
+    // Every engine runs for at least so many cycles from now on.
+    void wake(uint32_t cycles) {
+        for (auto& awake : awake_) awake = std::max(awake, cycles);
+    }
+
+    // Whether a pipe's engine runs in this cycle. It does without fail if its clock is not its own.
+    bool runs(size_t i) const { return clocks_.empty() || awake_[i]; }
 
     void release_bus() {
 #ifdef AXI_LITE
@@ -139,9 +162,14 @@ private:
 
     void clock() {
         top_->aclk = 1;
+        for (size_t i = 0; i < clocks_.size(); ++i) *clocks_[i] = awake_[i] != 0;
         top_->eval();
         dump(1);
         top_->aclk = 0;
+        for (size_t i = 0; i < clocks_.size(); ++i) {
+            *clocks_[i] = 0;
+            awake_[i] -= awake_[i] != 0;
+        }
         ++cycle;
     }
 
@@ -155,15 +183,17 @@ private:
 
     bool step() {
         for (size_t i = 0; i < pipes.size(); ++i) {
+            if (busy(pipes[i])) awake_[i] = std::max(awake_[i], kDrain);
+            if (!runs(i)) continue;
             pipes[i].source.drive();
             pipes[i].sink.drive(!(loopback && i == 0) || pipes[1].source.link_beats() < kLinkBeats);
         }
         settle();
         bool moved = false;
-        for (auto& pipe : pipes) moved |= pipe.source.sample(cycle);
+        for (size_t i = 0; i < pipes.size(); ++i) moved |= runs(i) && pipes[i].source.sample(cycle);
         for (size_t i = 0; i < pipes.size(); ++i) {
             Beat beat;
-            if (!pipes[i].sink.sample(cycle, pipes[i].source, &beat)) continue;
+            if (!runs(i) || !pipes[i].sink.sample(cycle, pipes[i].source, &beat)) continue;
             moved = true;
             if (loopback && i == 0) pipes[1].source.push(beat);
         }
@@ -177,6 +207,8 @@ private:
 #ifdef TRACE
     std::unique_ptr<VerilatedVcdC> trace_;
 #endif
+    std::vector<CData*> clocks_;    // of each pipe's engine; none if they all have `aclk`
+    std::vector<uint32_t> awake_;   // cycles that each pipe's engine still runs, at least
     uint64_t seed_;
     uint64_t since_progress_ = 0;
 };
@@ -185,6 +217,7 @@ private:
 uint32_t Model::bus(bool write, uint32_t address, uint32_t value, uint32_t strobes, uint32_t* response) {
 #ifdef AXI_LITE
     TOP* t = top_.get();
+    wake(kDrain);  // settings reach the engines through registers of theirs
     bool address_due = true, data_due = write;
     for (uint64_t i = 0; i < kBusPatience; ++i) {
         t->s_axil_awvalid = write && address_due;

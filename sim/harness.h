@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -19,8 +20,29 @@
 
 namespace inceptionn {
 
-constexpr int kBytes = 32;
+#ifndef STREAM_BYTES
+#define STREAM_BYTES 32
+#endif
+constexpr int kBytes = STREAM_BYTES;  // of `tdata`, a multiple of 32
 constexpr int kWords = kBytes / 4;
+constexpr int kKeepWords = kBytes / 32;
+
+using Keep = std::array<uint32_t, kKeepWords>;  // one bit per byte of `tdata`, byte 0 lowest
+
+// The `tkeep` of a beat whose first n bytes are there.
+inline Keep first_bytes(uint32_t n) {
+    Keep keep{};
+    for (uint32_t i = 0; i < kKeepWords; ++i)
+        keep[i] = n >= 32 * i + 32 ? ~0u : n > 32 * i ? (1u << (n - 32 * i)) - 1 : 0;
+    return keep;
+}
+
+// How many bytes are there, or -1 where they are no run of ones from bit 0 on.
+inline int count_bytes(const Keep& keep) {
+    int n = 0;
+    for (uint32_t word : keep) n += __builtin_popcount(word);
+    return keep == first_bytes(n) ? n : -1;
+}
 
 // Marsaglia's xorshift64*: small, fast, the same everywhere.
 class Random {
@@ -56,7 +78,7 @@ struct Pause {
 
 struct Beat {
     uint32_t data[kWords];
-    uint32_t keep;
+    Keep keep;
     uint32_t user;
     bool last;
 
@@ -69,13 +91,19 @@ struct Beat {
 struct Port {
     const char* name;
     WData* data;
-    IData* keep;
+    void* keep;  // IData, QData or VlWide: least significant bytes first in each, as on every host supported
     void* user;
     int user_bytes;
     CData* last;
     CData* valid;
     CData* ready;
 
+    Keep get_keep() const {
+        Keep value;
+        std::memcpy(value.data(), keep, sizeof value);
+        return value;
+    }
+    void set_keep(const Keep& value) const { std::memcpy(keep, value.data(), sizeof value); }
     uint32_t get_user() const {
         return user_bytes == 1 ? *static_cast<CData*>(user) : *static_cast<SData*>(user);
     }
@@ -131,7 +159,9 @@ public:
         // An idle bus carries noise: nothing may depend on it.
         noise_ ^= random_.next();
         for (int i = 0; i < kWords; ++i) port_.data[i] = noise_ + i;
-        *port_.keep = noise_;
+        Keep keep;
+        for (int i = 0; i < kKeepWords; ++i) keep[i] = noise_ + i;
+        port_.set_keep(keep);
         *port_.last = noise_ & 1;
         port_.set_user(port_.user_bytes == 1 ? noise_ >> 1 & 1 : noise_ & 0xFFFF);
     }
@@ -162,7 +192,7 @@ private:
         }
         offering_ = true;
         for (int i = 0; i < kWords; ++i) port_.data[i] = beat_.data[i];
-        *port_.keep = beat_.keep;
+        port_.set_keep(beat_.keep);
         *port_.last = beat_.last;
         port_.set_user(beat_.user);
     }
@@ -175,7 +205,7 @@ private:
         noise_ ^= random_.next();  // absent byte lanes, and `user` where it means nothing, carry noise
         for (int i = 0; i < kWords; ++i) beat_.data[i] = noise_ + i;
         std::memcpy(beat_.data, frame.bytes.data() + at_, n);
-        beat_.keep = n == kBytes ? ~0u : (1u << n) - 1;
+        beat_.keep = first_bytes(n);
         at_ += n;
         beat_.last = at_ == length;
         const bool counts = user_at_ == UserAt::kLast ? beat_.last : begins;
@@ -228,7 +258,7 @@ public:
         }
         Beat beat;
         for (int i = 0; i < kWords; ++i) beat.data[i] = port_.data[i];
-        beat.keep = *port_.keep;
+        beat.keep = port_.get_keep();
         beat.user = port_.get_user();
         beat.last = *port_.last;
         if (held_ && !(beat == beat_)) fail(cycle, "the payload changed while TVALID waited for TREADY");
@@ -242,10 +272,9 @@ public:
 
 private:
     void take(uint64_t cycle, Source& source) {
-        const uint32_t keep = beat_.keep;
-        if (keep == 0 || (keep & (keep + 1)) != 0) fail(cycle, "TKEEP is not a run of ones from bit 0");
-        if (!beat_.last && keep != ~0u) fail(cycle, "TKEEP is not all ones before TLAST");
-        const int n = keep == ~0u ? kBytes : __builtin_ctz(~keep);
+        const int n = count_bytes(beat_.keep);
+        if (n <= 0) fail(cycle, "TKEEP is not a run of ones from bit 0");
+        if (!beat_.last && n != kBytes) fail(cycle, "TKEEP is not all ones before TLAST");
         if (!frame_bytes_) first_cycle_ = cycle;
         const auto* raw = reinterpret_cast<const uint8_t*>(beat_.data);
         bytes.insert(bytes.end(), raw, raw + n);

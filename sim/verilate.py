@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from inceptionn.wire import BURST_BYTES
+
 HARNESS = ("harness.cpp", "harness.h")
 VERILATE = (
     "--cc", "--prefix", "Vmodel", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint",
@@ -53,20 +55,26 @@ class Pipe:
 class Interface:
     """What of a module's ports the harness drives, beside ``aclk`` and ``aresetn``.
 
-    Streams have 256 bits of ``tdata``; ``inputs`` are plain inputs that hold a value between calls.
+    Streams are ``data_bytes`` wide, a multiple of 32; ``inputs`` are plain inputs that hold a value between
+    calls.
     """
 
     pipes: tuple[Pipe, ...]
     inputs: tuple[str, ...] = ()
     axi_lite: bool = False
+    clocks: tuple[str, ...] = ()
+    """A clock of its own for each pipe's engine, stopped while that is empty (`inceptionn.sim.gated`)."""
+    data_bytes: int = BURST_BYTES
 
     def header(self, trace: bool) -> str:
         """The text of ``top.h`` for the harness."""
         pipes = " ".join(f"PIPE({p.input}, {p.output}, {p.user_at})" for p in self.pipes)
         inputs = " ".join(f"INPUT({name})" for name in self.inputs)
         lines = ['#include "Vmodel.h"', "#define TOP Vmodel", f"#define PIPES(PIPE) {pipes}"]
-        lines += [f"#define INPUTS(INPUT) {inputs}"]
+        lines += [f"#define INPUTS(INPUT) {inputs}", f"#define STREAM_BYTES {self.data_bytes}"]
         lines += ["#define AXI_LITE"] * self.axi_lite + ["#define TRACE"] * trace
+        if self.clocks:
+            lines += ["#define CLOCKS(CLOCK) " + " ".join(f"CLOCK({name})" for name in self.clocks)]
         return "\n".join(lines) + "\n"
 
 
@@ -155,6 +163,18 @@ def _digest(*parts: bytes) -> str:
     for part in parts:
         key.update(len(part).to_bytes(8, "little") + part)
     return key.hexdigest()[:16]
+
+
+def keep_source(text: str, name: str, build_folder: Path | None = None) -> Path:
+    """Path of a file of that text in the cache of models; its name ends with the text's hash."""
+    folder = (build_folder or default_build_folder()).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{_digest(text.encode())}.v"
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(text)
+        os.replace(partial, path)
+    return path
 
 
 def build_model(
