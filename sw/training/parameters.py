@@ -54,10 +54,11 @@ class RowSparse:
 
         O(n log n); equal tokens are summed in their order, so the result does not depend on the machine.
         """
-        rows, place = np.unique(tokens, return_inverse=True)
-        sums = np.zeros((len(rows), *shape[1:]), np.float32)
-        np.add.at(sums, place, values)
-        return cls(rows.astype(np.int64), sums, shape)
+        order = np.argsort(tokens, kind="stable")
+        ordered = tokens[order]
+        first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        sums = np.add.reduceat(values[order], first, axis=0) if first.size else values[:0]
+        return cls(ordered[first].astype(np.int64), sums, shape)
 
 
 Gradients: TypeAlias = "dict[str, Any]"
