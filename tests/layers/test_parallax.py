@@ -205,11 +205,14 @@ class Faulty(EmbeddingClassifier):
         super().__init__(WORDS, 16, 8)
         self.rank, self.fault, self.calls = rank, fault, 0
 
+    def rows(self, batch: Batch) -> dict[str, Any]:
+        return {} if self.rank == 1 and self.fault == "no rows" else super().rows(batch)
+
     def loss_and_gradients(self, parameters: Mapping[str, Any], batch: Batch) -> tuple[float, Gradients]:
         loss, gradients = super().loss_and_gradients(parameters, batch)
         self.calls += 1
         if self.rank == 1 and self.calls == 3:
-            if self.fault == "rows":
+            if self.fault == "other rows":
                 rest = np.setdiff1d(np.arange(WORDS), self.rows(batch)["embedding"])[:1]
                 gradients["embedding"] = RowSparse(rest, np.ones((1, 16), np.float32), (WORDS, 16))
             else:
@@ -243,9 +246,14 @@ def test_a_gradient_that_is_not_finite_is_skipped(threads: Group) -> None:
 
 
 def test_rows_that_were_not_looked_up(threads: Group) -> None:
-    results = threads(2, lambda t: fails(t, "rows"))
+    results = threads(2, lambda t: fails(t, "other rows"))
     for result in results:
         assert "the gradient of 'embedding' names rows that step 2 did not look up" in str(result)
+
+
+def test_a_model_that_names_no_rows(threads: Group) -> None:
+    for result in threads(2, lambda t: fails(t, "no rows")):
+        assert "the model names no rows of the sparse 'embedding' in step 0" in str(result)
 
 
 def test_a_lost_rank_is_named(tcp: Group) -> None:

@@ -154,18 +154,11 @@ class Runner:
         """
         start = time.perf_counter()
         rows = self.model.rows(batch)
-        for key in self._variables:
-            if key not in rows:
-                self._fail(
-                    ValueError(f"the model names no rows of the sparse variable {key!r} for step {self.step}")
-                )
-            self.parameters[key][rows[key]] = self._variables[key].pull(rows[key])
+        self._pull(rows)
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
         if self.step == 0:
             self._first(gradients)
-            for key in self._variables:
-                # The rows are as they were; what is pulled is what the push belongs to.
-                self._variables[key].pull(rows[key])
+            self._pull(rows)  # the values are those of before, but a push follows its pull
         if self._finite(gradients):
             self._exchange(gradients, rows)
         self.step += 1
@@ -189,6 +182,12 @@ class Runner:
     def partitions(self, key: str) -> int:
         """Partitions of a variable; 0 of one that is not with the servers."""
         return self._variables[key].partitions.count if key in self._variables else 0
+
+    def _pull(self, rows: Mapping[str, Rows]) -> None:
+        for key, variable in self._variables.items():
+            if key not in rows:
+                self._fail(ValueError(f"the model names no rows of the sparse {key!r} in step {self.step}"))
+            self.parameters[key][rows[key]] = variable.pull(rows[key])
 
     # One step's gradients.
 
