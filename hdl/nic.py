@@ -12,6 +12,18 @@ from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.compression_engine import CompressionEngine
 from inceptionn.hdl.decompression_engine import DecompressionEngine
 from inceptionn.hdl.management import Management
+from inceptionn.hdl.parallel_engines import ENGINES, ParallelEngines
+from inceptionn.wire import BURST_BYTES, LANES
+
+
+def check_size(engines: int, lanes: int) -> None:
+    """Raises ``ValueError`` unless there is a NIC of so many engines per direction and lanes per engine."""
+    if engines not in ENGINES:
+        raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
+    if lanes != LANES:
+        raise ValueError(
+            f"lanes must be {LANES} (for twice the width take two engines of {LANES} lanes), not {lanes!r}"
+        )
 
 
 class Nic(wiring.Component):
@@ -24,30 +36,53 @@ class Nic(wiring.Component):
     A reset of one cycle suffices: data registers have none, but nothing keeps what is left in them. The
     transmit engine takes frames 1024 cycles later, when its flow table is empty.
 
+    Parameters
+    ----------
+    engines : :class:`int`
+        Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`). Streams are as many times 256 bits
+        wide; verdicts, bytes, order and registers do not depend on it.
+    lanes : :class:`int`
+        fp32 values that one engine treats per cycle: 8.
+
     Members
     -------
-    s_axis_tx : :py:`In(AXIStream())`
+    s_axis_tx : :py:`In(AXIStream(32 * engines))`
         From the host.
-    m_axis_tx : :py:`Out(AXIStream())`
+    m_axis_tx : :py:`Out(AXIStream(32 * engines))`
         To the wire.
-    s_axis_rx : :py:`In(AXIStream())`
+    s_axis_rx : :py:`In(AXIStream(32 * engines))`
         From the wire.
-    m_axis_rx : :py:`Out(AXIStream())`
+    m_axis_rx : :py:`Out(AXIStream(32 * engines))`
         To the host.
     s_axil : :py:`In(AXI4Lite())`
     """
 
-    s_axis_tx: In(AXIStream())
-    m_axis_tx: Out(AXIStream())
-    s_axis_rx: In(AXIStream())
-    m_axis_rx: Out(AXIStream())
-    s_axil: In(AXI4Lite())
+    def __init__(self, *, engines: int = 1, lanes: int = LANES):
+        check_size(engines, lanes)
+        self.engines = engines
+        self.lanes = lanes
+        stream = AXIStream(engines * BURST_BYTES)
+        super().__init__(
+            {
+                "s_axis_tx": In(stream),
+                "m_axis_tx": Out(stream),
+                "s_axis_rx": In(stream),
+                "m_axis_rx": Out(stream),
+                "s_axil": In(AXI4Lite()),
+            }
+        )
+
+    def _engine(self, *, transmit: bool) -> wiring.Component:
+        """What stands in one direction: an engine, or several that behave as one."""
+        if self.engines > 1:
+            return ParallelEngines(self.engines, transmit=transmit)
+        return CompressionEngine() if transmit else DecompressionEngine()
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.management = management = Management()
-        m.submodules.compression_engine = compression = CompressionEngine()
-        m.submodules.decompression_engine = decompression = DecompressionEngine()
+        m.submodules.compression_engine = compression = self._engine(transmit=True)
+        m.submodules.decompression_engine = decompression = self._engine(transmit=False)
         wiring.connect(m, wiring.flipped(self.s_axil), management.s_axil)
         for source, engine, sink, port in (
             (self.s_axis_tx, compression, self.m_axis_tx, management.tx),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FrameInput: a beat's place, the register in front, and the pace.
 
-Parameters ``pace``, ``data_bytes``.
+Parameters ``pace``, ``data_bytes`` (32 unless given).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from cocotb.triggers import FallingEdge, ReadOnly, Timer
 from lockstep import Lockstep
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import BURST_BYTES
 
-PACE, WIDTH = bench_parameters()["pace"], bench_parameters()["data_bytes"]
+PACE = bench_parameters()["pace"]
+WIDTH = bench_parameters().get("data_bytes", BURST_BYTES)
 FULL = (1 << WIDTH) - 1
 
 

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue in front of one of several engines: wide words in, the engine's own beats out."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.memory import BlockRam
+from inceptionn.hdl.output_queue import OutputQueue
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.wire import BURST_BYTES
+
+
+def check_engines(engines: int) -> None:
+    """Raises ``ValueError`` unless so many engines can stand side by side behind one stream."""
+    if not isinstance(engines, int) or engines not in (2, 4):
+        raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
+
+
+def word_layout(engines: int) -> data.StructLayout:
+    """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
+    width = engines * BURST_BYTES
+    return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
+
+
+class DispatchQueue(wiring.Component):
+    """Takes words of a stream that is ``engines`` bursts wide; gives them burst by burst.
+
+    The data lie in as many block RAMs as a word has bursts: written at once, read one after the other. What
+    must be known to read them (last word, its bursts) lies beside them in LUT RAM.
+
+    Throughput: one word in and one burst out per cycle. An empty queue shows a word's first burst 6 cycles
+    after its push. A frame may leave before it is whole.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+        Bursts in a word, 2 or 4.
+
+    Members
+    -------
+    push : :py:`In(1)`
+    word : :py:`In(word_layout(engines))`
+        Every word but a frame's last is full.
+    room : :py:`Out(1)`
+        Registered: at least :attr:`SLACK` places are free.
+    popped : :py:`Out(1)`
+        A word's last burst is read in this cycle.
+    m_axis : :py:`Out(AXIStream())`
+        To the engine.
+    """
+
+    DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
+    SLACK = 8
+
+    def __init__(self, engines: int):
+        check_engines(engines)
+        self.engines = engines
+        super().__init__(
+            {
+                "push": In(1),
+                "word": In(word_layout(engines)),
+                "room": Out(1),
+                "popped": Out(1),
+                "m_axis": Out(AXIStream()),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        places = range(self.engines)
+        note = data.StructLayout({"last": 1, "bad": 1, "final": places, "ending": range(BURST_BYTES)})
+        m.submodules.notes = notes = PushQueue(note, self.DEPTH, self.SLACK)
+        m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3)
+        wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
+
+        write = Signal(range(self.DEPTH))
+        before = Signal.like(self.word.count)
+        m.d.comb += [
+            before.eq(self.word.count - 1),
+            notes.push.eq(self.push),
+            notes.push_data.last.eq(self.word.last),
+            notes.push_data.bad.eq(self.word.bad),
+            notes.push_data.final.eq(Mux(self.word.last, before // BURST_BYTES, self.engines - 1)),
+            notes.push_data.ending.eq(self.word.count % BURST_BYTES),
+            self.room.eq(notes.room),
+        ]
+        m.d.sync += write.eq(write + self.push)
+
+        read, place = Signal(range(self.DEPTH)), Signal(places)
+        go, final = Signal(), Signal()
+        m.d.comb += [
+            final.eq(place == notes.data.final),
+            go.eq(notes.valid & output.room),
+            self.popped.eq(go & final),
+            notes.pop.eq(self.popped),
+        ]
+        with m.If(go):
+            m.d.sync += place.eq(Mux(final, 0, place + 1))
+        m.d.sync += read.eq(read + self.popped)
+
+        bursts = []
+        for i in places:
+            m.submodules[f"bank{i}"] = bank = BlockRam(8 * BURST_BYTES, self.DEPTH)
+            m.d.comb += [
+                bank.write.eq(self.push),
+                bank.write_address.eq(write),
+                bank.write_data.eq(self.word.data.word_select(i, 8 * BURST_BYTES)),
+                bank.read_address.eq(read),
+            ]
+            bursts.append(bank.read_data)
+        last = final & notes.data.last
+        marks = Cat(place, last, notes.data.bad, Mux(last, notes.data.ending, 0))
+        late = delayed(m, marks, BlockRam.LATENCY, name="marks")
+        late_place, late_marks = late[: len(place)], late[len(place) :]
+        m.d.sync += [
+            output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
+            output.push_data.tdata.eq(Cat(bursts).word_select(late_place, 8 * BURST_BYTES)),
+            output.push_data.tlast.eq(late_marks[0]),
+            output.push_data.tuser.eq(late_marks[0] & late_marks[1]),
+            output.push_data.ending.eq(late_marks[2:]),
+        ]
+        return m

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several packet engines side by side that behave as one, as many times as wide."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.compression_engine import CompressionEngine
+from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.counters import FrameReport
+from inceptionn.hdl.decompression_engine import DecompressionEngine
+from inceptionn.hdl.dispatch_queue import check_engines
+from inceptionn.hdl.packet_collect import PacketCollect
+from inceptionn.hdl.packet_dispatch import PacketDispatch
+from inceptionn.hdl.report_merge import ReportMerge
+from inceptionn.wire import BURST_BYTES
+
+ENGINES = (1, 2, 4)
+"""How many engines of a direction a NIC may have; the streams are as many times 256 bits wide."""
+
+
+class ParallelEngines(wiring.Component):
+    """``engines`` engines of one direction behind a stream of as many times 256 bits.
+
+    ::
+
+                                  ┌► queue ─► engine 0 ─► queue ─┐
+        s_axis ─► PacketDispatch ─┤    ...       ...       ...   ├─► PacketCollect ─► m_axis
+                                  └► queue ─► engine n ─► queue ─┘
+                                                 └────────► ReportMerge ─► report
+
+    To the outside it is one engine: a frame's bytes, verdict and report are those of a single engine that
+    sees all frames in order, whichever engine treats it, and frames and reports leave in the order in
+    which they came.
+
+    Throughput: one word of ``engines`` bursts per cycle, if many frames are on the way; one frame alone
+    goes at one engine's pace. Latency: an engine's, and some 30 cycles, and the frame's bursts once more,
+    since it waits behind the engine until it is whole.
+
+    Parameters
+    ----------
+    transmit : :class:`bool`
+        Compression engines, whose flow tables the dispatcher keeps equal; else decompression engines.
+    engines : :class:`int`
+        2 or 4.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(32 * engines))`
+    m_axis : :py:`Out(AXIStream(32 * engines))`
+    config, report, report_valid
+        As of the engine.
+    """
+
+    def __init__(self, engines: int, *, transmit: bool):
+        check_engines(engines)
+        self.engines = engines
+        self.transmit = transmit
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(engines * BURST_BYTES)),
+                "m_axis": Out(AXIStream(engines * BURST_BYTES)),
+                "config": In(EngineConfig),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit)
+        m.submodules.collect = collect = PacketCollect(self.engines)
+        m.submodules.merge = merge = ReportMerge(self.engines)
+        wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
+        wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
+        wiring.connect(m, dispatch.frame, collect.frame)
+        m.d.comb += [
+            dispatch.config.eq(self.config),
+            dispatch.confirm.eq(merge.confirm),
+            dispatch.confirmed.eq(merge.confirmed),
+            self.report.eq(merge.report),
+            self.report_valid.eq(merge.report_valid),
+            *(
+                getattr(merge.frame, name).eq(getattr(dispatch.frame, name))
+                for name in merge.frame.signature.members
+            ),
+        ]
+        for i in range(self.engines):
+            engine = CompressionEngine() if self.transmit else DecompressionEngine()
+            m.submodules[f"engine{i}"] = engine
+            wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
+            wiring.connect(m, engine.m_axis, collect.s_axis[i])
+            m.d.comb += [
+                engine.config.eq(dispatch.engine_config[i]),
+                merge.engine_report[i].eq(engine.report),
+                merge.engine_report_valid[i].eq(engine.report_valid),
+                dispatch.collected[i].eq(collect.collected[i]),
+                dispatch.reported[i].eq(merge.reported[i]),
+            ]
+        return m
