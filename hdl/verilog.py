@@ -48,18 +48,21 @@ def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirec
     return ports
 
 
-def to_rtlil(component: wiring.Component, name: str, *, platform: Any = None) -> str:
+def to_rtlil(
+    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False
+) -> str:
     """RTLIL (Yosys's intermediate form) of ``component`` as module ``name``.
 
-    Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. The text is the same for the same
-    component, byte by byte, and holds no source path, so it can stand for the component in a cache.
+    Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`; with ``own_clocks`` the component
+    makes its clock domains from ports of its own, and the first two are left out. The text is the same for
+    the same component, byte by byte, and holds no source path, so it can stand for the component in a cache.
     """
-    top = _Clocked(component)
-    ports = {
-        "aclk": (top.domain.clk, PortDirection.Input),
-        "aresetn": (top.aresetn, PortDirection.Input),
-        **flat_ports(component),
-    }
+    top: Any = component
+    ports = flat_ports(component)
+    if not own_clocks:
+        top = _Clocked(component)
+        clock = {"aclk": (top.domain.clk, PortDirection.Input), "aresetn": (top.aresetn, PortDirection.Input)}
+        ports = {**clock, **ports}
     text, _ = rtlil.convert_fragment(Fragment.get(top, platform), ports, name, emit_src=False)
     return _order_ports(text, name, list(ports))
 
@@ -112,9 +115,10 @@ def to_verilog(text: str) -> str:
     return head + verilog.partition("\n")[2]
 
 
-def convert(component: wiring.Component, name: str, *, platform: Any = None) -> str:
+def convert(component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False) -> str:
     """Verilog-2001 text of ``component`` as module ``name``: ports ``aclk``, ``aresetn``, then its own.
 
-    The output is the same for the same input, byte by byte (see `to_rtlil`, `to_verilog`).
+    The output is the same for the same input, byte by byte (see `to_rtlil`, also for ``own_clocks``, and
+    `to_verilog`).
     """
-    return to_verilog(to_rtlil(component, name, platform=platform))
+    return to_verilog(to_rtlil(component, name, platform=platform, own_clocks=own_clocks))
