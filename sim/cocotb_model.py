@@ -18,7 +18,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -136,8 +136,39 @@ def _trace(waves: WaveFormat | None) -> tuple[list[str], list[str], list[str]]:
     return [f"--trace-{waves}"], flags, [f"verilated_{waves}_c.cpp"]
 
 
-def build_verilator(verilog: str, top: str, waves: WaveFormat | None = None) -> Path:
-    """Folder of the executable for module ``top`` of the text ``verilog``, able to write ``waves``."""
+def build_library(verilog: str, module: str) -> Path:
+    """Folder of module ``module`` as a Verilator library: its wrapper ``{module}.sv`` and object files.
+
+    A model that instantiates it needs the wrapper among its sources and the objects when it is linked, and
+    builds in a fraction of the time. The wrapper is DPI, so only Verilator takes it.
+    """
+    binary, root = find_verilator()
+    include = include_folder(binary, root)
+    versions = run_tool([binary, "--version"], root=root) + run_tool([find_compiler(), "--version"])
+    folder = build_root() / f"lib{module}-{_digest(verilog, versions, repr((_VERILATE, _COMPILE)))}"
+    with built_once(folder) as scratch:
+        if scratch is not None:
+            (scratch / f"{module}.v").write_text(verilog)
+            arguments = [*_VERILATE[: _VERILATE.index("--vpi")], *_VERILATE[_VERILATE.index("--vpi") + 1 :]]
+            arguments[arguments.index("Vtop")] = f"V{module}"
+            arguments += ["--lib-create", module, "--top-module", module]
+            run_tool([binary, *arguments, "--Mdir", scratch, scratch / f"{module}.v"], root=root)
+            sources = [(path, "-O0" if "Slow" in path.name else "-O1") for path in scratch.glob("*.cpp")]
+            _compile(sources, scratch, [scratch, include, include / "vltstd"], ["-DVM_TRACE=0"])
+            for path in scratch.iterdir():
+                if path.suffix not in (".o", ".sv"):
+                    path.unlink()
+    return folder
+
+
+def build_verilator(
+    verilog: str, top: str, waves: WaveFormat | None = None, libraries: Mapping[str, str] | None = None
+) -> Path:
+    """Folder of the executable for module ``top`` of the text ``verilog``, able to write ``waves``.
+
+    ``libraries``: modules that ``verilog`` instantiates and does not hold, name to Verilog text; each is
+    built once for all models (:func:`build_library`). Their insides are not in the waves.
+    """
     import cocotb_tools.config
 
     binary, root = find_verilator()
@@ -155,21 +186,25 @@ def build_verilator(verilog: str, top: str, waves: WaveFormat | None = None) -> 
     runtime = build_root() / f"runtime-{key}"
 
     driver = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
-    key = _digest(verilog, top, key, repr((_VERILATE, arguments)), driver.read_bytes())
+    parts = [build_library(text, module) for module, text in sorted((libraries or {}).items())]
+    wrappers = [path for part in parts for path in part.glob("*.sv")]
+    wrapped = [path.read_text() for path in wrappers] + [part.name for part in parts]
+    key = _digest(verilog, top, key, repr((_VERILATE, arguments)), driver.read_bytes(), *wrapped)
     folder = build_root() / f"{top}-{key}"
     with built_once(folder) as scratch:
         if scratch is not None:
             (scratch / f"{top}.v").write_text(verilog)
             ports_only = scratch / "public.vlt"
             ports_only.write_text(f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
-            files = [ports_only, scratch / f"{top}.v"]
+            files = [ports_only, scratch / f"{top}.v", *wrappers]
             top_module = ("--top-module", top, "--Mdir", scratch)
             run_tool([binary, *_VERILATE, *arguments, *top_module, *files], root=root)
             sources = [(path, "-O0" if "Slow" in path.name else "-O1") for path in scratch.glob("*.cpp")]
             _compile([*sources, (driver, "-O1")], scratch, [scratch, *paths], flags)
             libraries = cocotb_tools.config.libs_dir
             link: list[str | Path] = [find_compiler(), "-o", scratch / EXECUTABLE["verilator"]]
-            link += sorted(scratch.glob("*.o")) + sorted(runtime.glob("*.o"))
+            for objects in (scratch, *parts, runtime):
+                link += sorted(objects.glob("*.o"))
             link += [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator", "-pthread"]
             link += ["-lz", "-llz4"] if waves == "fst" else []
             run_tool(link)

@@ -148,6 +148,7 @@ def run_bench(
     parameters: Mapping[str, Any] | None = None,
     waves: Path | None = None,
     seed: int = DEFAULT_SEED,
+    libraries: Mapping[str, str] | None = None,
 ) -> list[BenchTest]:
     """Run the cocotb tests of the file ``bench`` on ``component``, emitted as Verilog module ``module``.
 
@@ -159,6 +160,8 @@ def run_bench(
     parameters : what the bench reads with :func:`bench_parameters`; JSON values.
     waves : a file to record into, ``*.vcd`` or ``*.fst``.
     seed : of cocotb's random generator.
+    libraries : Verilog of modules that the Verilog file instantiates and does not hold, by name; with
+        Verilator each is compiled once for all that use it.
 
     Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
     the run's folder with its log then stays. Raises :class:`ToolMissing` or
@@ -170,8 +173,10 @@ def run_bench(
         raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     kind = None if waves is None else wave_format(waves, simulator)
     verilog = component.read_text() if isinstance(component, Path) else emit(component, module)
-    build = build_verilator if simulator == "verilator" else build_icarus
-    model = build(verilog, module, kind)
+    if simulator == "verilator":
+        model = build_verilator(verilog, module, kind, libraries)
+    else:
+        model = build_icarus("\n".join([verilog, *(libraries or {}).values()]), module, kind)
     if waves is not None:
         waves = waves.resolve()
         waves.parent.mkdir(parents=True, exist_ok=True)
