@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from inceptionn.sim.performance import LEAST_RATE, MOST_IDLE_CYCLES, MOST_LATENCY, Performance, Rate
+from inceptionn.sim.performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
 from inceptionn.wire import TAG_BYTES, Tag
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def latency(figures: Performance) -> Table:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
         table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")
     beyond = {"receive restored": ", beyond the tag plane", "transmit": ", beyond the frame"}
-    for kind, most in MOST_LATENCY.items():
+    for kind, most in figures.most_latency.items():
         worst = max(x.figure for x in figures.latencies if x.kind == kind)
         table.add_row(f"latency, {kind}{beyond.get(kind, '')}", f"{worst}", f"{most}")
     return table

@@ -13,6 +13,7 @@ must not depend on carries noise: an idle bus, absent byte lanes, ``tuser`` wher
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -359,28 +360,35 @@ class VerilatedModule:
         return self.run(packets, **options)[0]
 
 
+def _engines(verilog: Path) -> int:
+    """Engines per direction of a NIC, by the width of its streams."""
+    found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog.read_text())
+    return (int(found[1]) + 1) // (8 * BURST_BYTES) if found else 1
+
+
 class VerilatedNic(VerilatedModule):
     """``inceptionn_nic``: the transmit engine, the receive engine, and their registers.
 
     Parameters and ``options`` are those of `VerilatedModule` and its `run`; ``engines`` is the number that
-    the NIC was written with, which makes its streams as many times 256 bits wide. A packet's ``tuser`` is
-    its bad flag. ``gated`` holds the clock of an engine while it is empty (`inceptionn.sim.gated`): the same
-    frames in the same cycles, in about two thirds of the time where one direction is busy. It has no waveform.
+    the NIC was written with, which makes its streams as many times 256 bits wide (by default it is read
+    from the Verilog). A packet's ``tuser`` is its bad flag. ``gated`` holds the clock of an engine while it
+    is empty (`inceptionn.sim.gated`): the same frames in the same cycles, in about two thirds of the time
+    where one direction is busy. It has no waveform.
     """
 
     def __init__(
         self,
         verilog: Path,
         *,
-        engines: int = 1,
+        engines: int | None = None,
         seed: int = 1,
         waves: Path | None = None,
         build_folder: Path | None = None,
         step: Step | None = None,
         gated: bool = False,
     ):
-        self.engines = engines
-        interface = replace(INTERFACES["inceptionn_nic"], data_bytes=engines * BURST_BYTES)
+        self.engines = engines or _engines(verilog)
+        interface = replace(INTERFACES["inceptionn_nic"], data_bytes=self.engines * BURST_BYTES)
         if gated:
             if waves is not None:
                 raise ValueError(f"a gated model writes no waveform: {str(waves)!r}")
