@@ -19,12 +19,16 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class Verb(NamedTuple):
-    """Where a verb is: ``function`` of ``module``; ``extra`` is the pip extra that brings what it imports."""
+    """Where a verb is: ``function`` of ``module``; ``extra`` is the pip extra that brings what it imports.
+
+    One that only leads to others, ``verbs``, has neither module nor function.
+    """
 
     module: str
     function: str
     extra: str
     help: str
+    verbs: dict[str, Verb] | None = None
 
 
 VERBS = {
@@ -37,6 +41,15 @@ VERBS = {
     "generate": Verb("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "simulate": Verb("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
     "replay": Verb("inceptionn.sim.replay", "replay", "sim", "Drive captured traffic through the NIC."),
+    "bench": Verb(
+        "",
+        "",
+        "bench",
+        "Measure the codec and the all-reduce.",
+        {
+            "codec": Verb("inceptionn.bench.codec", "codec", "bench", "The codec against memcpy and others."),
+        },
+    ),
     "timing": Verb("inceptionn.boards.timing", "timing", "timing", "Place and route; print clock and area."),
 }
 
@@ -48,32 +61,40 @@ _INTERRUPTED = 130
 _MOST_LINES = 4
 
 
-def _load(name: str) -> Any:
+def _load(name: str, verb: Verb) -> Any:
     """The command of a verb; its module is imported here. ``ModuleNotFoundError`` if an extra is missing."""
-    verb = VERBS[name]
+    if verb.verbs is not None:
+        group = typer.Typer(
+            cls=_group(verb.verbs), add_completion=False, no_args_is_help=True, rich_markup_mode=None
+        )
+        group.callback(help=verb.help)(lambda: None)
+        return typer.main.get_command(group)
     function = getattr(import_module(verb.module), verb.function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name)(function)
     return typer.main.get_command(app)
 
 
-class _Verbs(TyperGroup):
-    """The verbs: names and one line each for ``--help``, the real command once one is called."""
+def _group(verbs: dict[str, Verb]) -> type[TyperGroup]:
+    """A group of verbs: names and one line each for ``--help``, the real command once one is called."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
+    class _Verbs(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(verbs)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in VERBS:
-            return None
-        return TyperCommand(cmd_name, help=VERBS[cmd_name].help)
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name not in verbs:
+                return None
+            return TyperCommand(cmd_name, help=verbs[cmd_name].help)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, found, rest = super().resolve_command(ctx, args)
-        return (name, found, rest) if name is None else (name, _load(name), rest)
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, found, rest = super().resolve_command(ctx, args)
+            return (name, found, rest) if name is None else (name, _load(name, verbs[name]), rest)
+
+    return _Verbs
 
 
-app = typer.Typer(cls=_Verbs, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=_group(VERBS), add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,7 +115,11 @@ def _inceptionn(
 
 def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
     """The line that names the pip extra, or None if it is one of our own modules that is missing."""
-    verb = next((VERBS[word] for word in arguments if word in VERBS), None)
+    verb, verbs = None, VERBS
+    for word in arguments:
+        if word in verbs:
+            verb = verbs[word]
+            verbs = verb.verbs or {}
     if verb is None or error.name is None or error.name.split(".")[0] == "inceptionn":
         return None
     return f"{error.name} is not installed: pip install 'inceptionn[{verb.extra}]'"

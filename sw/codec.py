@@ -8,10 +8,8 @@ extension was not built. Native paths release the GIL for 4096 lanes and more.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import time
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,7 +28,7 @@ try:
 except ImportError:
     _compiled = None  # type: ignore[assignment]
 
-__all__ = ["Codec", "active_path", "available_paths", "force_path", "scale_exponent", "speed"]
+__all__ = ["Codec", "active_path", "available_paths", "force_path", "scale_exponent"]
 
 Float32 = NDArray[np.float32]
 
@@ -319,41 +317,3 @@ def scale_exponent(x: Any) -> int:
         return 0
     _, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
     return max(-MAX_SCALE, min(MAX_SCALE, -exponent))
-
-
-def speed(
-    count: int = 1 << 24, threads: int | None = 1, repeats: int = 5, x: Float32 | None = None
-) -> dict[str, float]:
-    """GB/s of fp32 values on the active path, and of ``memcpy`` on the same array in the same run.
-
-    Keys: ``memcpy``, ``compress``, ``decompress``, ``decompress_add``, ``lossy``, and ``ratio`` (bytes in per
-    byte out). ``x`` is the array, default: ``count`` values, Laplace and normal by turns of 4096, of standard
-    deviations 1e-3 to 1e-2. The best of ``repeats`` rounds over all of them, memory allocated beforehand.
-    """
-    if x is None:
-        source = np.random.default_rng(1)
-        x = source.standard_normal(count, np.float32)
-        for number, first in enumerate(range(0, count, 4096)):
-            run = x[first : first + 4096]
-            if number % 2:
-                run[:] = source.laplace(scale=2**-0.5, size=len(run))
-            run *= 10.0 ** source.uniform(-3, -2)
-    codec = Codec(threads=threads)
-    y, copy = np.empty_like(x), np.empty_like(x)
-    out = bytearray(codec.max_compressed_size(x.size))
-    stream = codec.compress(x, out)
-    work = {
-        "memcpy": lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes),
-        "compress": lambda: codec.compress(x, out),
-        "decompress": lambda: codec.decompress(stream, x.size, y),
-        "decompress_add": lambda: codec.decompress_add(stream, y),
-        "lossy": lambda: codec.lossy(x, y),
-    }
-    best = dict.fromkeys(work, math.inf)
-    for _ in range(repeats + 1):  # the first one warms up
-        for name, call in work.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
-    rates = {name: x.nbytes / seconds / 1e9 for name, seconds in best.items()}
-    return rates | {"ratio": x.nbytes / len(stream)}

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from inceptionn import codec as codec_module
+from inceptionn.bench.speed import speed
 from inceptionn.codec import Codec
 from inceptionn.tos import TosError, tag, tos_of
 from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
@@ -58,7 +59,7 @@ def codec() -> Finding:
     back = own.decompress(own.compress(x), x.size)
     if not np.array_equal(back, own.lossy(x)) or np.abs(back - x).max() > own.error_bound:
         return Finding("codec", "failed", f"path {codec_module.active_path()} breaks its error bound")
-    rates = codec_module.speed(count=_SPEED_LANES, repeats=3)
+    rates = speed(count=_SPEED_LANES, repeats=3)
     path, others = codec_module.active_path(), ", ".join(codec_module.available_paths())
     detail = (
         f"{path}: compress {rates['compress']:.1f}, decompress {rates['decompress']:.1f} GB/s, one thread, "

@@ -99,7 +99,7 @@ def test_traceback_on_request() -> None:
 def test_long_text_of_a_tool_is_cut(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(name: str) -> None:
+    def fails(*verb: object) -> None:
         raise RuntimeError("g++ failed\n" + "noise\n" * 20 + "the reason\n")
 
     monkeypatch.setattr(cli, "_load", fails)
@@ -111,7 +111,7 @@ def test_long_text_of_a_tool_is_cut(
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(name: str) -> None:
+    def interrupted(*verb: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_load", interrupted)

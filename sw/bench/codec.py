@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench codec``: the codec's paths against memcpy and against what else can be installed."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from inceptionn.bench import data, report
+from inceptionn.bench.environment import conditions, environment, installed
+from inceptionn.bench.memory import peak_of
+from inceptionn.bench.peers import PEERS, Peer
+from inceptionn.bench.speed import MEMCPY, best_seconds, copying, speed
+from inceptionn.codec import NUMPY, Codec, active_path, available_paths, force_path
+
+SMALL = 1024
+"""Values of a small message."""
+SLOW_SECONDS = 3.0
+"""What one row may take beyond its first rounds."""
+OWN, PEER = "inceptionn", "peer"
+
+
+@dataclass
+class Row:
+    """One implementation on one array. Rates in GB/s of fp32; bounds and bytes as the names say."""
+
+    data: str
+    name: str
+    kind: str
+    threads: int
+    memcpy: float
+    compress: float
+    decompress: float
+    ratio: float
+    largest_error: float
+    """In error bounds."""
+    small_compress: float
+    small_decompress: float
+    """Seconds per call of 1024 values."""
+    memory_compress: float | None
+    memory_decompress: float | None
+    """Peak, input and output included, in multiples of input and output."""
+
+
+def codec(
+    size: Annotated[int, report.whole(1, 4096, "MB of fp32 values in an array.")] = 64,
+    bound: report.Bound = 10,
+    kinds: Annotated[
+        str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
+    ] = "synthetic,real",
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
+    ] = None,
+    repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
+    peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
+    seed: report.Seed = 1,
+    quick: report.Quick = False,
+    json_file: report.JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """The codec against memcpy and other compressors, on the same data in the same run.
+
+    Every path that this processor runs, with one thread and with two. "synthetic": runs of normal and Laplace
+    values of standard deviations 1e-3 to 1e-2. "real": gradients of a network while it is trained on
+    handwritten digits (scikit-learn). Other compressors get the same error bound; what is not installed is
+    named (pip install 'inceptionn[bench]').
+    """
+    if quick:
+        size, repeats = min(size, 8), min(repeats, 2)
+    report.check_files(json_file, plot)
+    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    console, facts = report.new_console(), environment(seed)
+    count = size * 1_000_000 // 4
+    arrays = _arrays(chosen, file, count, seed)
+    rows, absent = [], []
+    with report.new_progress(console) as progress:
+        jobs = list(_jobs(peers))
+        task = progress.add_task("", total=len(jobs) * len(arrays))
+        for kind, x in arrays.items():
+            for job in jobs:
+                progress.update(task, description=f"{kind}: {_title(job)}")
+                if isinstance(job, Peer) and installed(job.package) is None:
+                    absent.append(job)
+                elif isinstance(job, Peer):
+                    rows.append(_peer(kind, job, x, 2.0**-bound, repeats))
+                else:
+                    rows.append(_own(kind, *job, x, 2.0**-bound, repeats))
+                progress.advance(task)
+    console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
+    for kind in arrays:
+        console.print(_table(kind, [row for row in rows if row.data == kind]))
+    for name in dict.fromkeys(f"{peer.name}: {peer.package} is not installed" for peer in absent):
+        console.print(name)
+    figures = figures_of(rows)
+    console.print(report.figures_table(figures))
+    report.write_json(json_file, {
+        "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
+        "repeats": repeats, "rows": [asdict(row) for row in rows],
+        "not_installed": sorted({peer.package for peer in absent}),
+        "figures": [figure.json() for figure in figures],
+    })  # fmt: skip
+    if plot is not None:
+        _draw(plot, rows)
+
+
+def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, data.Floats]:
+    if file is not None:
+        return {file.name: data.own(file, count, 1)[0]}
+    return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
+
+
+def _jobs(peers: bool) -> Iterator[tuple[str, int] | Peer]:
+    """Our paths with their threads, then the others."""
+    for path in available_paths():
+        for threads in (1,) if path == NUMPY else (1, 2):
+            yield path, threads
+    if peers:
+        yield from PEERS
+
+
+def _title(job: tuple[str, int] | Peer) -> str:
+    return job.name if isinstance(job, Peer) else f"{job[0]}, {job[1]} thread{'s' * (job[1] > 1)}"
+
+
+def _own(kind: str, path: str, threads: int, x: data.Floats, bound: float, repeats: int) -> Row:
+    before = active_path()
+    force_path(path)
+    try:
+        rates = speed(threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS)
+        coder = Codec(bound, threads=threads)
+        small = x[:SMALL].copy()
+        stream = coder.compress(small)
+        return Row(
+            data=kind, name=path, kind=OWN, threads=threads,
+            **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
+            largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
+            small_compress=_per_call(lambda: coder.compress(small)),
+            small_decompress=_per_call(lambda: coder.decompress(stream, SMALL)),
+            **_memory(coder.compress, coder.decompress, len, x),
+        )  # fmt: skip
+    finally:
+        force_path(before)
+
+
+def _peer(kind: str, peer: Peer, x: data.Floats, bound: float, repeats: int) -> Row:
+    compress, decompress, size = peer.prepare(bound)
+    stream = compress(x)
+    back = decompress(stream, x.size)
+    if peer.lossless and not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
+        raise RuntimeError(f"{peer.name} does not give back what it was given")
+    error = float(np.abs(back - x).max()) / bound
+    del back
+    calls = {**copying(x), "c": lambda: compress(x), "d": lambda: decompress(stream, x.size)}
+    seconds = best_seconds(calls, repeats, SLOW_SECONDS)
+    small = x[:SMALL].copy()
+    small_stream = compress(small)
+    return Row(
+        data=kind, name=peer.name, kind=PEER, threads=1,
+        memcpy=x.nbytes / seconds[MEMCPY] / 1e9,
+        compress=x.nbytes / seconds["c"] / 1e9,
+        decompress=x.nbytes / seconds["d"] / 1e9,
+        ratio=x.nbytes / size(stream),
+        largest_error=error,
+        small_compress=_per_call(lambda: compress(small)),
+        small_decompress=_per_call(lambda: decompress(small_stream, SMALL)),
+        **_memory(compress, decompress, size, x),
+    )  # fmt: skip
+
+
+def _per_call(call: Callable[[], object]) -> float:
+    """Seconds per call: the best of many short runs."""
+    timer = timeit.Timer(call)
+    number = max(1, min(1000, int(2e-3 / max(timer.timeit(1), 1e-7))))
+    return min(timer.repeat(repeat=40, number=number)) / number
+
+
+def _memory(
+    compress: Callable[[data.Floats], Any],
+    decompress: Callable[[Any, int], data.Floats],
+    size: Callable[[Any], int],
+    x: data.Floats,
+) -> dict[str, float | None]:
+    """The peaks of one compression and one decompression, without memory given by the caller."""
+    up = peak_of(lambda: compress(x))
+    stream = compress(x)
+    down = peak_of(lambda: decompress(stream, x.size))
+    both = x.nbytes + size(stream)
+    return {
+        "memory_compress": None if up is None else (x.nbytes + up) / both,
+        "memory_decompress": None if down is None else (size(stream) + down) / both,
+    }
+
+
+def figures_of(rows: list[Row]) -> list[report.Figure]:
+    """What is asked of the codec, of each array."""
+    figures = []
+    for kind in dict.fromkeys(row.data for row in rows):
+        own = {(row.name, row.threads): row for row in rows if row.data == kind and row.kind == OWN}
+        for path, asked in (("avx512", 0.7), ("avx2", 0.6)):
+            if row := own.get((path, 1)):
+                figures.append(
+                    report.Figure(f"{kind}: compress, {path}, of memcpy", row.compress / row.memcpy, asked)
+                )
+        best = next(iter(own.values()))
+        figures += [
+            report.Figure(f"{kind}: decompress, {best.name}, of memcpy", best.decompress / best.memcpy, 0.6),
+            *_of_two_threads(kind, best, own.get((best.name, 2))),
+            report.Figure(f"{kind}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs"),
+            report.Figure(f"{kind}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs"),
+            report.Figure(f"{kind}: memory, compress", best.memory_compress, 1.1, True),
+            report.Figure(f"{kind}: memory, decompress", best.memory_decompress, 1.1, True),
+            report.Figure(f"{kind}: largest error", best.largest_error, 1, True, "bounds"),
+        ]
+    return figures
+
+
+def _of_two_threads(kind: str, one: Row, two: Row | None) -> list[report.Figure]:
+    """Two threads against one, both as shares of the memcpy beside them."""
+    if two is None:
+        return []
+    found = []
+    for name in ("compress", "decompress"):
+        ratio = getattr(two, name) / two.memcpy / (getattr(one, name) / one.memcpy)
+        found.append(report.Figure(f"{kind}: {name}, two threads against one", ratio, 1))
+    return found
+
+
+def _table(kind: str, rows: list[Row]) -> Table:
+    columns = (
+        "threads", "compress\nGB/s (of memcpy)", "decompress\nGB/s (of memcpy)", "ratio",
+        "largest error\nin bounds",
+        "1 Ki values, µs\ncompress, decompress", "peak\nmemory",
+    )  # fmt: skip
+    table = report.new_table(kind, "", *columns)
+    for row in rows:
+        peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
+        table.add_row(
+            row.name,
+            str(row.threads),
+            f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
+            f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
+            f"{row.ratio:.2f}",
+            f"{row.largest_error:.3f}",
+            f"{row.small_compress * 1e6:.1f}, {row.small_decompress * 1e6:.1f}",
+            f"{max(peaks):.2f}" if peaks else "-",
+            style=None if row.kind == OWN else "dim",
+        )  # fmt: skip
+    return table
+
+
+def _draw(path: Path, rows: list[Row]) -> None:
+    """Throughput against ratio, one point for each implementation."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    kinds = list(dict.fromkeys(row.data for row in rows))
+    figure = Figure(figsize=(5.2 * len(kinds), 4.2), layout="constrained")
+    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+        shown = [row for row in rows if row.data == kind and row.threads == 1]
+        for row in shown:
+            marker, colour = ("o", "C0") if row.kind == OWN else ("s", "C7")
+            axes.plot(row.compress, row.ratio, marker, color=colour)
+            axes.plot(row.decompress, row.ratio, marker, color=colour, fillstyle="none")
+            axes.annotate(row.name, (row.compress, row.ratio), (4, 4), textcoords="offset points", fontsize=8)
+        axes.axvline(max(row.memcpy for row in shown), color="C3", linestyle=":", label="memcpy")
+        axes.plot([], [], "ko", label="compress")
+        axes.plot([], [], "ko", fillstyle="none", label="decompress")
+        axes.set(title=kind, xscale="log", yscale="log", xlabel="GB/s of fp32, one thread", ylabel="ratio")
+        axes.legend(fontsize=8)
+    figure.savefig(path)

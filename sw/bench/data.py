@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is compressed and summed: synthetic values of known spread, and gradients of a network in training."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+SYNTHETIC, REAL = "synthetic", "real"
+RUN = 4096
+"""Values of one distribution in a row."""
+HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
+RATE, MOMENTUM = 0.05, 0.9
+
+
+def synthetic(count: int, seed: int) -> Floats:
+    """float32[count]: runs of 4096, normal and Laplace by turns, of standard deviations 1e-3 to 1e-2."""
+    source = np.random.default_rng(seed)
+    x = source.standard_normal(count, np.float32)
+    for number, first in enumerate(range(0, count, RUN)):
+        run = x[first : first + RUN]
+        if number % 2:
+            run[:] = source.laplace(scale=2**-0.5, size=len(run))
+        run *= np.float32(10.0 ** source.uniform(-3, -2))
+    return x
+
+
+def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
+    """One float32[count] per worker: the gradients that each computed of one multi-layer perceptron.
+
+    The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
+    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples).
+    An array holds the gradients of steps evenly spread over the whole training, in their order, one behind
+    the other; if there are not steps enough, they come again from the start. Where the arrays of the workers
+    have the same place, it is the same parameter at the same step.
+
+    ``ModuleNotFoundError`` without scikit-learn.
+    """
+    from inceptionn.training import MLP, Batches, digits
+
+    model, samples = MLP(64, HIDDEN), digits(seed)
+    parameters = model.initial(seed)
+    velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
+    batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]
+    steps = EPOCHS * len(samples.train) // (4 * BATCH)
+    size = sum(values.size for values in parameters.values())
+    wanted = min(steps, -(-count // size))
+    chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
+    kept: list[list[Floats]] = [[] for _ in range(workers)]
+    for step in range(steps):
+        gradients = [model.gradients(parameters, batch.at(step)) for batch in batches]
+        if step in chosen:
+            for worker, gradient in enumerate(gradients):
+                kept[worker].append(np.concatenate([gradient[name].ravel() for name in parameters]))
+        for name, values in parameters.items():
+            velocity[name] *= np.float32(MOMENTUM)
+            velocity[name] -= np.float32(RATE / workers) * sum(gradient[name] for gradient in gradients)
+            values += velocity[name]
+    return [np.resize(np.concatenate(parts), count) for parts in kept]
+
+
+def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:
+    """One float32[count] per worker, synthetic or real."""
+    if kind == SYNTHETIC:
+        return [synthetic(count, seed + worker) for worker in range(workers)]
+    return real(count, seed, workers)
+
+
+def own(path: Path, count: int, workers: int) -> list[Floats]:
+    """Slices of the values of a ``.npy`` file, as many as fit or from the start again."""
+    try:
+        values = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)!r} is no .npy file of numbers: {error}") from error
+    if values.dtype != np.float32 or not values.size:
+        raise ValueError(f"{os.fspath(path)!r} must hold float32 values, not {values.size} of {values.dtype}")
+    flat = np.resize(values.reshape(-1), count * workers)
+    return [flat[worker * count : (worker + 1) * count] for worker in range(workers)]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What all benches share: tables, figures with what was asked of them, the JSON file, progress bars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", dir_okay=False, help="Write figures and environment there."),
+]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", dir_okay=False, help="Draw a picture there (.png, .svg, .pdf)."),
+]
+
+
+def whole(least: int, most: int, text: str) -> Any:
+    """An option for whole numbers, whose error names the value."""
+
+    def check(value: int) -> int:
+        if not least <= value <= most:
+            raise typer.BadParameter(f"must be {least}..{most}, not {value}")
+        return value
+
+    return typer.Option(callback=check, help=text)
+
+
+Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
+Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Less data and fewer repeats: a look, no measurement.")]
+
+PICTURES = (".png", ".svg", ".pdf")
+_FILE_WIDTH = 120
+_VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
+
+
+class Figure(NamedTuple):
+    """A ratio of two measurements of one run, and the least (or the most) that is asked of it."""
+
+    name: str
+    measured: float | None
+    asked: float
+    most: bool = False
+    unit: str = "x"
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether it was reached; None if it was not measured."""
+        if self.measured is None:
+            return None
+        return self.measured <= self.asked if self.most else self.measured >= self.asked
+
+    def json(self) -> dict[str, Any]:
+        """As it stands in the JSON file."""
+        return {
+            "name": self.name, "measured": self.measured, "asked": self.asked,
+            "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
+        }  # fmt: skip
+
+
+def figures_table(figures: Iterable[Figure]) -> Table:
+    """What was asked, what was measured, and whether that is enough."""
+    table = new_table("Figures", "", "asked", "measured", "")
+    for figure in figures:
+        asked = f"{'<=' if figure.most else '>='} {figure.asked:g} {figure.unit}"
+        measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
+        verdict, style = _VERDICTS[figure.reached]
+        table.add_row(figure.name, asked, measured, f"[{style}]{verdict}[/]")
+    return table
+
+
+def new_table(title: str, *columns: str) -> Table:
+    """A table whose first column is text and the others are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", no_wrap=not place)
+    return table
+
+
+def new_console() -> Console:
+    """The terminal; wide enough for the tables where the output is a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_FILE_WIDTH)
+
+
+def new_progress(console: Console) -> Progress:
+    """A bar that says what is measured now; none where the output is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
+    """The words of a list with commas, each once; a usage error names one that is not allowed."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in allowed:
+            raise typer.BadParameter(f"{option} takes {', '.join(allowed)}, not {word!r}")
+    if not words:
+        raise typer.BadParameter(f"{option} takes one or more of {', '.join(allowed)}, not {text!r}")
+    return list(dict.fromkeys(words))
+
+
+def check_files(json_file: Path | None, plot: Path | None) -> None:
+    """Refuses files that could not be written, before anything is measured."""
+    if plot is not None:
+        if plot.suffix.lower() not in PICTURES:
+            raise typer.BadParameter(f"a picture must end in {', '.join(PICTURES)}, not {plot.suffix!r}")
+        import matplotlib  # noqa: F401  # the extra `plot`; rather now than after the measurement
+    for path in (json_file, plot):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def write_json(path: Path | None, facts: dict[str, Any]) -> None:
+    """Writes the facts of a run, if a file was named."""
+    if path is not None:
+        path.write_text(json.dumps(facts, indent=1) + "\n")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""GB/s of operations on one array, each beside a memcpy of the same array."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from inceptionn.bench.data import Floats, synthetic
+from inceptionn.codec import Codec
+
+Calls = dict[str, Callable[[], object]]
+MEMCPY = "memcpy"
+
+
+def best_seconds(calls: Calls, repeats: int, patience: float = math.inf) -> dict[str, float]:
+    """The least time of each call, over rounds of all of them behind a first one that warms up.
+
+    Rounds end after ``repeats``, or earlier once ``patience`` seconds have passed (at least one counts).
+    """
+    best = dict.fromkeys(calls, math.inf)
+    began = time.perf_counter()
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            elapsed = time.perf_counter() - start
+            best[name] = elapsed if turn == 1 else min(best[name], elapsed)
+        if turn and time.perf_counter() - began > patience:
+            break
+    return best
+
+
+def copying(x: Floats) -> Calls:
+    """``memcpy`` of an array to memory of its own, to measure beside others."""
+    copy = np.zeros_like(x)
+    return {MEMCPY: lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes)}
+
+
+def speed(
+    count: int = 1 << 24,
+    threads: int | None = 1,
+    repeats: int = 5,
+    x: Floats | None = None,
+    error_bound: float = 2**-10,
+    patience: float = math.inf,
+) -> dict[str, float]:
+    """GB/s of fp32 values on the codec's active path, and of ``memcpy`` on the same array in the same run.
+
+    Keys: ``memcpy``, ``compress``, ``decompress``, ``decompress_add``, ``lossy``, and ``ratio`` (bytes in per
+    byte out). ``x`` is the array, default: ``synthetic(count, seed=1)``. The best of ``repeats`` rounds over
+    all of them, memory allocated beforehand; fewer rounds once ``patience`` seconds have passed.
+    """
+    if x is None:
+        x = synthetic(count, 1)
+    codec = Codec(error_bound, threads=threads)
+    y = np.empty_like(x)
+    out = bytearray(codec.max_compressed_size(x.size))
+    stream = codec.compress(x, out)
+    work = {
+        **copying(x),
+        "compress": lambda: codec.compress(x, out),
+        "decompress": lambda: codec.decompress(stream, x.size, y),
+        "decompress_add": lambda: codec.decompress_add(stream, y),
+        "lossy": lambda: codec.lossy(x, y),
+    }
+    seconds = best_seconds(work, repeats, patience)
+    return {name: x.nbytes / took / 1e9 for name, took in seconds.items()} | {"ratio": x.nbytes / len(stream)}
