@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the bring-up design counts."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.boards.bring_up.printer import VALUE_BITS
+
+HALF = VALUE_BITS // 2
+
+
+class WideCounter(wiring.Component):
+    """A 48-bit sum in two halves with a register between them, so that no carry runs through all of it.
+
+    Members
+    -------
+    add : :py:`In(width)`
+        Added in every cycle.
+    clear : :py:`In(1)`
+        Back to 0; what is added meanwhile is lost.
+    value : :py:`Out(48)`
+        The sum of two cycles ago.
+    """
+
+    def __init__(self, width: int):
+        self.width = width
+        super().__init__({"add": In(width), "clear": In(1), "value": Out(VALUE_BITS)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        add = Signal(self.width)
+        low, low_late, high, carry = Signal(HALF), Signal(HALF), Signal(HALF), Signal()
+        m.d.sync += [add.eq(self.add), Cat(low, carry).eq(low + add), low_late.eq(low), high.eq(high + carry)]
+        with m.If(self.clear):
+            m.d.sync += [signal.eq(0) for signal in (add, low, low_late, high, carry)]
+        m.d.comb += self.value.eq(Cat(low_late, high))
+        return m
+
+
+class RateMeter(wiring.Component):
+    """What was added between the last two ticks.
+
+    Members
+    -------
+    add : :py:`In(6)`
+    tick : :py:`In(1)`
+    value : :py:`Out(36)`
+        Changes two cycles after ``tick``.
+    """
+
+    WIDTH = 36  # 2**36 a second: 250 MHz times 32 bytes is 2**33
+
+    add: In(6)
+    tick: In(1)
+    value: Out(WIDTH)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        add, tick = Signal(6), Signal()
+        total = Signal(self.WIDTH)
+        m.d.sync += [add.eq(self.add), tick.eq(self.tick), total.eq(Mux(tick, 0, total) + add)]
+        with m.If(tick):
+            m.d.sync += self.value.eq(total)
+        return m

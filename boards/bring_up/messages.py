@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the bring-up design says on its serial line."""
+
+from inceptionn.boards.bring_up.data_path import Fault
+from inceptionn.boards.bring_up.patterns import BOUNDS, PATTERNS
+
+VALUES = (
+    "seconds", "pattern", "bound", "packets", "values", "wire", "values_rate", "wire_rate",
+    "mismatched", "beyond_bound", "wrong_size", "wrong_format", "hangs",
+)  # fmt: skip
+"""The numbers of a report, in the order of its line; rates are of the last whole second."""
+
+_PATTERNS = " ".join(f"{number} {pattern.name}" for number, pattern in enumerate(PATTERNS))
+_FAULTS = " ".join(f"{fault.value} {fault.name.lower()}" for fault in Fault)
+
+VERDICTS = ("fail", "pass", "idle")
+
+MESSAGES = {
+    # What a report ends with.
+    **{name: f"{name.upper()}\r\n" for name in VERDICTS},
+    "ok": "\r\nok\r\n",
+    "range": "\r\nno such number: help shows the choices\r\n",
+    "unknown": "\r\nno such command: try help\r\n",
+    "help": "\r\ninceptionn bring-up: compressor and decompressor back to back\r\n"
+    "go | stop | clear | report | help: the first letter is enough\r\n"
+    f"pattern N: {_PATTERNS}\r\n"
+    f"bound K: 2^-K, {BOUNDS.start} to {BOUNDS.stop - 1}\r\n"
+    f"inject N: {_FAULTS}\r\n",
+    "report": "\r\n" + " ".join(f"{name}={{{name}}}" for name in VALUES) + " ",
+}
+"""By name, in the order in which they are printed if several wait."""

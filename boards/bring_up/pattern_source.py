@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Made-up gradients, and what the other side must make of them."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.boards.bring_up.patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.wire import EXPONENT_BIAS, LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
+
+SEEDS = tuple(0x9E3779B9 * (2 * lane + 1) & 0xFFFFFFFF for lane in range(LANES))
+"""Of the lanes' random numbers; odd multiples of the golden ratio, so none is 0."""
+
+LENGTH_SEED = 0xACE
+LENGTH_TAPS = 0xE08  # x^12 + x^11 + x^10 + x^4 + 1: period 4095
+
+
+class LengthSequence(wiring.Component):
+    """Lane counts of successive packets, the same in every instance: a 12-bit Galois register.
+
+    Members
+    -------
+    config : :py:`In(SourceConfig)`
+    step : :py:`In(1)`
+        To the next packet.
+    lanes : :py:`Out(12)`
+        Of this packet; a register, valid one cycle after reset.
+    """
+
+    config: In(SourceConfig)
+    step: In(1)
+    lanes: Out(12)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        state = Signal(12, init=LENGTH_SEED)
+        following = Signal(12)
+        m.d.comb += following.eq((state >> 1) ^ Mux(state[0], LENGTH_TAPS, 0))
+        with m.If(self.step):
+            m.d.sync += state.eq(following)
+        chosen = Mux(self.step, following, state)
+        m.d.sync += self.lanes.eq(self.config.least + (chosen & self.config.spread))
+        return m
+
+
+class SourceBeat(data.Struct):
+    """Eight lanes of a packet.
+
+    ``values`` as sent; ``lossy`` as they must come back; ``size``: bytes that they and their tag word take in
+    a block; ``more``: lanes present but one; ``last``: of the packet.
+    """
+
+    values: 32 * LANES
+    lossy: 32 * LANES
+    size: 6
+    more: 3
+    last: 1
+
+
+def present(beat: Any) -> Value:
+    """Which lanes of a :class:`SourceBeat` exist; 8 bits."""
+    return Cat(~beat.last | (beat.more >= lane) for lane in range(LANES))
+
+
+def xorshift32(state: Value) -> Value:
+    """The next of Marsaglia's 32-bit xorshift numbers (*Xorshift RNGs*, 2003; shifts 13, 17, 5)."""
+    for shift in (13, -17, 5):
+        state = (state ^ (state << shift if shift > 0 else state >> -shift))[:32]
+    return state
+
+
+class PatternSource(wiring.Component):
+    """Packets of fp32 values whose lossy image is known by construction. One beat per cycle.
+
+    Two instances that are reset together yield the same packets: one feeds the compressor, the other tells
+    what must come back. Packets are whole: when ``run`` falls, the packet under way is finished.
+
+    A lane is not classified, as the engine does it, but *made*: first its class and its shift *n* are drawn,
+    then its exponent follows (``127 - n`` or ``B - n``), and its mantissa is random. So which of its bits
+    survive is known before there is a value: all but the low ``8 + n`` (16-bit class) or ``16 + n`` (8-bit
+    class). No exponent is compared with a threshold here, and nothing is shared with the engines.
+
+    Parameters
+    ----------
+    expectation : :class:`bool`
+        Whether ``beat.lossy`` and ``beat.size`` are wanted; 0 otherwise.
+
+    Members
+    -------
+    config : :py:`In(SourceConfig)`
+        Constant from one cycle before reset ends on.
+    run : :py:`In(1)`
+    valid : :py:`Out(1)`
+    beat : :py:`Out(SourceBeat)`
+        The oldest beat; holds until popped.
+    pop : :py:`In(1)`
+        Takes it; ignored without ``valid``.
+    """
+
+    LATENCY = 5  # from a number's issue to its push
+
+    def __init__(self, *, expectation: bool):
+        self.expectation = expectation
+        super().__init__(
+            {"config": In(SourceConfig), "run": In(1), "valid": Out(1), "beat": Out(SourceBeat), "pop": In(1)}
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        # Push flow: a beat is issued when the queue has room for it, and nothing behind can stop.
+        m = Module()
+        m.submodules.queue = queue = PushQueue(SourceBeat, 32, slack=self.LATENCY + 3)
+        m.d.comb += [self.valid.eq(queue.valid), self.beat.eq(queue.data), queue.pop.eq(self.pop)]
+        issue, last, more = self._packets(m, queue.room)
+
+        lanes = [self._lane(m, lane, issue) for lane in range(LANES)]
+        done = self.LATENCY
+        pushed = queue.push_data
+        m.d.comb += [
+            queue.push.eq(delayed(m, issue, done, name="issue", reset=True)),
+            pushed.last.eq(delayed(m, last, done, name="last")),
+            pushed.more.eq(delayed(m, more, done, name="more")),
+            pushed.values.eq(Cat(value for value, _, _ in lanes)),
+        ]
+        if self.expectation:
+            m.d.comb += [
+                pushed.lossy.eq(Cat(lossy for _, lossy, _ in lanes)),
+                pushed.size.eq(self._size(m, [tag for _, _, tag in lanes], last, more)),
+            ]
+        return m
+
+    def _packets(self, m: Module, room: Value) -> tuple[Signal, Signal, Signal]:
+        """When a beat is issued, whether it is its packet's last, and how many more lanes it has than one."""
+        m.submodules.lengths = lengths = LengthSequence()
+        # Two cycles behind reset the first length is there; then the one of the packet to come.
+        started = delayed(m, Const(1), 2, name="started", reset=True)
+        issue, last, first = Signal(), Signal(), Signal(init=1)
+        left, above = Signal(9), Signal(9)
+        count = Signal(12)
+        m.d.comb += [
+            count.eq(lengths.lanes - 1),
+            left.eq(Mux(first, count[3:], above)),
+            last.eq(left == 0),
+            issue.eq(started & room & (self.run | ~first)),
+            lengths.config.eq(self.config),
+            lengths.step.eq(issue & last),
+        ]
+        with m.If(issue):
+            m.d.sync += [above.eq(left - 1), first.eq(last)]
+        return issue, last, count[:3]
+
+    def _lane(self, m: Module, lane: int, issue: Value) -> tuple[Value, Value, Value]:
+        """A lane's value and lossy image, ``LATENCY`` cycles behind ``issue``; its class, three behind."""
+        sync = m.d.sync
+        config = self.config
+
+        def register(name: str, width: int) -> Signal:
+            return Signal(width, name=f"{name}_lane{lane}", reset_less=True)
+
+        state = Signal(32, init=SEEDS[lane], name=f"state_lane{lane}")
+        with m.If(issue):
+            sync += state.eq(xorshift32(state))
+        number1 = register("number1", 32)
+        sync += number1.eq(state)
+
+        # The slots picked.
+        tag2, slot2, rest2 = register("tag2", 2), register("slot2", 3), register("rest2", 24)
+        palette = Array(config.palette.word_select(i, 2) for i in range(PALETTE_SLOTS))
+        sync += [tag2.eq(palette[number1[:4]]), slot2.eq(number1[4:7]), rest2.eq(number1[8:])]
+
+        # Class and shift: what remains of the mantissa is settled, before there is an exponent.
+        tag3, rest3 = register("tag3", 2), register("rest3", 24)
+        shift3, top3, extreme3 = register("shift3", 3), register("top3", 8), register("extreme3", 1)
+        shifts8 = Array(config.shifts8.word_select(i, 3) for i in range(SHIFT_SLOTS))
+        shifts16 = Array(config.shifts16.word_select(i, 3) for i in range(SHIFT_SLOTS))
+        sync += [tag3.eq(tag2), rest3.eq(rest2), extreme3.eq(0)]
+        with m.Switch(tag2):
+            with m.Case(Tag.ZERO):
+                # The largest that are dropped, and denormals and zeros.
+                sync += [shift3.eq(slot2), top3.eq(config.e0 - 1), extreme3.eq(slot2 == SHIFT_SLOTS - 1)]
+            with m.Case(Tag.BITS8):
+                sync += [shift3.eq(shifts8[slot2]), top3.eq(config.b)]
+            with m.Case(Tag.BITS16):
+                sync += [shift3.eq(shifts16[slot2]), top3.eq(EXPONENT_BIAS)]
+            with m.Case(Tag.RAW):
+                # From 1.0 on, and infinities and NaNs of every kind.
+                sync += [shift3.eq(slot2), top3.eq(RAW_TOP), extreme3.eq(slot2 == SHIFT_SLOTS - 1)]
+        tag_out = tag3
+
+        exponent4, rest4 = register("exponent4", 8), register("rest4", 24)
+        lost4, dropped4 = register("lost4", MANTISSA_BITS), register("dropped4", 1)
+        sync += [
+            rest4.eq(rest3),
+            exponent4.eq(Mux(extreme3, (tag3 == Tag.RAW).replicate(8), top3 - shift3)),
+            dropped4.eq(tag3 == Tag.ZERO),
+        ]
+        for bit in range(MANTISSA_BITS):
+            low8 = (tag3 == Tag.BITS8) & (shift3 > bit - 16)
+            low16 = (tag3 == Tag.BITS16) & (shift3 > bit - 8)
+            sync += lost4[bit].eq(low8 | low16)
+
+        value5, lossy5 = register("value5", 32), register("lossy5", 32)
+        mantissa, sign = rest4[:MANTISSA_BITS], rest4[MANTISSA_BITS]
+        sync += [
+            value5.eq(Cat(mantissa, exponent4, sign)),
+            lossy5.eq(Mux(dropped4, 0, Cat(mantissa & ~lost4, exponent4, sign))),
+        ]
+        return value5, lossy5, tag_out
+
+    def _size(self, m: Module, tags: list[Value], last: Value, more: Value) -> Signal:
+        """Bytes of the beat's vectors and its tag word, ``LATENCY`` cycles behind its issue."""
+        last3, more3 = delayed(m, last, 3, name="size_last"), delayed(m, more, 3, name="size_more")
+        table = Array(TAG_BYTES)
+        pairs = []
+        for first in range(0, LANES, 2):
+            pair = Signal(4, name=f"size_pair{first}", reset_less=True)
+            each = [Mux(~last3 | (more3 >= lane), table[tags[lane]], 0) for lane in (first, first + 1)]
+            m.d.sync += pair.eq(each[0] + each[1])
+            pairs.append(pair)
+        size = Signal(6, reset_less=True)
+        m.d.sync += size.eq((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]) + TAG_WORD_BYTES)
+        return size

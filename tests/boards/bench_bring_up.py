@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of BringUpCore: serial dialogue, its streams against the golden model, injected faults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, Timer
+
+from inceptionn.sim.golden import codec
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, Tag, parameters
+
+PERIOD_NS = 4
+BIT_NS = PERIOD_NS * int(bench_parameters()["divisor"])
+CHARACTER_NS = 10 * BIT_NS
+LED_RUNNING, LED_PASS, LED_FAIL = 1, 2, 3
+RATE_LEDS = 4
+DRAIN = 3000
+"""Cycles within which everything sent has come back."""
+PATTERNS = ("mixed", "gradient", "zero", "bits8", "bits16", "raw", "short")
+ERRORS = ("mismatched", "beyond_bound", "wrong_size", "wrong_format", "hangs")
+REPORT = re.compile(r"seconds=[^\r]* (?:PASS|FAIL|IDLE)\r\n")
+
+
+@dataclass
+class Packets:
+    """Packets seen on one probe; ``open`` is the one under way, ``cycles`` are those of its beats."""
+
+    whole: list[bytes] = field(default_factory=list)
+    open: bytearray = field(default_factory=bytearray)
+    cycles: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Beats per cycle from the first to the last beat."""
+        return len(self.cycles) / (self.cycles[-1] - self.cycles[0] + 1)
+
+    def take(self, cycle: int, data: int, keep: int, last: int) -> None:
+        self.cycles.append(cycle)
+        self.open += data.to_bytes(32, "little")[: keep.bit_count()]
+        if last:
+            self.whole.append(bytes(self.open))
+            self.open.clear()
+
+
+class TB:
+    """A terminal on the serial line, eyes on the LEDs, and a logic analyser on the probes."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.heard = ""
+        self.streams: dict[str, Packets] = {}
+        dut.rx.value = 1
+        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
+        cocotb.start_soon(self._listen())
+
+    async def reset(self) -> None:
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        self.heard = ""
+
+    async def _listen(self) -> None:
+        while True:
+            await FallingEdge(self.dut.tx)
+            await Timer(BIT_NS // 2, "ns")
+            if self.dut.tx.value != 0:
+                continue
+            byte = 0
+            for bit in range(8):
+                await Timer(BIT_NS, "ns")
+                byte |= int(self.dut.tx.value) << bit
+            await Timer(BIT_NS, "ns")
+            assert self.dut.tx.value == 1, f"no stop bit behind {byte:#04x}; so far {self.heard!r}"
+            self.heard += chr(byte)
+
+    async def type(self, line: str) -> None:
+        for character in (line + "\r").encode():
+            for bit in (0, *(character >> i & 1 for i in range(8)), 1):
+                self.dut.rx.value = bit
+                await Timer(BIT_NS, "ns")
+
+    async def hear(self, wanted: str | re.Pattern[str], characters: int = 1200) -> str:
+        """Waits until this was said, and forgets everything up to its end."""
+        pattern = re.compile(re.escape(wanted)) if isinstance(wanted, str) else wanted
+        for _ in range(characters):
+            if found := pattern.search(self.heard):
+                self.heard = self.heard[found.end() :]
+                return found[0]
+            await Timer(CHARACTER_NS, "ns")
+        raise AssertionError(f"not heard in {characters} characters: {wanted!r}, but {self.heard!r}")
+
+    async def ask(self, line: str, answer: str = "ok\r\n") -> None:
+        await self.type(line)
+        await self.hear(answer)
+
+    async def report(self) -> tuple[dict[str, int], str]:
+        """The numbers and the verdict of a report asked for now."""
+        self.heard = ""
+        await self.type("report")
+        return self.numbers(await self.hear(REPORT))
+
+    @staticmethod
+    def numbers(text: str) -> tuple[dict[str, int], str]:
+        *words, verdict = text.split()
+        return {name: int(number) for name, _, number in (word.partition("=") for word in words)}, verdict
+
+    def led(self, number: int) -> int:
+        return int(self.dut.leds.value) >> number & 1
+
+    async def watch(self, cycles: int) -> None:
+        """Collects what goes over the three streams."""
+        names = ("sent", "wire", "restored")
+        probes = [
+            tuple(getattr(self.dut, f"probe_{name}_{part}") for part in ("fire", "tdata", "tkeep", "tlast"))
+            for name in names
+        ]
+        for name in names:
+            self.streams.setdefault(name, Packets())
+        for cycle in range(cycles):
+            await FallingEdge(self.dut.aclk)
+            for name, (fire, data, keep, last) in zip(names, probes, strict=True):
+                if fire.value == 1:
+                    self.streams[name].take(cycle, int(data.value), int(keep.value), int(last.value))
+
+    def judge(self, k: int) -> tuple[np.ndarray, int]:
+        """Holds the packets watched from a start on to the golden model; classes seen, packets restored."""
+        numbers = parameters(k, DEFAULT_MODE)
+        sent, wire, restored = (self.streams[name].whole for name in ("sent", "wire", "restored"))
+        classes = np.zeros(4, np.int64)
+        for at, packet in enumerate(sent):
+            values = np.frombuffer(packet, "<f4")
+            tags, vectors = codec.compress_lanes(codec.bits_of(values), numbers)
+            if at < len(wire):
+                assert wire[at] == codec.pack_block(tags, vectors), f"block {at}"
+            if at < len(restored):
+                lossy = codec.decompress_block(codec.pack_block(tags, vectors), len(values), numbers.b)
+                assert restored[at] == lossy.tobytes(), f"packet {at}"
+                classes += np.bincount(tags, minlength=4)
+        return classes, min(len(sent), len(restored))
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+async def dialogue(dut) -> None:
+    """Starts by itself and passes; what it reports is what went over its streams."""
+    tb = await started(dut)
+    await tb.watch(2500)
+    classes, packets = tb.judge(DEFAULT_K)
+    assert packets >= 5
+    assert classes.min() > 1000, classes
+    assert (tb.led(LED_RUNNING), tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 1, 0)
+    await tb.hear("inceptionn bring-up")
+    await tb.hear("pattern N: 0 mixed 1 gradient 2 zero 3 bits8 4 bits16 5 raw 6 short\r\n")
+
+    # Once a second by itself.
+    first, verdict = tb.numbers(await tb.hear(REPORT, 4000))
+    assert verdict == "PASS"
+    assert (first["pattern"], first["bound"]) == (0, DEFAULT_K)
+    assert [first[name] for name in ERRORS] == [0] * len(ERRORS)
+    assert 0 < first["wire_rate"] < 4 * first["values_rate"]
+    following, _ = tb.numbers(await tb.hear(REPORT, 4000))
+    assert following["seconds"] > first["seconds"]
+    assert following["packets"] > first["packets"]
+
+    # From a clear start to a stop, to the last byte.
+    tb.streams.clear()
+    await tb.ask("stop")
+    await ClockCycles(dut.aclk, DRAIN)
+    assert tb.led(LED_RUNNING) == 0
+    await tb.ask("clear")
+    tb.heard = ""
+    numbers, verdict = await tb.report()
+    assert verdict == "IDLE"
+    assert {numbers[name] for name in ("packets", "values", "wire", *ERRORS)} == {0}
+    await tb.type("go")
+    watcher = cocotb.start_soon(tb.watch(20 * 40 + 2 * DRAIN))
+    await tb.ask("stop", "ok\r\n")
+    await watcher
+    numbers, verdict = await tb.report()
+    classes, packets = tb.judge(DEFAULT_K)
+    assert verdict == "PASS"
+    assert numbers["packets"] == packets == len(tb.streams["sent"].whole) > 0
+    assert numbers["values"] == classes.sum()
+    assert numbers["wire"] == sum(map(len, tb.streams["wire"].whole))
+
+
+@cocotb.test()
+async def every_pattern_and_bound(dut) -> None:
+    """Each pattern sends its classes and lengths at one beat per cycle, whatever the bound."""
+    tb = await started(dut)
+    await tb.hear("inceptionn bring-up")
+    bounds = (10, 10, 1, 14, 5, 7, 2)
+    for number, (name, k) in enumerate(zip(PATTERNS, bounds, strict=True)):
+        await tb.ask(f"bound {k}")
+        await tb.ask("stop")
+        await ClockCycles(dut.aclk, DRAIN)
+        tb.streams.clear()
+        watcher = cocotb.start_soon(tb.watch(1800))
+        await tb.type(f"pattern {number}")
+        await watcher
+        classes, packets = tb.judge(k)
+        lengths = [len(packet) // 4 for packet in tb.streams["sent"].whole]
+        rate = tb.streams["restored"].rate
+        dut._log.info(f"{name}, bound 2^-{k}: {packets} packets, classes {classes}, {rate:.3f} beats a cycle")
+        assert packets >= 2
+        seen = {Tag(tag) for tag in np.flatnonzero(classes)}
+        if name in ("mixed", "short"):
+            assert seen == set(Tag)
+        elif name == "gradient":
+            assert seen == {Tag.ZERO, Tag.BITS8, Tag.BITS16}
+            assert set(lengths) == {365}
+            assert rate > 46 / 47.01  # one idle cycle behind a packet
+        else:
+            # At 2^-1 there is no 16-bit class; the patterns of one class here have another bound.
+            assert {tag.name.lower() for tag in seen} == {name}
+            assert set(lengths) == {2304}
+            assert rate > (0.93 if name == "raw" else 288 / 289.01)  # raw blocks are 1/16 longer than packets
+        if name == "short":
+            assert set(lengths) == set(range(1, 33))
+        assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 0)
+
+
+@cocotb.test()
+async def injected_faults_light_fail(dut) -> None:
+    """Each fault is seen by the check that it is for; a fresh start is clean again."""
+    tb = await started(dut)
+    await tb.hear("inceptionn bring-up")
+    cases = {0: "wrong_format", 1: "mismatched", 2: "mismatched", 3: "hangs"}
+    for fault, check in cases.items():
+        await tb.ask("pattern 1")
+        await tb.ask("clear")
+        await ClockCycles(dut.aclk, 1500)
+        assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 0), f"before fault {fault}"
+        await tb.ask(f"inject {fault}")
+        await ClockCycles(dut.aclk, 6000 if check == "hangs" else 1500)
+        assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (0, 1), f"fault {fault}"
+        numbers, verdict = await tb.report()
+        dut._log.info(f"fault {fault}: {numbers}")
+        assert verdict == "FAIL"
+        assert numbers[check] > 0, f"fault {fault}: {numbers}"
+        if fault == 1:  # one bit of one value
+            assert numbers["mismatched"] == 1
+        if fault == 2:  # every 8-bit value doubles: beyond the bound by its own rule too
+            assert numbers["beyond_bound"] > 0
+        # The verdict stays until it is cleared.
+        await tb.ask("go")
+        await ClockCycles(dut.aclk, 1500)
+        assert tb.led(LED_FAIL) == 1
+    await tb.ask("clear")
+    await ClockCycles(dut.aclk, 1500)
+    assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 0)
+
+
+@cocotb.test()
+async def bad_lines_change_nothing(dut) -> None:
+    """Unknown commands and numbers out of range get one line; blanks and case do not matter."""
+    tb = await started(dut)
+    await tb.hear("inceptionn bring-up")
+    await tb.ask("S")
+    for line, answer in {
+        "x": "no such command: try help\r\n",
+        "go!": "no such command: try help\r\n",
+        "7": "no such command: try help\r\n",
+        "pattern": "no such number: help shows the choices\r\n",
+        "pattern 7": "no such number: help shows the choices\r\n",
+        "bound 0": "no such number: help shows the choices\r\n",
+        "bound 15": "no such number: help shows the choices\r\n",
+        "bound 266": "no such number: help shows the choices\r\n",
+        "inject 4": "no such number: help shows the choices\r\n",
+    }.items():
+        await tb.ask(line, line)  # echoed
+        await tb.hear(answer)
+    assert tb.led(LED_RUNNING) == 0
+    numbers, _ = await tb.report()
+    assert (numbers["pattern"], numbers["bound"]) == (0, DEFAULT_K)
+    await tb.ask("  BOUND 03 ")
+    numbers, _ = await tb.report()
+    assert numbers["bound"] == 3
+    assert tb.led(LED_RUNNING) == 1
+
+
+@cocotb.test()
+async def rate_leds(dut) -> None:
+    """All four light while packets of MTU size go round at one beat per cycle, none when stopped."""
+    tb = await started(dut)
+    await tb.ask("pattern 1")
+    await ClockCycles(dut.aclk, 3000)
+    assert int(dut.leds.value) >> RATE_LEDS == 0b1111
+    await tb.ask("stop")
+    await ClockCycles(dut.aclk, DRAIN)
+    assert int(dut.leds.value) >> RATE_LEDS == 0
