@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The virtual cluster: hosts that are network namespaces, with NICs that are the generated Verilog.
+
+`Cluster` starts the hosts, gives each a TAP device, runs its frames through a NIC (the verilated RTL, the
+golden model, or none) and a switch that may lose, delay or damage them. What runs on the hosts is not
+changed: real sockets, the kernel's TCP, real MPI. ``inceptionn cluster run`` is the command line.
+"""
+
+from inceptionn.sim.cluster.cluster import Cluster, ClusterError
+from inceptionn.sim.cluster.impairments import Impairments
+from inceptionn.sim.cluster.report import HostReport, Report
+
+__all__ = ["Cluster", "ClusterError", "HostReport", "Impairments", "Report"]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hosts, NICs and switch put together; a context manager, as the namespaces are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from inceptionn.netns import Namespaces, NetworkError
+from inceptionn.sim.cluster.impairments import Impairments
+from inceptionn.sim.cluster.kernel_counters import checksum_errors, kernel_counters
+from inceptionn.sim.cluster.nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
+from inceptionn.sim.cluster.pcap import PcapWriter
+from inceptionn.sim.cluster.pump import Pump
+from inceptionn.sim.cluster.report import HostReport
+from inceptionn.sim.cluster.switch import Switch
+from inceptionn.sim.cluster.tap import Tap, available
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE
+
+MOST_MTU = 9216
+_SOCKET_BUFFER = 1 << 20
+"""Most bytes of a TCP connection that are under way: at the models' pace, a tenth of a second's worth."""
+
+
+class ClusterError(RuntimeError):
+    """A NIC of the cluster has failed; the text says which and how."""
+
+
+class Cluster(Namespaces):
+    """``hosts`` hosts with a NIC each, at a switch, while it is entered.
+
+    Host *i* has the names ``host<i>`` and that of its namespace, the address *i + 1* of the subnet, and the
+    hardware address ``02:00:00:00:00:<i + 1>``; ``nics[i]``, ``pumps[i]`` and ``switch.ports[i]`` are its.
+    Leaving it ends every process in the hosts and removes them (`Namespaces`).
+
+    Parameters
+    ----------
+    hosts, subnet
+        As for `Namespaces`.
+    nics
+        Kind of each host's NIC: "rtl", "golden" or "none"; one for all, or a sequence.
+    verilog
+        Of ``inceptionn_nic``; needed where a NIC is "rtl".
+    impairments
+        Of the switch.
+    mtu
+        Bytes of an IP packet, 576..9216.
+    vlan
+        802.1Q tag of the hosts' traffic, 1..4094; None: no tag.
+    ecn
+        Whether the hosts' TCP negotiates explicit congestion notification (RFC 3168).
+    k, mode
+        Error bound 2^-k and mode of all NICs.
+    pcap
+        Folder for ``host<i>.pcap`` (what is on the host's interface) and ``wire-host<i>.pcap`` (what is on
+        its cable).
+    congestion
+        TCP's congestion control in the hosts; None: the machine's own.
+    seed
+        Of the switch's faults. The order of frames is the kernel's, so equal seeds do not make equal runs.
+    step
+        Is told in words what the start does.
+
+    ``ValueError`` names a wrong value; `NetworkUnavailable` says what the machine lacks.
+    """
+
+    def __init__(
+        self,
+        hosts: int,
+        nics: str | Sequence[str] = "rtl",
+        *,
+        verilog: Path | None = None,
+        impairments: Impairments | None = None,
+        mtu: int = 1500,
+        vlan: int | None = None,
+        ecn: bool = False,
+        k: int = DEFAULT_K,
+        mode: str = DEFAULT_MODE,
+        pcap: Path | None = None,
+        congestion: str | None = None,
+        seed: int = 1,
+        subnet: str = "10.77.0.0/24",
+        step: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(hosts, subnet)
+        self.kinds = [nics] * hosts if isinstance(nics, str) else list(nics)
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ValueError(f"NIC must be one of {', '.join(KINDS)}, not {kind!r}")
+        if len(self.kinds) != hosts:
+            raise ValueError(f"nics must be one for each of the {hosts} hosts, not {self.kinds!r}")
+        if "rtl" in self.kinds and verilog is None:
+            raise ValueError("a NIC of kind 'rtl' needs the Verilog of inceptionn_nic")
+        if isinstance(mtu, bool) or not isinstance(mtu, int) or not 576 <= mtu <= MOST_MTU:
+            raise ValueError(f"mtu must be 576..{MOST_MTU}, not {mtu!r}")
+        if vlan is not None and not 1 <= vlan <= 4094:
+            raise ValueError(f"vlan must be 1..4094, not {vlan!r}")
+        self.verilog, self.mtu, self.vlan, self.ecn = verilog, mtu, vlan, ecn
+        self.impairments = impairments or Impairments()
+        self.k, self.mode, self.pcap, self.congestion, self.seed = k, mode, pcap, congestion, seed
+        self.nics: list[Nic] = []
+        self.pumps: list[Pump] = []
+        self.switch: Switch | None = None
+        self._step = step or (lambda text: None)
+        self._taps: list[Tap] = []
+        self._pcaps: list[PcapWriter] = []
+
+    def _join(self) -> None:
+        available()
+        table = self.folder / "hosts"
+        with table.open("a") as names:
+            names.writelines(f"{host.address} host{host.index}\n" for host in self.hosts)
+        self.switch = Switch(self.size, self.impairments, self.seed)
+        if self.pcap is not None:
+            self.pcap.mkdir(parents=True, exist_ok=True)
+        for host in self.hosts:
+            number = host.index
+            self._step(f"host{number}: {self.kinds[number]} NIC")
+            nic = self._nic(number)
+            self.nics.append(nic)
+            set_bound(nic, self.k, self.mode)
+            self._settings(number)
+            mac = f"02:00:00:00:{number + 1 >> 8:02x}:{number + 1 & 0xFF:02x}"
+            tap = Tap(host.name, mac, self.mtu, f"{host.address}/{host.prefix}", self.vlan)
+            self._taps.append(tap)
+            self.pumps.append(Pump(number, nic, tap, self.switch, self._pcap_pair(number)))
+        for pump in self.pumps:
+            pump.start()
+
+    def _nic(self, number: int) -> Nic:
+        kind = self.kinds[number]
+        if kind == "none":
+            return PlainNic()
+        if kind == "golden":
+            return GoldenNic()
+        assert self.verilog is not None
+        return RtlNic(self.verilog, self.seed + number, self._step)
+
+    def _settings(self, number: int) -> None:
+        """TCP's variables of a host."""
+        host = self.hosts[number]
+        values: dict[str, Any] = {"tcp_ecn": int(self.ecn)}
+        for name in ("tcp_rmem", "tcp_wmem"):
+            values[name] = f"4096 131072 {_SOCKET_BUFFER}"
+        if self.congestion is not None:
+            values["tcp_congestion_control"] = self.congestion
+        host.set(**values)
+
+    def _pcap_pair(self, number: int) -> tuple[PcapWriter, PcapWriter] | None:
+        if self.pcap is None:
+            return None
+        pair = (
+            PcapWriter(self.pcap / f"wire-host{number}.pcap"),
+            PcapWriter(self.pcap / f"host{number}.pcap"),
+        )
+        self._pcaps += pair
+        return pair
+
+    def check(self) -> None:
+        """Raises `ClusterError` if a NIC has failed."""
+        for pump in self.pumps:
+            if pump.error is not None:
+                kind = self.kinds[pump.number]
+                raise ClusterError(f"NIC of host{pump.number} ({kind}): {pump.error}") from pump.error
+
+    def settle(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
+        """Waits until no frame has moved for ``quiet`` seconds; False if that has not come in ``limit``."""
+        deadline, last, since = time.monotonic() + limit, -1, time.monotonic()
+        while time.monotonic() < deadline:
+            now = sum(pump.moved for pump in self.pumps) + sum(p.queued for p in self._switch.ports)
+            if now != last:
+                last, since = now, time.monotonic()
+            elif time.monotonic() - since >= quiet:
+                return True
+            time.sleep(quiet / 5)
+        return False
+
+    @property
+    def _switch(self) -> Switch:
+        if self.switch is None:
+            raise NetworkError("the cluster is not up: use it in a with statement")
+        return self.switch
+
+    def impair(self, impairments: Impairments) -> None:
+        """Other impairments at all ports of the switch, from now on."""
+        self.impairments = impairments
+        self._switch.impair(impairments)
+
+    def registers(self) -> dict[str, dict[str, int]]:
+        """Every counter of every NIC by host, read over AXI4-Lite."""
+        return {f"host{number}": nic.read_all() for number, nic in enumerate(self.nics)}
+
+    def host_reports(self) -> list[HostReport]:
+        """What has become of the frames so far, host by host."""
+        ports, reports = self._switch.ports, []
+        for number, (host, nic, pump) in enumerate(zip(self.hosts, self.nics, self.pumps, strict=True)):
+            kernel = kernel_counters(host.name)
+            reports.append(
+                HostReport(
+                    f"host{number}", host.address, nic.kind, nic.read_all(), dict(pump.counts),
+                    {name: count for name, count in ports[number].counts.items() if count},
+                    checksum_errors(kernel),
+                    {
+                        "segments": kernel["TcpOutSegs"],
+                        "retransmitted": kernel["TcpRetransSegs"],
+                        "congestion": kernel["IpExtInCEPkts"],
+                    },
+                    nic.cycles, nic.tx_beats, nic.rx_beats, nic.seconds,
+                )
+            )  # fmt: skip
+        return reports
+
+    def close(self) -> None:
+        """Ends the hosts' processes, then the NICs; removes everything. Nothing at a second call."""
+        try:
+            super().close()
+        finally:
+            for pump in self.pumps:
+                pump.stop()
+            for tap in self._taps:
+                tap.close()
+            for pcap in self._pcaps:
+                with suppress(OSError):
+                    pcap.close()
+            for nic in self.nics:
+                nic.close()
+            if self.switch is not None:
+                self.switch.close()
+                self.switch = None
+            self.pumps, self._taps, self._pcaps, self.nics = [], [], [], []

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a switch port does to frames, beside forwarding them: rate, delay, loss, and faults of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from inceptionn.netns import bits_per_second, fraction, seconds
+from inceptionn.sim.golden import checksum
+from inceptionn.wire import ETHERTYPE_IPV4
+
+_VLAN = 0x8100
+_ECN = 0x03
+_CE = 0x03
+
+
+@dataclass(frozen=True)
+class Impairments:
+    """Of every port of the switch, towards its host.
+
+    Shares are of the frames that a port forwards, each drawn for itself from the cluster's seed; 0..1, or a
+    text such as ``"0.1%"``. ``ValueError`` names a wrong value.
+    """
+
+    rate: str | float | None = None
+    """Bits per second, frames with 24 bytes of preamble, checksum and gap. None: as fast as it goes."""
+    delay: str | float = 0.0
+    """Seconds, or "20us", that each frame takes through the switch, beside the rate."""
+    queue: str | float = 0.05
+    """Seconds of traffic that a port with a rate queues before it drops."""
+    loss: str | float = 0.0
+    reorder: str | float = 0.0
+    """Share of the frames that are held back by 0.2 to 2 ms, so that later ones overtake them."""
+    duplicate: str | float = 0.0
+    flip: str | float = 0.0
+    """Share of the frames of which one bit is inverted, somewhere behind the Ethernet addresses."""
+    truncate: str | float = 0.0
+    """Share of the frames that are cut off, at some byte behind the Ethernet header."""
+    fcs: bool = False
+    """Whether the receiving MAC sees, by the frame check sequence, that a frame was damaged; it marks it
+    bad. Without, what was flipped or cut reaches the NIC as if it had been sent so."""
+    tos: int | None = None
+    """The ToS byte that the switch writes into every IPv4 packet (ECN bits kept, header checksum right)."""
+    mark: str | float = 0.0
+    """Share of the ECN-capable packets (RFC 3168) that the switch marks "congestion experienced", beside
+    those that find a port's queue more than half full."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            try:
+                if field.name in ("loss", "reorder", "duplicate", "flip", "truncate", "mark"):
+                    value = fraction(value)
+                elif field.name in ("delay", "queue"):
+                    value = seconds(value)
+                elif field.name == "rate" and value is not None:
+                    value = bits_per_second(value)
+            except ValueError as error:
+                raise ValueError(f"{field.name}: {error}") from None
+            object.__setattr__(self, field.name, value)
+        if self.tos is not None and not 0 <= self.tos <= 0xFF:
+            raise ValueError(f"tos must be 0..255, not {self.tos!r}")
+
+    @property
+    def any_fault(self) -> bool:
+        """Whether frames may change, vanish or change places, other than by a full queue."""
+        shares = (self.loss, self.reorder, self.duplicate, self.flip, self.truncate, self.mark)
+        return any(shares) or self.tos is not None
+
+
+def _ipv4_at(frame: bytes) -> int | None:
+    """Where the IPv4 header begins, behind at most one VLAN tag; None for another frame."""
+    at = 14 if frame[12:14] != _VLAN.to_bytes(2, "big") else 18
+    if frame[at - 2 : at] != ETHERTYPE_IPV4.to_bytes(2, "big") or len(frame) < at + 20:
+        return None
+    return at
+
+
+def with_tos(frame: bytes, value: int, mask: int) -> bytes:
+    """The frame with other bits in its ToS byte, where ``mask`` is 1, and its IP header checksum updated.
+
+    The same frame if it is not IPv4 or has them already.
+    """
+    at = _ipv4_at(frame)
+    if at is None:
+        return frame
+    old = int.from_bytes(frame[at : at + 2], "big")
+    new = (old & ~mask) | (value & mask)
+    if new == old:
+        return frame
+    changed = bytearray(frame)
+    changed[at : at + 2] = new.to_bytes(2, "big")
+    sum_at = at + 10
+    was = int.from_bytes(frame[sum_at : sum_at + 2], "big")
+    changed[sum_at : sum_at + 2] = checksum.update(was, old, new).to_bytes(2, "big")
+    return bytes(changed)
+
+
+def with_congestion(frame: bytes) -> bytes:
+    """The frame marked "congestion experienced" if its sender is said to understand that; else the same."""
+    at = _ipv4_at(frame)
+    if at is None or frame[at + 1] & _ECN not in (1, 2):
+        return frame
+    return with_tos(frame, _CE, _ECN)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What may stand between a host and the wire: the verilated RTL, the golden model, or nothing.
+
+All are `Nic`: batches of frames in, batches out, and registers as in ``docs/registers.md``. A lock keeps
+register accesses apart from frames, so any thread may make them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from inceptionn.hdl.register_map import Register
+from inceptionn.hdl.registers import REGISTERS, VERDICTS
+from inceptionn.sim.cluster.switch import WireFrame
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.verilated import VerilatedNic
+from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, parameters
+
+KINDS = ("rtl", "golden", "none")
+_SETTLE = 128
+"""Cycles after which every frame is in the counters, and every setting in the engines."""
+
+
+class Nic(ABC):
+    """A NIC at work; ``kind`` is one of `KINDS`.
+
+    Attributes: ``seconds`` (processor time spent in the model), ``cycles`` (simulated), ``tx_beats`` and
+    ``rx_beats`` (32 bytes, on the host's side of the engines).
+    """
+
+    kind = "none"
+    registers = False
+    """Whether there are any."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.seconds = 0.0
+        self.cycles = 0
+        self.tx_beats = self.rx_beats = 0
+
+    def exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
+        """Frames from the host and from the wire, through both engines at a time.
+
+        Returns what goes to the wire and what goes to the host, the latter with the bad mark.
+        """
+        with self.lock:
+            begin = time.thread_time()
+            wire, host = self._exchange(tx, rx)
+            self.seconds += time.thread_time() - begin
+        self.tx_beats += sum(-(-len(frame) // BURST_BYTES) for frame in tx)
+        self.rx_beats += sum(-(-len(frame) // BURST_BYTES) for frame, _ in host)
+        return wire, host
+
+    @abstractmethod
+    def _exchange(
+        self, tx: Sequence[bytes], rx: Sequence[WireFrame]
+    ) -> tuple[list[bytes], list[WireFrame]]: ...
+
+    def read(self, name: str) -> int:
+        """A register or a 64-bit counter of `REGISTERS`, over AXI4-Lite. ``KeyError`` for another name."""
+        return self.read_all([name])[name]
+
+    def read_all(self, names: Sequence[str] | None = None) -> dict[str, int]:
+        """Registers by name; every counter by default. Empty where there are no registers."""
+        if not self.registers:
+            return {}
+        wanted = [r for r in REGISTERS if r.width == 64] if names is None else [REGISTERS[n] for n in names]
+        with self.lock:
+            self._settle()
+            return {register.name: self._register(register) for register in wanted}
+
+    def write(self, name: str, value: int) -> None:
+        """Writes a register of `REGISTERS` over AXI4-Lite."""
+        register = REGISTERS[name]
+        if register.access == "ro" or not self.registers:
+            raise ValueError(f"register {name} cannot be written at a NIC of kind {self.kind!r}")
+        with self.lock:
+            self._write_word(register.offset, value)
+            self._settle()
+
+    def _register(self, register: Register) -> int:
+        low = self._read_word(register.offset)
+        return low if register.width == 32 else self._read_word(register.offset + 4) << 32 | low
+
+    def _settle(self) -> None:
+        return
+
+    def _read_word(self, address: int) -> int:
+        raise ValueError(f"a NIC of kind {self.kind!r} has no register at {address:#x}")
+
+    def _write_word(self, address: int, value: int) -> None:
+        raise ValueError(f"a NIC of kind {self.kind!r} has no register at {address:#x}")
+
+    def close(self) -> None:
+        """Frees the model."""
+        return
+
+
+class PlainNic(Nic):
+    """No engines: what the host sends is on the wire, and what is on the wire reaches the host."""
+
+    def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
+        return list(tx), list(rx)
+
+
+class RtlNic(Nic):
+    """``inceptionn_nic`` as Verilator's C++, one model for each host."""
+
+    kind = "rtl"
+    registers = True
+
+    def __init__(self, verilog: Path, seed: int, step: Callable[[str], None] | None = None) -> None:
+        super().__init__()
+        self._model = VerilatedNic(verilog, seed=seed, step=step, gated=True)
+        self._begin = self._model.cycle
+
+    def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
+        wire, host = self._model.exchange(tx, rx, quiet=0)
+        self.cycles = self._model.cycle - self._begin
+        return [output.data for output in wire], [(output.data, output.bad) for output in host]
+
+    def _settle(self) -> None:
+        end = self._model.cycle + _SETTLE
+        while self._model.cycle < end:
+            self._model.read(REGISTERS["ID"].offset)
+
+    def _read_word(self, address: int) -> int:
+        return self._model.read(address)
+
+    def _write_word(self, address: int, value: int) -> None:
+        self._model.write(address, value)
+
+    def close(self) -> None:
+        with self.lock:
+            self._model.close()
+
+
+class GoldenNic(Nic):
+    """The golden model, frame by frame in Python, behind the same registers."""
+
+    kind = "golden"
+    registers = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._flows = FlowTable()
+        self._values = {r.offset: r.reset for r in REGISTERS if r.fields}
+        self._counts: Counter[int] = Counter()
+        self._configure()
+
+    def _configure(self) -> None:
+        control, tos, payload = (self._field(name) for name in ("CONTROL", "TOS", "PAYLOAD"))
+        lane = self._field("PARAMETERS")
+        settings = {
+            "tos": tos("VALUE"),
+            "tos_mask": tos("MASK"),
+            "parameters": Parameters(lane("E0"), lane("T"), lane("B")),
+            "min_payload": payload("MIN"),
+            "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
+        }
+        self._tx = EngineConfig(enable=bool(control("TX_ENABLE")), **settings)
+        self._rx = EngineConfig(enable=bool(control("RX_ENABLE")), **settings)
+
+    def _field(self, name: str) -> Callable[[str], int]:
+        register = REGISTERS[name]
+        return lambda field: register[field].get(self._values[register.offset])
+
+    def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
+        wire, host = [], []
+        for frame in tx:
+            out = transmit(frame, self._tx, self._flows)
+            self._count("TX", frame, out)
+            for tag in Tag:
+                self._add(f"TX_LANES_{tag.name}", out.tags[tag])
+            wire.append(out.frame)
+        for frame, bad in rx:
+            back = receive(frame, self._rx, bad)
+            self._count("RX", frame, back)
+            host.append((back.frame, back.bad))
+        return wire, host
+
+    def _count(self, direction: str, frame: bytes, result: Result) -> None:
+        assert result.verdict in VERDICTS["tx" if direction == "TX" else "rx"]
+        amounts = {
+            result.verdict.name: 1, "FRAMES_IN": 1, "FRAMES_OUT": 1,
+            "BYTES_IN": len(frame), "BYTES_OUT": len(result.frame),
+        }  # fmt: skip
+        for name, amount in amounts.items():
+            self._add(f"{direction}_{name}", amount)
+
+    def _add(self, name: str, amount: int) -> None:
+        self._counts[REGISTERS[name].offset] += amount
+
+    def _read_word(self, address: int) -> int:
+        if address in self._values:
+            return self._values[address]
+        return self._counts[address & ~7] >> (32 if address & 4 else 0) & 0xFFFF_FFFF
+
+    def _write_word(self, address: int, value: int) -> None:
+        register = next(r for r in REGISTERS if r.offset == address)
+        if register.name == "COMMAND":
+            self._counts.clear()
+        else:
+            self._values[address] = value & register.mask
+            self._configure()
+
+
+def set_bound(nic: Nic, k: int, mode: str) -> None:
+    """Writes E0, T and B for an error bound of 2^-k. ``ValueError`` for another k or mode than there is."""
+    chosen = parameters(k, mode)
+    if nic.registers:
+        register = REGISTERS["PARAMETERS"]
+        fields = {"E0": chosen.e0, "T": chosen.t, "B": chosen.b}
+        nic.write(register.name, sum(register[name].put(value) for name, value in fields.items()))
+
+
+def parse_kinds(text: str, hosts: int) -> list[str]:
+    """The kind of each host's NIC from "rtl" (all alike) or "rtl,none,golden" (one for each host)."""
+    kinds = [kind.strip() for kind in text.split(",")]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"NIC must be one of {', '.join(KINDS)}, not {kind!r}")
+    if len(kinds) == 1:
+        kinds *= hosts
+    if len(kinds) != hosts:
+        raise ValueError(f"NICs must be one kind, or one for each of the {hosts} hosts, not {text!r}")
+    return kinds

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The thread of one host's NIC: from the TAP through the transmit engine to the switch, and back.
+
+While the model runs, in C++, other threads do: hosts compute at a time, on as many processors as there are.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from inceptionn.sim.cluster.nics import Nic
+from inceptionn.sim.cluster.pcap import PcapWriter
+from inceptionn.sim.cluster.switch import Switch, WireFrame
+from inceptionn.sim.cluster.tap import Tap
+
+BATCH = 32
+"""Most frames of a direction in one call of the model: enough to make the call cheap, few enough for a
+millisecond."""
+SHORTEST = 60
+"""Bytes of the shortest Ethernet frame, without its check sequence; the transmitting MAC pads to that."""
+_LOOK = 0.5
+"""Seconds between two looks whether to stop."""
+
+
+class Pump:
+    """Moves a host's frames until `stop`.
+
+    ``counts``: ``tx_frames``, ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
+    ``wire_frames``, ``wire_bytes`` (to the switch), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
+    (frames that the MAC dropped because they were marked bad), ``refused`` (frames that the kernel would not
+    take). ``error``: what ended it, if something did.
+    """
+
+    def __init__(
+        self, number: int, nic: Nic, tap: Tap, switch: Switch, pcaps: tuple[PcapWriter, PcapWriter] | None
+    ) -> None:
+        self.number, self.nic, self.tap, self.switch = number, nic, tap, switch
+        self.counts: Counter[str] = Counter()
+        self.error: Exception | None = None
+        self._port = switch.ports[number]
+        self._pcaps = pcaps
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"nic{number}", daemon=True)
+
+    def start(self) -> None:
+        """Begins to move frames."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; frames that are under way are dropped."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(30)
+
+    @property
+    def moved(self) -> int:
+        """Frames so far, both ways: the same twice means that nothing moves."""
+        return self.counts["tx_frames"] + self.counts["rx_frames"] + self.counts["bad"]
+
+    def _run(self) -> None:
+        port, tap = self._port, self.tap
+        try:
+            while not self._stopping.is_set():
+                tx, rx = tap.read(BATCH), port.take(BATCH)
+                if tx or rx:
+                    self._move(tx, rx)
+                    continue
+                wait = port.sleep()
+                wait = _LOOK if wait is None else min(wait, _LOOK)
+                select.select([tap.fd, port.wake], [], [], wait)
+                port.awake()
+        except Exception as error:
+            self.error = error
+
+    def _move(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> None:
+        wire, host = self.nic.exchange(tx, rx)
+        counts = self.counts
+        if self._pcaps is not None:
+            outside, inside = self._pcaps
+            outside.write(frame for frame, _ in rx)
+            inside.write(tx)
+        for number, frame in enumerate(wire):
+            if len(frame) < SHORTEST:
+                counts["padding"] += SHORTEST - len(frame)
+                frame = wire[number] = frame.ljust(SHORTEST, b"\0")
+            counts["wire_bytes"] += len(frame)
+            self.switch.forward(self.number, frame)
+        counts["wire_frames"] += len(wire)
+        counts["tx_frames"] += len(tx)
+        counts["tx_bytes"] += sum(map(len, tx))
+        for frame, bad in host:
+            if bad:
+                counts["bad"] += 1
+            elif self.tap.write(frame):
+                counts["rx_frames"] += 1
+                counts["rx_bytes"] += len(frame)
+            else:
+                counts["refused"] += 1
+        if self._pcaps is not None:
+            outside.write(wire)
+            inside.write(frame for frame, bad in host if not bad)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What became of a cluster's frames: read from the NICs' registers, the kernels and the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.table import Table
+
+from inceptionn.hdl.registers import VERDICTS
+from inceptionn.wire import LANE_BYTES, Tag
+
+_UNCHANGED = {"COMPRESSED", "RESTORED"}
+
+
+@dataclass
+class HostReport:
+    """One host. Bytes are those of frames without check sequence; none of them depends on a side channel.
+
+    ``registers``: every 64-bit counter of the NIC by name, read over AXI4-Lite; empty without a NIC.
+    ``mac``: what its TAP and its MAC saw (`Pump`). ``switch``: what its port of the switch did.
+    ``checksum_errors``: packets that its kernel dropped, by protocol. ``kernel``: TCP segments sent, those
+    sent again, and packets that came marked "congestion experienced".
+    """
+
+    name: str
+    address: str
+    nic: str
+    registers: dict[str, int] = field(default_factory=dict)
+    mac: dict[str, int] = field(default_factory=dict)
+    switch: dict[str, int] = field(default_factory=dict)
+    checksum_errors: dict[str, int] = field(default_factory=dict)
+    kernel: dict[str, int] = field(default_factory=dict)
+    cycles: int = 0
+    tx_beats: int = 0
+    rx_beats: int = 0
+    model_seconds: float = 0.0
+
+    @property
+    def frames(self) -> int:
+        """Frames that the host sent."""
+        return self.registers.get("TX_FRAMES_IN", self.mac.get("tx_frames", 0))
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that the host sent."""
+        return self.registers.get("TX_BYTES_IN", self.mac.get("tx_bytes", 0))
+
+    @property
+    def bytes_wire(self) -> int:
+        """The same on the wire."""
+        return self.registers.get("TX_BYTES_OUT", self.mac.get("tx_bytes", 0))
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """Values of compressed frames by tag class."""
+        return {tag.name: self.registers.get(f"TX_LANES_{tag.name}", 0) for tag in Tag}
+
+    @property
+    def tagged_bytes(self) -> int:
+        """Payload of the compressed frames, as the host sent it."""
+        return LANE_BYTES * sum(self.lanes.values())
+
+    @property
+    def payload_ratio(self) -> float | None:
+        """Payload of the compressed frames, at the host over on the wire; None if there were none."""
+        saved = self.bytes_in - self.bytes_wire
+        return self.tagged_bytes / (self.tagged_bytes - saved) if self.tagged_bytes else None
+
+    @property
+    def raw(self) -> dict[str, int]:
+        """Frames that the transmit engine left as they were, by reason."""
+        return self._verdicts("tx")
+
+    @property
+    def passed(self) -> dict[str, int]:
+        """Frames that the receive engine left as they were, or marked bad, by reason."""
+        return self._verdicts("rx")
+
+    def _verdicts(self, direction: str) -> dict[str, int]:
+        found = {}
+        for verdict in VERDICTS["tx" if direction == "tx" else "rx"]:
+            count = self.registers.get(f"{direction.upper()}_{verdict.name}", 0)
+            if count and verdict.name not in _UNCHANGED:
+                found[verdict.name] = count
+        return found
+
+    @property
+    def malformed(self) -> int:
+        """Frames whose block could not be restored."""
+        return self.registers.get("RX_MALFORMED", 0)
+
+    @property
+    def beats_per_cycle(self) -> float | None:
+        """Of both directions together, in the cycles that were simulated: 2 is the most."""
+        return (self.tx_beats + self.rx_beats) / self.cycles if self.cycles else None
+
+
+@dataclass
+class Report:
+    """A whole run. ``seconds``: of the program. ``status``: the program's exit status."""
+
+    hosts: list[HostReport]
+    seconds: float
+    status: int
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tagged_bytes(self) -> int:
+        """Payload that was compressed, of all hosts."""
+        return sum(host.tagged_bytes for host in self.hosts)
+
+    @property
+    def model_rate(self) -> float | None:
+        """Bytes per second of processor time that the models took, of both engines' host sides; None if idle.
+
+        With one engine at work per model this is what one processor core carries.
+        """
+        spent = sum(host.model_seconds for host in self.hosts)
+        moved = sum(host.bytes_in + host.mac.get("rx_bytes", 0) for host in self.hosts)
+        return moved / spent if spent else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON; derived figures included."""
+        hosts = []
+        for host in self.hosts:
+            facts = asdict(host)
+            for name in (
+                "frames", "bytes_in", "bytes_wire", "lanes", "tagged_bytes", "payload_ratio", "raw",
+                "passed", "malformed", "beats_per_cycle",
+            ):  # fmt: skip
+                facts[name] = getattr(host, name)
+            hosts.append(facts)
+        return {
+            "seconds": self.seconds,
+            "status": self.status,
+            "tagged_bytes": self.tagged_bytes,
+            "model_bytes_per_second": self.model_rate,
+            "conditions": self.conditions,
+            "hosts": hosts,
+        }
+
+
+def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
+    """The view while a cluster runs, made of nothing but the NICs' registers, by host."""
+    table = Table(title="NICs, read over AXI4-Lite")
+    for column in ("host", "frames", "bytes in", "on the wire", "ratio", "tags 00/01/10/11 %", "raw",
+                   "restored", "malformed"):  # fmt: skip
+        table.add_column(column, justify="left" if column == "host" else "right", no_wrap=True)
+    for name, values in registers.items():
+        if not values:
+            table.add_row(name, f"({kinds[name]})", *[""] * 7)
+            continue
+        host = HostReport(name, "", kinds[name], dict(values))
+        table.add_row(
+            name, f"{host.frames:,}", f"{host.bytes_in:,}", f"{host.bytes_wire:,}", _ratio(host),
+            _shares(host), f"{sum(host.raw.values()):,}", f"{values['RX_RESTORED']:,}",
+            f"{host.malformed:,}",
+        )  # fmt: skip
+    return table
+
+
+def _ratio(host: HostReport) -> str:
+    return f"{host.bytes_in / host.bytes_wire:.2f}" if host.bytes_wire else ""
+
+
+def _shares(host: HostReport) -> str:
+    total = sum(host.lanes.values())
+    return " ".join(f"{100 * count / total:.0f}" for count in host.lanes.values()) if total else ""
+
+
+def end_table(report: Report) -> Table:
+    """The report of a run, one column for each host."""
+    table = Table(title=f"{len(report.hosts)} hosts, {report.seconds:.1f} s")
+    table.add_column("")
+    for host in report.hosts:
+        table.add_column(f"{host.name} ({host.nic})", justify="right")
+
+    def row(name: str, values: list[str]) -> None:
+        if any(value not in ("", "0") for value in values):
+            table.add_row(name, *values)
+
+    hosts = report.hosts
+    row("frames sent", [f"{host.frames:,}" for host in hosts])
+    row("bytes sent", [f"{host.bytes_in:,}" for host in hosts])
+    row("on the wire", [f"{host.bytes_wire:,}" for host in hosts])
+    row("ratio of all bytes", [_ratio(host) for host in hosts])
+    ratios = [host.payload_ratio for host in hosts]
+    row("ratio of the compressed payloads", ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios])
+    row("lanes with tag 00/01/10/11, %", [_shares(host) for host in hosts])
+    row("frames compressed", [f"{host.registers.get('TX_COMPRESSED', 0):,}" for host in hosts])
+    for title, which in (("sent raw", "raw"), ("received unchanged", "passed")):
+        for reason in sorted({name for host in hosts for name in getattr(host, which)}):
+            row(f"{title}: {reason}", [f"{getattr(host, which).get(reason, 0):,}" for host in hosts])
+    row("frames restored", [f"{host.registers.get('RX_RESTORED', 0):,}" for host in hosts])
+    row("malformed", [f"{host.malformed:,}" for host in hosts])
+    row("dropped by the MAC (marked bad)", [f"{host.mac.get('bad', 0):,}" for host in hosts])
+    for name in ("lost", "queue_full", "reordered", "duplicated", "marked", "flipped", "truncated",
+                 "tos_rewritten"):  # fmt: skip
+        row(f"switch: {name.replace('_', ' ')}", [f"{host.switch.get(name, 0):,}" for host in hosts])
+    row("kernel: segments sent again", [f"{host.kernel.get('retransmitted', 0):,}" for host in hosts])
+    row("kernel: packets that came marked CE", [f"{host.kernel.get('congestion', 0):,}" for host in hosts])
+    table.add_row("kernel: wrong checksums", *[f"{sum(host.checksum_errors.values()):,}" for host in hosts])
+    row("simulated cycles", [f"{host.cycles:,}" if host.cycles else "" for host in hosts])
+    rates = [host.beats_per_cycle for host in hosts]
+    row("beats per cycle, both directions", ["" if rate is None else f"{rate:.2f}" for rate in rates])
+    row("model, s of processor time", [f"{host.model_seconds:.2f}" for host in hosts])
+    return table
