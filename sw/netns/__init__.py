@@ -6,7 +6,7 @@ by a bridge whose ports have a rate. `mpirun` starts an MPI job with one rank in
 """
 
 from inceptionn.netns.iproute import KernelLacks, NetworkError, NetworkUnavailable, require
-from inceptionn.netns.mpi import mpirun
+from inceptionn.netns.mpi import mpi_popen, mpirun
 from inceptionn.netns.namespaces import Host, Namespaces
 from inceptionn.netns.network import DEFAULT_QUEUE, Network
 from inceptionn.netns.units import bits_per_second, fraction, rate_text, seconds
@@ -21,6 +21,7 @@ __all__ = [
     "NetworkUnavailable",
     "bits_per_second",
     "fraction",
+    "mpi_popen",
     "mpirun",
     "rate_text",
     "require",

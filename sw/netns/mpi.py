@@ -23,41 +23,54 @@ from inceptionn.netns.namespaces import Host, Namespaces
 
 
 def mpirun(
+    network: Namespaces, argv: Sequence[str], *, timeout: float = 300.0, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Runs an MPI program with its ranks dealt out to the hosts of a network; waits for its end.
+
+    Options are those of `mpi_popen`, as in ``stdout=subprocess.PIPE``. ``subprocess.TimeoutExpired`` after
+    ``timeout`` seconds.
+    """
+    with mpi_popen(network, argv, **options) as job:
+        try:
+            output, errors = job.communicate(timeout=timeout)
+        except BaseException:
+            job.kill()
+            raise
+    return subprocess.CompletedProcess(job.args, job.returncode, output, errors)
+
+
+def mpi_popen(
     network: Namespaces,
     argv: Sequence[str],
     *,
     ranks: int | None = None,
-    timeout: float = 300.0,
     environment: Mapping[str, str] | None = None,
     mca: Mapping[str, str] | None = None,
     **options: Any,
-) -> subprocess.CompletedProcess[Any]:
-    """Runs an MPI program with its ranks dealt out to the hosts of a network; waits for its end.
+) -> subprocess.Popen[Any]:
+    """Starts an MPI program with its ranks dealt out to the hosts of a network.
 
     ``ranks``: as many as hosts by default; more go round. Ranks talk over TCP alone, through the network.
     ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
-    ``subprocess.run``, as in ``capture_output=True, text=True``. ``subprocess.TimeoutExpired`` after
-    ``timeout`` seconds. `NetworkUnavailable` where mpirun is not installed.
+    ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
     program = _mpirun()
     ranks = network.size if ranks is None else ranks
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks must be at least 1, not {ranks!r}")
     slots = -(-ranks // network.size)
-    with tempfile.TemporaryDirectory(prefix="mpi-", dir=network.folder) as folder:
-        agent = _agent(Path(folder) / "agent", network.hosts)
-        # BTL tcp for the data, self for messages to oneself; ob1 because other layers find their own ways.
-        settings = {
-            "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": str(network.subnet),
-            "plm_ssh_agent": str(agent), **(mca or {}),
-        }  # fmt: skip
-        command = [program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
-        command += ["--host", ",".join(f"{host.name}:{slots}" for host in network.hosts), "-np", str(ranks)]
-        for name, value in settings.items():
-            command += ["--mca", name, value]
-        # Short, because Open MPI makes sockets there; removed with the folder.
-        variables = {**os.environ, "TMPDIR": folder, **(environment or {})}
-        return network.hosts[0].run([*command, *argv], timeout=timeout, env=variables, **options)
+    folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's
+    # BTL tcp for the data, self for messages to oneself; ob1 because other layers find their own ways.
+    settings = {
+        "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": str(network.subnet),
+        "plm_ssh_agent": str(_agent(folder / "agent", network.hosts)), **(mca or {}),
+    }  # fmt: skip
+    command = [program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+    command += ["--host", ",".join(f"{host.name}:{slots}" for host in network.hosts), "-np", str(ranks)]
+    for name, value in settings.items():
+        command += ["--mca", name, value]
+    variables = {**os.environ, "TMPDIR": str(folder), **(environment or {})}
+    return network.hosts[0].popen([*command, *argv], env=variables, **options)
 
 
 def _mpirun() -> str:
