@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A2DTWP: weights are sent with as many leading bytes as each layer needs (Zhuang et al., 2020).
+
+`adt` packs and unpacks bytes, `awp` decides how many, `encoding` makes of the two a form of weights for the
+parameter server and the collectives, `weight_aggregator` trains by workers and an aggregator,
+`host_to_device` copies weights to a GPU.
+"""
+
+from inceptionn.layers.a2dtwp.adt import bitpack, bitunpack
+from inceptionn.layers.a2dtwp.awp import AWP, Oracle, residual_blocks, weight_keys
+from inceptionn.layers.a2dtwp.encoding import AdtCodec, AdtEncoding
+from inceptionn.layers.a2dtwp.weight_aggregator import WeightAggregator
+
+__all__ = [
+    "AWP",
+    "AdtCodec",
+    "AdtEncoding",
+    "Oracle",
+    "WeightAggregator",
+    "bitpack",
+    "bitunpack",
+    "residual_blocks",
+    "weight_keys",
+]

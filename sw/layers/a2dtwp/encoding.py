@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Weights in AWP's present format, as the legs between servers and workers take them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from inceptionn.layers.a2dtwp.adt import Bytes, bitpack, bitunpack, truncate
+from inceptionn.training import Floats
+
+_HEAD = 1
+"""Bytes in front of packed values: the number of bytes of each."""
+
+
+class Precision(Protocol):
+    """`AWP`, or `Oracle`: what decides the format."""
+
+    name: str
+
+    def observe(self, key: str, weights: Floats) -> None:
+        """Takes a key's weights behind a batch."""
+
+    def round_to(self, key: str) -> int:
+        """The present format of a key in bytes."""
+
+
+class AdtEncoding:
+    """The pull leg of a parameter server: ``ParameterServer(..., encoding=AdtEncoding(AWP(...)))``.
+
+    Every rank makes one, with the same settings; the servers' decide. The bytes of a part are one that says
+    how many are kept of each value, and `bitpack`'s.
+
+    AWP sees the weights when they are encoded. Weights that are encoded again as they were are no new batch;
+    where several servers hold parts of a key, each goes by the norm of its own part, and formats may differ.
+    A step whose weights nobody pulls is not seen.
+    """
+
+    def __init__(self, precision: Precision) -> None:
+        self.precision = precision
+        self.name = f"ADT, {precision.name}"
+        self.sent: dict[str, int] = {}
+        """Bytes of each value in the last encoded part of each key."""
+        self._seen: dict[str, tuple[float, float]] = {}
+
+    def encode(self, key: str, values: Floats) -> Bytes:
+        """uint8[1 + round_to * size] of float32 values."""
+        flat = values.reshape(-1)
+        mark = (float(flat.sum(dtype=np.float64)), float(np.dot(flat, flat)))
+        if self._seen.get(key) != mark:
+            self._seen[key] = mark
+            self.precision.observe(key, flat)
+        round_to = self.sent[key] = self.precision.round_to(key)
+        data = np.empty(_HEAD + round_to * flat.size, np.uint8)
+        data[0] = round_to
+        bitpack(flat, round_to, data[_HEAD:])
+        return data
+
+    def decode(self, key: str, data: Any, count: int) -> Floats:
+        """float32[count]; ``ValueError`` for anything that `encode` does not make."""
+        return _unpacked(data, count, f"key {key!r}")
+
+
+class AdtCodec:
+    """ADT of a fixed format as a codec of the collectives, for legs that carry weights.
+
+    ``compress`` keeps ``round_to`` bytes of each value and says so in one byte in front; ``decompress`` takes
+    any format, so the sender may change its own at any time.
+    """
+
+    name = "ADT"
+
+    def __init__(self, round_to: int = 4) -> None:
+        self.round_to = round_to
+
+    def max_compressed_size(self, count: int) -> int:
+        """Bytes of ``count`` values in the widest format."""
+        return _HEAD + 4 * count
+
+    def compress(self, x: Any, out: Any = None) -> memoryview:
+        """The stream of a float32 array, in ``out``, a writable buffer, if given."""
+        values = np.ascontiguousarray(x, np.float32).reshape(-1)
+        size = _HEAD + self.round_to * values.size
+        view = memoryview(bytearray(size) if out is None else out).cast("B")[:size]
+        view[0] = self.round_to
+        bitpack(values, self.round_to, view[_HEAD:])
+        return view
+
+    def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
+        """The values; ``ValueError`` if there are not ``count`` of them."""
+        return _unpacked(stream, count, "the stream", out)
+
+    def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
+        """Adds the values to an array."""
+        accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
+        return accumulator
+
+    def lossy(self, x: Any, out: Floats | None = None) -> Floats:
+        """What the receiver of ``x`` sees."""
+        return truncate(np.asarray(x, np.float32), self.round_to, out)
+
+
+def _unpacked(data: Any, count: int, what: str, out: Floats | None = None) -> Floats:
+    view = memoryview(data).cast("B")
+    round_to = view[0] if view.nbytes else 0
+    if not 1 <= round_to <= 4 or view.nbytes != _HEAD + round_to * count:
+        raise ValueError(f"{what}: {view.nbytes} bytes, the first {round_to}, are not {count} packed values")
+    return bitunpack(view[_HEAD:], round_to, out)

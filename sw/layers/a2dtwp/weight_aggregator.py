@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A2DTWP between hosts as in its Fig. 1: workers send gradients to an aggregator, it sends weights back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from inceptionn.collectives.agreement import agree
+from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.parts import Parts
+from inceptionn.collectives.settings import codec_text
+from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
+from inceptionn.collectives.worker_aggregator import worker_aggregator
+from inceptionn.layers.a2dtwp.encoding import AdtCodec, Precision
+from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, Partition
+from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats, Parameters, shapes_of
+from inceptionn.transport import TransportError
+
+
+class WeightAggregator:
+    """Worker-aggregator training: rank 0 keeps the weights, in full, and computes a gradient as well.
+
+    `step` takes this rank's gradients and returns the weights that all ranks have then: the aggregator's
+    behind the update, in the format of the layer. The aggregator itself computes with the truncated ones too,
+    as the GPUs of the paper do, and updates the full ones.
+
+    Parameters
+    ----------
+    comm
+        A `Transport`, or an mpi4py communicator.
+    parameters
+        Initial weights by key, float32; the same shapes at all ranks, rank 0's values.
+    optimizer
+        What rank 0 does with the mean gradient; `MomentumSGD` by default.
+    precision
+        `AWP` or `Oracle`; all ranks give the same, rank 0's decides. None: weights travel raw.
+    codec
+        For the gradients' way up; raw if None.
+    nonfinite
+        "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
+
+    ``MismatchError`` at every rank if they differ in keys, shapes or settings. Attributes: ``traffic``, with
+    the classes "gradients" and "weights".
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        parameters: Mapping[str, Floats],
+        optimizer: Optimizer | None = None,
+        *,
+        precision: Precision | None = None,
+        codec: StreamCodec | None = None,
+        nonfinite: Policy = "raise",
+    ) -> None:
+        self.transport = transport_of(comm)
+        self.precision, self.codec, self.nonfinite = precision, codec, nonfinite
+        self.optimizer = MomentumSGD() if optimizer is None else optimizer
+        self.traffic = Traffic()
+        self.steps = 0
+        error: Exception | None = None
+        terms = {
+            "shapes": [[key, list(shape)] for key, shape in shapes_of(parameters).items()],
+            "optimizer": repr(self.optimizer),
+            "precision": None if precision is None else precision.name,
+            "codec": None if codec is None else codec_text(codec),
+            "nonfinite": nonfinite,
+        }
+        try:
+            check_policy(nonfinite)
+        except ValueError as problem:
+            error = problem
+        for key, values in parameters.items():
+            if values.dtype != np.float32:
+                error = TypeError(f"key {key!r} must be a float32 array, not {values.dtype}")
+        agree(self.transport, terms, None, error)
+        self.weights: Parameters = {key: np.array(value, np.float32) for key, value in parameters.items()}
+        """The full weights, at rank 0; elsewhere the initial ones."""
+        self._partitions = {
+            key: Partition(number, key, 0, 0, value.size)
+            for number, (key, value) in enumerate(self.weights.items())
+        }
+
+    def step(self, gradients: Mapping[str, Floats]) -> Parameters:
+        """One step, layer by layer; the weights are the same bits at every rank.
+
+        See `agree_on_step` for gradients that do not fit or are not finite.
+        """
+        transport = self.transport
+        terms = agree_on_step(transport, shapes_of(self.weights), gradients, self.steps, self.nonfinite)
+        found: Parameters = {}
+        try:
+            for key in self.weights:
+                gradient = np.ascontiguousarray(gradients[key])
+                found[key] = self._layer(
+                    key, gradient if terms.takes_part else np.zeros_like(gradient), terms.workers
+                )
+        except TransportError:
+            raise
+        except BaseException as problem:
+            transport.abort(f"{type(problem).__name__}: {problem}")
+            raise
+        self.steps += 1
+        return found
+
+    def _layer(self, key: str, gradient: Floats, workers: int) -> Floats:
+        transport = self.transport
+        source, lanes = gradient.reshape(-1), np.empty(gradient.size, np.float32)
+        adt = AdtCodec()
+        up: WireForm = Raw(transport) if self.codec is None else Compressed(transport, self.codec)
+        down: WireForm = Raw(transport) if self.precision is None else Compressed(transport, adt)
+        partition, master = self._partitions[key], self.weights[key].reshape(-1)
+        # One sub-block per layer: its format depends on all of its weights.
+        parts = Parts(source.size, 1, source.size)
+        before = transport.bytes_sent
+
+        def update(total: Floats) -> None:
+            if workers:
+                total *= np.float32(1.0 / workers)
+                self.optimizer.update(partition, master, total, self.steps)
+            if self.precision is not None:
+                self.precision.observe(key, master)
+                adt.round_to = self.precision.round_to(key)
+            total[:] = master
+
+        worker_aggregator(up, down, range(transport.size), source, lanes, parts, update)
+        raw = source.nbytes
+        if transport.rank:
+            self.traffic.count("gradients", transport.bytes_sent - before, raw)
+        else:
+            self.traffic.count("weights", transport.bytes_sent - before, raw * (transport.size - 1))
+            if transport.size == 1 and self.precision is not None:
+                down.settle(lanes)
+        return lanes.reshape(gradient.shape)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What workers of an all-reduce agree on before the gradients of a step move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from inceptionn.collectives.agreement import agree
+from inceptionn.layers.parameter_server import NonFiniteGradient
+from inceptionn.training import Floats
+from inceptionn.transport import Transport
+
+Policy = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True)
+class StepTerms:
+    """``takes_part``: whether this rank's gradients count. ``workers``: how many ranks' do.
+
+    ``votes``: how many ranks gave their vote.
+    """
+
+    takes_part: bool
+    workers: int
+    votes: int
+
+
+def check_policy(policy: str) -> None:
+    """``ValueError`` for anything but "raise" and "skip"."""
+    if policy not in ("raise", "skip"):
+        raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
+
+
+def agree_on_step(
+    transport: Transport,
+    shapes: Mapping[str, tuple[int, ...]],
+    gradients: Mapping[str, Floats],
+    step: int,
+    policy: Policy,
+    vote: bool = False,
+) -> StepTerms:
+    """Checks this rank's gradients and hears of the others'. One `Transport.exchange`; O(values) before it.
+
+    Every rank raises if one has other keys, shapes or types, or is at another step, or (policy "raise") has
+    values that are not finite: `NonFiniteGradient` with key and step there, `MismatchError` with the same
+    text elsewhere. With "skip" such a rank does not take part.
+    """
+    error: Exception | None = None
+    finite = True
+    for key, shape in shapes.items():
+        gradient = gradients.get(key)
+        if not isinstance(gradient, np.ndarray) or gradient.shape != shape or gradient.dtype != np.float32:
+            is_array = isinstance(gradient, np.ndarray)
+            found = f"{gradient.dtype} of {gradient.shape}" if is_array else type(gradient).__name__
+            error = ValueError(f"the gradient of key {key!r} must be float32 of {shape}, not {found}")
+            break
+        if not np.isfinite(gradient).all():
+            finite = False
+            if policy == "raise":
+                error = NonFiniteGradient(key, step)
+                break
+    if error is None and len(gradients) != len(shapes):
+        error = ValueError(f"there is no key {sorted(set(gradients) - set(shapes))[0]!r}")
+    answers = agree(transport, {"step": step}, finite + 2 * vote, error)
+    known = [answer or 0 for answer in answers]
+    return StepTerms(finite, sum(answer & 1 for answer in known), sum(answer >> 1 for answer in known))

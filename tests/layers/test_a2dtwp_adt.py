@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Approximate Data Transfer: bytes by hand, on every path, and the native kernels under sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn.layers.a2dtwp import AdtCodec, adt, bitpack, bitunpack
+
+ROOT = Path(__file__).parents[2]
+LENGTHS = [*range(70), 127, 128, 129, 1000, 4097]
+
+
+@pytest.fixture(params=["avx512", "avx2", "scalar", "numpy"])
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param not in adt.available_paths():
+        pytest.skip(f"no {request.param} here")
+    adt.force_path(request.param)
+    assert adt.active_path() == request.param
+    yield request.param
+    adt.force_path(None)
+
+
+def words(count: int, seed: int = 0) -> np.ndarray:
+    """Any bit patterns: infinities, NaNs and subnormal numbers among them."""
+    return np.random.default_rng(seed).integers(0, 2**32, count, np.uint32).view(np.float32)
+
+
+def test_by_hand(path: str) -> None:
+    """1.5 is 3FC00000, -pi is C0490FDB, 1e-3 is 3A83126F; bytes from the least significant kept one."""
+    x = np.array([1.5, -np.pi, 1e-3], np.float32)
+    assert bitpack(x, 1).tobytes().hex() == "3fc03a"
+    assert bitpack(x, 2).tobytes().hex() == "c03f49c0833a"
+    assert bitpack(x, 3).tobytes().hex() == "00c03f0f49c012833a"
+    assert bitpack(x, 4).tobytes() == x.tobytes()
+    assert bitunpack(bytes.fromhex("3fc03a"), 1).tolist() == [0.5, -2.0, 2.0**-11]
+    assert bitunpack(bytes.fromhex("c03f49c0833a"), 2).tolist() == [1.5, -3.140625, 0.00099945068359375]
+    assert bitunpack(bitpack(x, 3), 3).view(np.uint32).tolist() == [0x3FC00000, 0xC0490F00, 0x3A831200]
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3, 4])
+def test_every_length(path: str, keep: int) -> None:
+    """Against bytes cut out one value at a time; nothing beside the output is touched."""
+    for count in LENGTHS:
+        x = words(count, count)
+        expected = b"".join(word.tobytes()[4 - keep :] for word in x)
+        room = bytearray(b"\xa5" * (keep * count + 128))
+        bitpack(x, keep, memoryview(room)[64 : 64 + keep * count])
+        assert room == b"\xa5" * 64 + expected + b"\xa5" * 64, count
+        back = np.full(count + 32, 7, np.float32)
+        bitunpack(expected, keep, back[16 : 16 + count])
+        assert back[16 : 16 + count].tobytes() == adt.truncate(x, keep).tobytes()
+        assert (back[:16] == 7).all()
+        assert (back[16 + count :] == 7).all()
+
+
+def test_threads(path: str) -> None:
+    x = words(600_001)
+    for keep in (1, 2, 3, 4):
+        one, several = bitpack(x, keep), bitpack(x, keep, threads=3)
+        assert np.array_equal(one, several)
+        assert bitunpack(several, keep, threads=3).tobytes() == adt.truncate(x, keep).tobytes()
+
+
+def test_shapes_and_views(path: str) -> None:
+    x = words(24).reshape(4, 6)
+    assert bitpack(x.T, 2).tobytes() == bitpack(np.ascontiguousarray(x.T), 2).tobytes()
+    into = np.empty((4, 6), np.float32)
+    assert bitunpack(bitpack(x, 4), 4, into) is into
+    assert into.tobytes() == x.tobytes()
+    assert bitpack(np.empty(0, np.float32), 3).size == 0
+    assert bitunpack(b"", 3).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: bitpack(x, 0), ValueError, "round_to must be 1..4 bytes, not 0"),
+        (lambda x: bitpack(x, 5), ValueError, "round_to must be 1..4 bytes, not 5"),
+        (lambda x: bitpack(x, 2.0), TypeError, "round_to must be an integer, not 2.0"),
+        (lambda x: bitpack(x.astype(float), 2), TypeError, "weights must be a float32 array, not float64"),
+        (lambda x: bitpack([1.0], 2), TypeError, "weights must be a float32 array, not <class 'list'>"),
+        (lambda x: bitpack(x, 2, bytearray(19)), ValueError, "out must hold 20 bytes, 2 for each of 10"),
+        (lambda x: bitpack(x, 2, bytes(20)), ValueError, "out must be C-contiguous and writable"),
+        (lambda x: bitpack(x, 4, x), ValueError, "out must not overlap the values"),
+        (lambda x: bitpack(x, 2, threads=0), ValueError, "threads must be 1..4096, not 0"),
+        (lambda x: bitunpack(bytes(7), 2), ValueError, "packed must be a multiple of 2 bytes, not 7"),
+        (lambda x: bitunpack(bytes(8), 2, x), ValueError, "out must hold 4 values, not 10"),
+        (lambda x: bitunpack(bytes(40), 4, x[::-1]), ValueError, "out must be C-contiguous and writable"),
+        (lambda x: bitunpack(x, 4, x), ValueError, "out must not overlap the values"),
+        (lambda x: adt.round_to_of(33), ValueError, "bits must be 1..32, not 33"),
+        (lambda x: adt.force_path("mmx"), ValueError, "numpy, not 'mmx'"),
+    ],
+)
+def test_wrong_arguments(call: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        call(words(10))  # type: ignore[operator]
+    assert text in str(caught.value)
+
+
+def test_bits_to_bytes() -> None:
+    assert [adt.round_to_of(bits) for bits in (1, 8, 9, 14, 16, 24, 25, 32)] == [1, 1, 2, 2, 2, 3, 4, 4]
+
+
+def test_codec() -> None:
+    """A stream says its format, so a receiver needs none; its values are idempotent."""
+    x = words(1000)
+    for keep in (1, 2, 3, 4):
+        stream = AdtCodec(keep).compress(x)
+        assert stream.nbytes == 1 + keep * 1000
+        found = AdtCodec().decompress(stream, 1000)
+        assert found.tobytes() == AdtCodec(keep).lossy(x).tobytes()
+        assert bytes(AdtCodec(keep).compress(found)) == bytes(stream)
+    for wrong in (b"", b"\0abcd", b"\5abcde", b"\2abcde"):
+        with pytest.raises(ValueError, match="are not 2 packed values"):
+            AdtCodec().decompress(wrong, 2)
+
+
+FUZZ = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "_adt.h"
+int main(void)
+{
+    const adt_kernel *kernels[] = {&adt_scalar,
+#if HAVE_X86
+        &adt_avx2, &adt_avx512,
+#endif
+    };
+    srand(1);
+    for (size_t n = 0; n < 400; n++)
+        for (unsigned keep = 1; keep < 4; keep++) {
+            uint8_t *words = malloc(4 * n), *expected = malloc(keep * n), *back = malloc(4 * n);
+            for (size_t i = 0; i < 4 * n; i++)
+                words[i] = (uint8_t)rand();
+            for (size_t i = 0; i < n; i++)
+                memcpy(expected + keep * i, words + 4 * i + 4 - keep, keep);
+            for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+                if (!kernels[k]->supported())
+                    continue;
+                uint8_t *packed = malloc(keep * n);
+                kernels[k]->pack(words, n, keep, packed);
+                kernels[k]->unpack(packed, n, keep, back);
+                for (size_t i = 0; i < 4 * n; i++)
+                    if (back[i] != (i % 4 >= 4 - keep ? words[i] : 0))
+                        return printf("%s unpack %zu\\n", kernels[k]->name, n);
+                if (memcmp(packed, expected, keep * n))
+                    return printf("%s pack %zu\\n", kernels[k]->name, n);
+                free(packed);
+            }
+            free(words), free(expected), free(back);
+        }
+    return printf("done\\n") < 0;
+}
+"""
+
+
+def test_no_access_outside(tmp_path: Path) -> None:
+    """All kernels on buffers that fit exactly, under the address and undefined-behaviour sanitizers."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        if os.environ.get("CI"):
+            pytest.fail("no C compiler")
+        pytest.skip("no C compiler")
+    (tmp_path / "fuzz.c").write_text(FUZZ)
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+    command = [
+        compiler,
+        *flags,
+        "-fno-sanitize-recover=all",
+        f"-I{ROOT / 'sw'}",
+        "-o",
+        str(tmp_path / "fuzz"),
+    ]
+    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "_adt_kernels.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "cannot find" in done.stderr and not os.environ.get("CI"):
+        pytest.skip("the compiler has no sanitizers")
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "fuzz"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
+
+
+def test_speed_reports_every_direction() -> None:
+    found = adt.speed(1 << 12, repeats=1)
+    names = {f"{way}{keep}" for way in ("pack", "unpack") for keep in (1, 2, 3, 4)}
+    assert set(found) == {"memcpy", *names}
+    assert min(found.values()) > 0
