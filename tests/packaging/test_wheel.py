@@ -22,7 +22,7 @@ FOLDERS = {"sw": "inceptionn"} | {
     folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
 }
 DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi")
-NATIVE = f"inceptionn/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+NATIVE = {f"inceptionn/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("_adt", "_native")}
 
 
 def source_files() -> list[Path]:
@@ -94,7 +94,7 @@ def run(*command: object) -> str:
 def test_wheel_holds_every_source_file(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert found == {NATIVE, *(path for path in map(packaged, source_files()) if path is not None)}
+    assert found == NATIVE | {path for path in map(packaged, source_files()) if path is not None}
 
 
 def test_metadata(wheel: Path) -> None:
@@ -121,7 +121,7 @@ def test_every_module_imports(installed: SimpleNamespace) -> None:
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for path in map(packaged, source_files())
         if path is not None and path.endswith(".py")
-    } | {"inceptionn._native"}
+    } | {"inceptionn._adt", "inceptionn._native"}
     assert set(files) == expected
     outside = [file for file in files.values() if not Path(file).is_relative_to(installed.site)]
     assert not outside, outside
