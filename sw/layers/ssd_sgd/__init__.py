@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""SSD-SGD (Xu et al., 2021): global updates at the servers, local ones at the workers, a pull every k steps.
+
+`trainer` (Algorithm 1), `local_update` (Algorithm 2 and its alternatives), `time_model` (equations 2 to 7).
+"""
+
+from inceptionn.layers.ssd_sgd.local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate
+from inceptionn.layers.ssd_sgd.time_model import Costs, case, gain, layer_communication, ssd_time, ssgd_time
+from inceptionn.layers.ssd_sgd.trainer import SSDSGD
+
+__all__ = [
+    "GLU",
+    "LOCAL_UPDATES",
+    "SSDSGD",
+    "Costs",
+    "DCASGDa",
+    "LocalSGD",
+    "LocalUpdate",
+    "case",
+    "gain",
+    "layer_communication",
+    "ssd_time",
+    "ssgd_time",
+]

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""SSD-SGD: local updates and time model by hand; Algorithm 1 against the same in one loop; convergence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer, StepDecay
+from inceptionn.layers.ssd_sgd import (
+    GLU,
+    LOCAL_UPDATES,
+    SSDSGD,
+    Costs,
+    DCASGDa,
+    LocalSGD,
+    LocalUpdate,
+    case,
+    gain,
+    layer_communication,
+    ssd_time,
+    ssgd_time,
+)
+from inceptionn.training import MLP, Batches, copy_of, digits, flatten, unflatten
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+
+MODEL = MLP(64, (24,), 10)
+DATA = digits()
+
+
+def one(value: float) -> dict[str, np.ndarray]:
+    return {"w": np.array([value], np.float32)}
+
+
+# Local updates.
+
+
+def test_defaults_are_the_papers() -> None:
+    glu = GLU()
+    assert (glu.alpha, glu.beta, glu.factor) == (2.0, 0.5, 4.0)
+    assert set(LOCAL_UPDATES) == {"sgd", "dc-asgd-a", "glu"}
+
+
+def test_sgd_by_hand() -> None:
+    """Equation 5 with the sign of a descent: 1 - 0.25 * 0.4 * 2 = 0.8."""
+    weights = one(1)
+    LocalSGD().update(weights, one(2), weights, 0.4)
+    assert weights["w"] == pytest.approx(0.8)
+
+
+def test_glu_by_hand() -> None:
+    """With k = 2, m = 0.5, lr = 1, wd = 0.25, lr_loc = 1 (factor 1), alpha 2, beta 0.5.
+
+    1. pre 8, w' 8: sync 0; w' = 8 - (2*1 + 0.25*8) = 4. 2. sync = (8-4)*0.5/2 = 1; w' = 4 - (2*1 + 0.25*4 +
+    0.5*1) = 0.5. Then 6 is pulled. 3. sync = (8-6)*0.5/2 = 0.5, pre becomes 6; w' = 6 - (2 + 1.5 + 0.25) =
+    2.25. 4. sync = (6-2.25)*0.5/2 = 0.9375; w' = 2.25 - (2 + 0.5625 + 0.46875) = -0.78125.
+    """
+    glu = GLU(momentum=0.5, weight_decay=0.25, factor=1.0)
+    weights = one(8)
+    glu.start(weights, 2)
+    seen = []
+    for update in range(4):
+        if update == 2:
+            weights = one(6)
+        glu.update(weights, one(1), weights, 1.0)
+        seen.append(float(weights["w"][0]))
+    assert seen == [4, 0.5, 2.25, -0.78125]
+
+
+def test_glu_held_keeps_the_first_estimate_of_a_cycle() -> None:
+    """As above; in update 2 sync is still 0: w' = 4 - (2 + 1) = 1. In update 4 it is 0.5: 2.25 - 2.8125."""
+    glu = GLU(momentum=0.5, weight_decay=0.25, factor=1.0, held=True)
+    weights = one(8)
+    glu.start(weights, 2)
+    seen = []
+    for update in range(4):
+        if update == 2:
+            weights = one(6)
+        glu.update(weights, one(1), weights, 1.0)
+        seen.append(float(weights["w"][0]))
+    assert seen == [4, 1, 2.25, -0.5625]
+
+
+def test_grad_sync_is_the_gradient_that_moved_the_servers() -> None:
+    """Servers under a constant gradient, once momentum has built up: the estimate approaches it."""
+    weights, momentum, history = 5.0, 0.0, []
+    for _ in range(300):
+        history.append(weights)
+        momentum = 0.9 * momentum - 0.01 * 2.0
+        weights += momentum
+    glu = GLU(momentum=0.9)
+    for k in (1, 3, 5):
+        glu.start(one(history[-1 - k]), k)
+        assert glu.grad_sync("w", one(history[-1])["w"], 0.01)[0] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_dc_asgd_a_by_hand() -> None:
+    """Mean square 2, and 2 more; lambda 1 / 2: 1 - 0.5 * (2 + 0.5 * 4 * (1 - 3)) = 2. No pull: 1 - 1."""
+    weights = one(1)
+    DCASGDa(factor=0.5, lambda_0=1.0, mean_square=0.5, epsilon=2.0).update(weights, one(2), one(3), 1.0)
+    assert weights["w"] == pytest.approx(2.0)
+    weights = one(1)
+    DCASGDa(factor=0.5).update(weights, one(2), weights, 1.0)
+    assert weights["w"] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: LocalSGD(0.0), "factor must be above 0, not 0.0"),
+        (lambda: GLU(momentum=1.0), "momentum must be within 0 and 1, 1 excluded, not 1.0"),
+        (lambda: GLU(beta=float("inf")), "beta must be finite, not inf"),
+        (lambda: DCASGDa(mean_square=-0.1), "mean_square must be within 0 and 1, 1 excluded, not -0.1"),
+    ],
+)
+def test_local_updates_refuse(make: Callable[[], LocalUpdate], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+# Time model.
+
+
+def test_equations_2_and_3_by_hand() -> None:
+    assert layer_communication(1, 2, 3, 4) == 10
+    # Computation hides all communication but layer 1's: 1 + 9 + 2.
+    assert ssgd_time(Costs(1, (2, 3, 4), (2, 1, 1), (1, 0.5, 0.5))) == 12
+    # Communication dominates: 1 + 30 + 4.
+    assert ssgd_time(Costs(1, (2, 3, 4), (10, 10, 10), (4, 4, 4))) == 35
+    # One layer: T_f + T_b + T_c.
+    assert ssgd_time(Costs(1, (2,), (10,), (5,))) == 13
+
+
+def test_equation_4_by_hand() -> None:
+    """Case 1: 1+2+0.5 + (10+2-1-4-0.5)/k; case 2: 8 + (16+2-2-8)/k; case 3: 3.5."""
+    one_, two, three = (
+        Costs(1, (2,), (10,), (3,), 0.5), Costs(1, (2,), (16,), (8,), 0.5), Costs(1, (2,), (3,), (1,), 0.5)
+    )  # fmt: skip
+    assert [case(costs) for costs in (one_, two, three)] == [1, 2, 3]
+    assert [ssd_time(one_, k) for k in (1, 2, 5)] == pytest.approx([10, 6.75, 4.8])
+    assert [ssd_time(two, k) for k in (1, 2, 4)] == pytest.approx([16, 12, 10])
+    assert [ssd_time(three, k) for k in (1, 5)] == [3.5, 3.5]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(
+    "costs",
+    [
+        Costs(1, (2,), (10,), (3,), 0.5),
+        Costs(1, (2,), (16,), (8,), 0.5),
+        Costs(1, (1, 2), (9, 9), (4.5, 4.5)),
+    ],
+)
+def test_equation_7_is_the_difference_of_2_and_4(costs: Costs, k: int) -> None:
+    """In case 2 only where the pushes are half of the communication, as equation 7 supposes."""
+    assert gain(costs, k) == pytest.approx(k * (ssgd_time(costs) - ssd_time(costs, k)))
+
+
+def test_the_time_model_refuses() -> None:
+    with pytest.raises(ValueError, match="k must be at least 1, not 0"):
+        ssd_time(Costs(1, (1,), (1,), (1,)), 0)
+    with pytest.raises(ValueError, match="case 3"):
+        gain(Costs(1, (2,), (3,), (1,)), 2)
+    with pytest.raises(ValueError, match="one entry per layer"):
+        Costs(1, (1, 2), (1,), (1,))
+    with pytest.raises(ValueError, match="times must be at least 0, not -1"):
+        Costs(1, (1,), (-1,), (1,))
+
+
+# Algorithm 1.
+
+
+def algorithm_1(
+    workers: int, k: int, warm_up: int, steps: int, rate: Any, make: Callable[[], LocalUpdate]
+) -> np.ndarray:
+    """The servers' weights behind all steps: the paper's algorithms in one loop over all workers."""
+    weights = flatten(MODEL.initial())
+    momentum = np.zeros_like(weights)
+    like = MODEL.initial()
+    own = [copy_of(like) for _ in range(workers)]
+    pulled: np.ndarray | None = None
+    rules = [make() for _ in range(workers)]
+    batches = [Batches(DATA.train, 8, worker, workers) for worker in range(workers)]
+    for step in range(steps):
+        if step == warm_up:
+            for worker in range(workers):
+                own[worker] = copy_of(unflatten(weights, like))
+                rules[worker].start(own[worker], k)
+        if step < warm_up:
+            own = [unflatten(weights.copy(), like) for _ in range(workers)]
+        gradients = [MODEL.gradients(own[worker], batches[worker].at(step)) for worker in range(workers)]
+        mean = sum(flatten(g) for g in gradients) * np.float32(1 / workers)
+        if step >= warm_up:
+            for worker in range(workers):
+                at = own[worker]
+                if pulled is not None:
+                    own[worker] = copy_of(unflatten(pulled, like))
+                rules[worker].update(own[worker], gradients[worker], at, rate(step))
+            pulled = None
+        momentum = np.float32(0.9) * momentum - np.float32(rate(step)) * mean
+        weights = weights + momentum
+        if step >= warm_up and (step - warm_up) % k == k - 1:
+            pulled = weights.copy()
+    return weights
+
+
+def ssd(
+    transport: Transport, k: int, warm_up: int, steps: int, rate: Any, update: LocalUpdate, **more: Any
+) -> Any:
+    with ParameterServer(transport, MODEL.initial(), MomentumSGD(rate), **more) as group:
+        if group.worker is None:
+            group.serve()
+            return None
+        trainer = SSDSGD(group.worker, k, warm_up, rate, update)
+        batches = Batches(DATA.train, 8, group.worker.index, group.worker.count)
+        weights = trainer.weights
+        for step in range(steps):
+            weights = trainer.step(MODEL.gradients(weights, batches.at(step)))
+        final = trainer.finish()
+        return flatten(final), trainer.pulls
+
+
+@pytest.mark.parametrize("name", LOCAL_UPDATES)
+@pytest.mark.parametrize(("k", "warm_up"), [(1, 4), (3, 4), (4, 0)])
+def test_training_is_that_of_the_paper_s_algorithms(threads: Group, name: str, k: int, warm_up: int) -> None:
+    rate, steps = StepDecay(0.05, (9,), 0.5), 15
+    found = threads(3, lambda t: ssd(t, k, warm_up, steps, rate, LOCAL_UPDATES[name]()))
+    expected = algorithm_1(3, k, warm_up, steps, rate, LOCAL_UPDATES[name])
+    for weights, pulls in found:
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=2e-5)
+        # At the start, in each step of the warm-up, in every k-th step behind it, at the end.
+        assert pulls == 1 + warm_up + (steps - warm_up) // k + 1
+
+
+def test_over_tcp_with_servers_apart(tcp: Group) -> None:
+    found = tcp(3, lambda t: ssd(t, 2, 2, 9, StepDecay(0.05, ()), GLU(), servers=[1], workers=[0, 2]))
+    expected = algorithm_1(2, 2, 2, 9, StepDecay(0.05, ()), GLU)
+    np.testing.assert_allclose(found[0][0], expected, rtol=0, atol=2e-5)
+    assert found[1] is None
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5])
+def test_k_below_1_is_an_error_at_all_ranks(threads: Group, k: Any) -> None:
+    for error in threads(2, lambda t: ssd(t, k, 0, 3, 0.05, GLU())):
+        assert isinstance(error, ValueError)
+        assert str(error) == f"k must be at least 1, not {k}"
+
+
+def test_it_converges_as_ssgd_does(threads: Group) -> None:
+    """A short run of what `inceptionn bench layers` measures at length: 4 workers, mean of two seeds."""
+
+    def accuracy(k: int | None, seed: int, **more: Any) -> float:
+        def rank(t: Transport) -> float:
+            data, model = digits(seed), MLP(64, (48,), 10)
+            with ParameterServer(t, model.initial(seed), MomentumSGD(0.05), **more) as group:
+                trainer = SSDSGD(group.worker, k or 1, 160 if k is None else 40, 0.05)
+                batches = Batches(data.train, 16, group.worker.index, group.worker.count, seed)
+                weights = trainer.weights
+                for step in range(160):
+                    weights = trainer.step(model.gradients(weights, batches.at(step)))
+                return model.accuracy(trainer.finish(), data.test)
+
+        return threads(4, rank)[0]
+
+    base = np.mean([accuracy(None, seed) for seed in (0, 1)])
+    assert base > 0.94
+    for k in (2, 4):
+        assert np.mean([accuracy(k, seed) for seed in (0, 1)]) > base - 0.015
+    assert accuracy(4, 0, codec=Codec(2**-10), scale="auto") > 0.94
