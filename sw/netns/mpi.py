@@ -50,15 +50,16 @@ def mpi_popen(
 ) -> subprocess.Popen[Any]:
     """Starts an MPI program with its ranks dealt out to the hosts of a network.
 
-    ``ranks``: as many as hosts by default; more go round. Ranks talk over TCP alone, through the network.
+    ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks``: as many as hosts by
+    default; more go round. Ranks talk over TCP alone, through the network.
     ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
     ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
     program = _mpirun()
-    ranks = network.size if ranks is None else ranks
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+    number = network.size if ranks is None else ranks
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"ranks must be at least 1, not {ranks!r}")
-    slots = -(-ranks // network.size)
+    slots = -(-number // network.size)
     folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's
     # BTL tcp for the data, self for messages to oneself; ob1 because other layers find their own ways.
     settings = {
@@ -66,7 +67,8 @@ def mpi_popen(
         "plm_ssh_agent": str(_agent(folder / "agent", network.hosts)), **(mca or {}),
     }  # fmt: skip
     command = [program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
-    command += ["--host", ",".join(f"{host.name}:{slots}" for host in network.hosts), "-np", str(ranks)]
+    command += ["--host", ",".join(f"{host.name}:{slots}" for host in network.hosts)]
+    command += [] if ranks is None else ["-np", str(ranks)]  # by default, one for each slot
     for name, value in settings.items():
         command += ["--mca", name, value]
     variables = {**os.environ, "TMPDIR": str(folder), **(environment or {})}
