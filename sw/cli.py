@@ -39,6 +39,9 @@ VERBS = {
     "untag": Verb("inceptionn.process_sockets", "untag_verb", "", "Take that mark back."),
     "doctor": Verb("inceptionn.doctor", "doctor", "", "Say what this host can do."),
     "generate": Verb("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
+    "bring-up": Verb(
+        "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
+    ),
     "simulate": Verb("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
     "replay": Verb("inceptionn.sim.replay", "replay", "sim", "Drive captured traffic through the NIC."),
     "bench": Verb(
@@ -48,8 +51,21 @@ VERBS = {
         "Measure the codec and the all-reduce.",
         {
             "codec": Verb("inceptionn.bench.codec", "codec", "bench", "The codec against memcpy and others."),
+            "allreduce": Verb(
+                "inceptionn.bench.allreduce", "allreduce", "bench", "All-reduce between shaped hosts."
+            ),
         },
     ),
+    "cluster": Verb(
+        "",
+        "",
+        "sim",
+        "Run programs on virtual hosts whose NICs are the generated Verilog.",
+        {
+            "run": Verb("inceptionn.sim.cluster.verbs", "run", "sim", "Run a program on virtual hosts."),
+            "clean": Verb("inceptionn.sim.cluster.verbs", "clean", "sim", "Remove what killed runs left."),
+        },
+    ),  # fmt: skip
     "timing": Verb("inceptionn.boards.timing", "timing", "timing", "Place and route; print clock and area."),
 }
 

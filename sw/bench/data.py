@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from inceptionn.training import Batches, Model
 
 Floats = NDArray[np.float32]
 
@@ -41,19 +46,33 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     ``ModuleNotFoundError`` without scikit-learn.
     """
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     from inceptionn.training import MLP, Batches, digits
 
     model, samples = MLP(64, HIDDEN), digits(seed)
-    parameters = model.initial(seed)
-    velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
     batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]
     steps = EPOCHS * len(samples.train) // (4 * BATCH)
-    size = sum(values.size for values in parameters.values())
+    size = sum(values.size for values in model.initial(seed).values())
     wanted = min(steps, -(-count // size))
     chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
+    with threadpool_limits(1):  # matrices this small lose by threads
+        kept = _train(model, batches, steps, chosen, seed)
+    return [np.resize(np.concatenate(parts), count) for parts in kept]
+
+
+def _train(
+    model: Model, batches: Sequence[Batches], steps: int, chosen: Container[int], seed: int
+) -> list[list[Floats]]:
+    """The workers' gradients of the chosen steps of a training with momentum."""
+    workers = len(batches)
+    parameters = model.initial(seed)
+    velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
     kept: list[list[Floats]] = [[] for _ in range(workers)]
     for step in range(steps):
-        gradients = [model.gradients(parameters, batch.at(step)) for batch in batches]
+        gradients = [
+            cast("dict[str, Floats]", model.gradients(parameters, batch.at(step))) for batch in batches
+        ]
         if step in chosen:
             for worker, gradient in enumerate(gradients):
                 kept[worker].append(np.concatenate([gradient[name].ravel() for name in parameters]))
@@ -61,7 +80,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
             velocity[name] *= np.float32(MOMENTUM)
             velocity[name] -= np.float32(RATE / workers) * sum(gradient[name] for gradient in gradients)
             values += velocity[name]
-    return [np.resize(np.concatenate(parts), count) for parts in kept]
+    return kept
 
 
 def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:

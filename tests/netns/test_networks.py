@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -247,7 +248,9 @@ def test_mpi_runs_across_hosts() -> None:
     )
     start = time.monotonic()
     with Network(3, "1g") as network:
-        done = mpirun(network, [sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        done = mpirun(
+            network, [sys.executable, "-c", program], stdout=PIPE, stderr=PIPE, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         expected = {f"{host.index} 3 {host.name}" for host in network.hosts}
     assert set(done.stdout.split("\n")) - {""} == expected

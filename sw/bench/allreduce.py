@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench allreduce``: rings, aggregators and MPI between hosts whose network has a rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from inceptionn.bench import allreduce_report as tables
+from inceptionn.bench import data, report
+from inceptionn.bench.allreduce_report import Results
+from inceptionn.bench.environment import conditions, environment
+from inceptionn.bench.job import lines_of, with_mpi
+from inceptionn.bench.variants import MPI, RING_RAW, VARIANTS
+from inceptionn.netns import Network, bits_per_second, rate_text, require
+
+OPS = ("sum", "mean")
+UNSHAPED = "unshaped"
+RANK = "inceptionn.bench.allreduce_rank"
+PORT = 29520
+SLOW, VERY_SLOW = 1.0, 5.0
+"""Seconds that the link alone needs, from which on a measurement is made at most three times, or once."""
+TIMEOUT = 120.0
+"""Seconds without progress after which a rank gives up."""
+
+
+def allreduce(
+    size: Annotated[int, report.whole(1, 1024, "MB of fp32 values at each host.")] = 25,
+    hosts: Annotated[int, report.whole(2, 16, "Hosts.")] = 4,
+    rates: Annotated[
+        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m, or unshaped.")
+    ] = "100m,1g,10g",
+    kinds: Annotated[
+        str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
+    ] = "synthetic,real",
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
+    ] = None,
+    ops: Annotated[str, typer.Option("--op", metavar="LIST", help="sum, mean, or both.")] = "sum,mean",
+    only: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Variants whose names contain one of these.")
+    ] = None,
+    bound: report.Bound = 10,
+    repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
+    mtu: Annotated[int, report.whole(576, 9216, "Bytes of IP packet.")] = 1500,
+    seed: report.Seed = 1,
+    quick: report.Quick = False,
+    json_file: report.JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """All-reduce between hosts whose links have a rate: with the codec, without, and by MPI. Needs root.
+
+    The hosts are network namespaces of this machine, joined by a bridge; tc gives every link its rate, in
+    each direction. They share this machine's processors and memory. Everything is removed at the end.
+    """
+    if quick:
+        size, repeats, rates = min(size, 8), min(repeats, 3), "1g,10g"
+    report.check_files(json_file, plot)
+    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    chosen_ops = report.choices(ops, OPS, "--op")
+    chosen_rates = _rates(rates)
+    names = _variants(only)
+    require()
+    console, facts = report.new_console(), environment(seed)
+    count = size * 1_000_000 // 4
+    if MPI in names and not with_mpi():
+        names.remove(MPI)
+        console.print(f"{MPI}: mpi4py is not installed (pip install 'inceptionn[bench]')")
+    with report.new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
+        task = progress.add_task("data", total=None)
+        plan: dict[str, Any] = {
+            "addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT,
+            "bound": 2.0**-bound, "ops": chosen_ops,
+            "arrays": _save(network.folder, chosen, file, count, seed, hosts),
+        }  # fmt: skip
+        rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
+        parts = len(plan["arrays"]) * len(chosen_ops)
+        progress.update(task, total=parts * sum(sum(each.values()) for each in rounds.values()))
+        results = Results(2.0**-bound, hosts)
+        for rate in chosen_rates:
+            network.shape(rate)
+            path = network.folder / "plan.json"
+            path.write_text(json.dumps({**plan, "rounds": rounds[rate]}))
+            longest = max(_link_seconds(name, rate, 4 * count, hosts) for name in names)
+            for line in lines_of(network, RANK, str(path), TIMEOUT + 10 * longest):
+                results.add(rate, line)
+                progress.update(
+                    task, advance=1, description=f"{rate_text(rate)}, {line['data']}: {line['variant']}"
+                )
+        described = _described(network)
+    report_all(console, results, size, {**facts, "network": described})
+    report.write_json(json_file, {
+        "bench": "allreduce", "environment": facts, "network": described, "bytes": 4 * count,
+        "error_bound": 2.0**-bound, "rows": results.json(),
+        "figures": [figure.json() for figure in tables.figures_of(results)],
+    })  # fmt: skip
+    if plot is not None:
+        tables.draw(plot, results)
+    results.verify()
+
+
+def report_all(console: Console, results: Results, size: int, facts: dict[str, Any]) -> None:
+    """The tables of a run, and what it was run on."""
+    network = facts["network"]
+    console.print(
+        f"{results.hosts} hosts, {size} MB of fp32 values each, error bound {results.bound:g}, MTU "
+        f"{network['mtu']}, TCP {network['congestion_control']}; {conditions(facts)}",
+        soft_wrap=True,
+    )
+    for table in tables.tables_of(results):
+        console.print(table)
+    console.print(report.figures_table(tables.figures_of(results)))
+
+
+def _rates(text: str) -> list[float | None]:
+    """The rates of a list, None for "unshaped"; a usage error names the wrong one."""
+    found: list[float | None] = []
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        try:
+            found.append(None if word == UNSHAPED else bits_per_second(word))
+        except ValueError as error:
+            raise typer.BadParameter(f"--rates: {error} (or {UNSHAPED!r})") from error
+    if not found:
+        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
+    return list(dict.fromkeys(found))
+
+
+def _variants(only: str | None) -> list[str]:
+    """All variants, or those that are asked for, and always the raw ring, to compare with."""
+    if only is None:
+        return list(VARIANTS)
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    for word in words:
+        if not any(word in name for name in VARIANTS):
+            raise typer.BadParameter(f"--only: no variant of {', '.join(VARIANTS)} contains {word!r}")
+    return [name for name in VARIANTS if name == RING_RAW or any(word in name for word in words)]
+
+
+def _save(
+    folder: Path, kinds: list[str], file: Path | None, count: int, seed: int, hosts: int
+) -> dict[str, list[str]]:
+    """Writes every rank's array; the paths by kind of data."""
+    saved: dict[str, list[str]] = {}
+    for kind in kinds if file is None else [file.name]:
+        arrays = data.arrays(kind, count, seed, hosts) if file is None else data.own(file, count, hosts)
+        paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(hosts)]
+        for path, values in zip(paths, arrays, strict=True):
+            np.save(path, values)
+        saved[kind] = [str(path) for path in paths]
+    return saved
+
+
+def _link_seconds(name: str, rate: float | None, size: int, hosts: int) -> float:
+    """What the busiest port alone would take for raw values."""
+    return 0.0 if rate is None else 8 * size * VARIANTS[name].volume(hosts) / rate
+
+
+def _rounds(names: list[str], rate: float | None, size: int, hosts: int, repeats: int) -> dict[str, int]:
+    """How often each variant is measured."""
+    found = {}
+    for name in names:
+        seconds = _link_seconds(name, rate, size, hosts)
+        found[name] = min(repeats, 1 if seconds > VERY_SLOW else 3 if seconds > SLOW else repeats)
+    return found
+
+
+def _described(network: Network) -> dict[str, Any]:
+    """The network, for the JSON file."""
+    command = ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"]
+    control = network.hosts[0].run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return {
+        "hosts": network.size, "mtu": network.mtu, "queue_seconds": network.queue,
+        "shaping": "tbf, both ends of each link", "congestion_control": control,
+    }  # fmt: skip

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One rank of ``inceptionn bench allreduce``: what runs in each host.
+
+    python -m inceptionn.bench.allreduce_rank PLAN [RANK]
+
+Without RANK it is MPI's, and MPI's own all-reduce can be measured beside ours in the same processes. The plan
+is a JSON file; rank 0 prints one JSON line per measurement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.bench.variants import MPI, VARIANTS
+from inceptionn.collectives import MEAN, SUM, allreduce_comp
+from inceptionn.transport import Transport, connect
+
+WARM_UP = 1 << 18
+"""Values of a first call that is not timed: it opens connections and loads code."""
+
+Lanes = NDArray[np.float32]
+
+
+def main() -> None:
+    """Runs the plan."""
+    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    comm: Any = None
+    if len(sys.argv) > 2:
+        rank = int(sys.argv[2])
+    else:
+        comm = import_module("mpi4py.MPI").COMM_WORLD
+        rank = comm.Get_rank()
+    host, size = plan["addresses"][rank], len(plan["addresses"])
+    where = f"{plan['addresses'][0]}:{plan['port']}"
+    with connect(rank, size, where, host=host, nic=False, timeout=plan["timeout"]) as transport:
+        for kind, paths in plan["arrays"].items():
+            sources = [np.load(path, mmap_mode="r") for path in paths]
+            own = np.array(sources[rank])
+            total = np.zeros(own.size)
+            for source in sources:
+                total += source
+            for op in plan["ops"]:
+                exact = total / size if op == "mean" else total
+                _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact)
+
+
+def _measure(
+    transport: Transport,
+    comm: Any,
+    plan: dict[str, Any],
+    what: dict[str, str],
+    own: Lanes,
+    exact: NDArray[np.float64],
+) -> None:
+    """Times all variants in rounds, so that whatever else the machine does meets all of them alike."""
+    result = np.zeros_like(own)
+    for turn in range(max(plan["rounds"].values())):
+        for name, rounds in plan["rounds"].items():
+            if turn >= rounds:
+                continue
+            call = _call(transport, comm, plan["bound"], what["op"], name)
+            if turn == 0:
+                call(own[:WARM_UP], result[:WARM_UP])
+            transport.barrier()
+            start = time.perf_counter()
+            call(own, result)
+            line = {**what, "variant": name}
+            line["seconds"] = max(transport.exchange(time.perf_counter() - start))
+            if turn == 0:
+                line |= _checked(transport, result, exact)
+            if transport.rank == 0:
+                print(json.dumps(line), flush=True)
+
+
+def _checked(transport: Transport, result: Lanes, exact: NDArray[np.float64]) -> dict[str, Any]:
+    """Whether all ranks hold the same bits, and how far they are from the exact result."""
+    error = max(float(np.abs(result[i : i + WARM_UP] - exact[i : i + WARM_UP]).max(initial=0.0))
+                for i in range(0, max(1, result.size), WARM_UP))  # fmt: skip
+    found = transport.exchange([zlib.crc32(result), error])
+    return {
+        "same_bits": len({checksum for checksum, _ in found}) == 1,
+        "largest_error": max(error for _, error in found),
+    }
+
+
+def _call(
+    transport: Transport, comm: Any, bound: float, op: str, name: str
+) -> Callable[[Lanes, Lanes], None]:
+    if name != MPI:
+        settings = VARIANTS[name].settings(bound)
+        which = MEAN if op == "mean" else SUM
+        return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
+    factor = np.float32(1 / transport.size)
+
+    def by_mpi(own: Lanes, result: Lanes) -> None:
+        comm.Allreduce(own, result)
+        if op == "mean":
+            np.multiply(result, factor, out=result)
+
+    return by_mpi
+
+
+if __name__ == "__main__":
+    # A rank that fails must end at once: MPI would wait for the others at exit.
+    try:
+        main()
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A program with one rank on each host of a network, which reports by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from inceptionn.netns import Namespaces, NetworkError, mpi_popen
+
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
+"""The last line of a traceback, or what a rank prints instead of one."""
+_GRACE = 30.0
+"""Seconds in which ranks end once rank 0 has said its last."""
+
+
+def with_mpi() -> bool:
+    """Whether MPI can start the ranks, and be measured."""
+    return find_spec("mpi4py") is not None
+
+
+def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> Iterator[dict[str, Any]]:
+    """Runs ``python -m module plan`` on every host, and yields the JSON lines that rank 0 prints.
+
+    Under MPI where that is installed, else with the rank as a further argument. `NetworkError` if no line
+    comes for ``patience`` seconds, or if a rank fails: its text is the last thing that the ranks said.
+    """
+    argv = [sys.executable, "-m", module, plan]
+    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
+        if with_mpi():
+            ranks = [mpi_popen(network, argv, **options)]
+        else:
+            ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
+        arrived: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
+        reader.start()
+        try:
+            while True:
+                try:
+                    line = arrived.get(timeout=patience)
+                except queue.Empty:
+                    raise NetworkError(f"the ranks have said nothing for {patience:.0f} s") from None
+                if line is None:
+                    break
+                if line.startswith("{"):
+                    yield json.loads(line)
+            if any(_status(rank) for rank in ranks):
+                said.seek(0)
+                raise NetworkError(f"a rank failed: {_reason([line.strip() for line in said])}")
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+            reader.join()
+            for rank in ranks:
+                if rank.stdout is not None:
+                    rank.stdout.close()
+
+
+def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None:
+    assert rank.stdout is not None
+    for line in rank.stdout:
+        arrived.put(line)
+    arrived.put(None)
+
+
+def _reason(said: list[str]) -> str:
+    """Of what the ranks said, the first exception that is not about another rank, or the last line."""
+    errors = [line for line in said if _EXCEPTION.match(line)]
+    own = [line for line in errors if "PeerLost" not in line]
+    rest = [line for line in said if line and "plm:ssh" not in line]
+    return next(iter([*own, *errors, *rest[-1:]]), "it said nothing")
+
+
+def _status(rank: subprocess.Popen[str]) -> int:
+    try:
+        return rank.wait(_GRACE)
+    except subprocess.TimeoutExpired as error:
+        raise NetworkError(f"a rank did not end within {_GRACE:.0f} s") from error

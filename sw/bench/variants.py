@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ways to all-reduce that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from inceptionn.codec import Codec
+from inceptionn.collectives import BFloat16
+
+Arguments = dict[str, Any]
+
+
+def _raw(bound: float) -> Arguments:
+    return {"path": "off"}
+
+
+def _bfloat16(bound: float) -> Arguments:
+    return {"path": "software", "codec": BFloat16()}
+
+
+def _literal(bound: float) -> Arguments:
+    # One thread: the ranks of all hosts share this machine's processors.
+    return {"path": "software", "codec": Codec(bound, "literal", threads=1)}
+
+
+def _bounded(bound: float) -> Arguments:
+    return {"path": "software", "codec": Codec(bound, "bounded", threads=1)}
+
+
+def _ring_volume(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+def _aggregator_volume(ranks: int) -> float:
+    return 2 * (ranks - 1)
+
+
+class Variant(NamedTuple):
+    """An algorithm and what travels; ``arguments(error bound)`` are those of `allreduce_comp`.
+
+    Without them it is MPI's own. ``volume`` is what passes the busiest port one way and then the other, raw,
+    in multiples of the vector for *n* ranks. ``within_bound``: every compression is within the error bound.
+    """
+
+    arguments: Callable[[float], Arguments] | None
+    volume: Callable[[int], float] = _ring_volume
+    within_bound: bool = False
+    algorithm: str = "ring"
+    legs: str = "both"
+
+    def settings(self, bound: float) -> Arguments:
+        """The arguments of `allreduce_comp`."""
+        if self.arguments is None:
+            raise ValueError("MPI's own all-reduce takes no settings of ours")
+        return {"algorithm": self.algorithm, "legs": self.legs, **self.arguments(bound)}
+
+
+RING_RAW, RING_BF16, RING_BOUNDED, MPI = "ring raw", "ring bf16", "ring bounded", "Open MPI Allreduce"
+_AGGREGATOR = "worker_aggregator"
+
+VARIANTS = {
+    RING_RAW: Variant(_raw),
+    RING_BF16: Variant(_bfloat16),
+    "ring literal": Variant(_literal),
+    RING_BOUNDED: Variant(_bounded, within_bound=True),
+    "hierarchical bounded": Variant(_bounded, within_bound=True, algorithm="hierarchical"),
+    MPI: Variant(None),
+    "worker-aggregator raw": Variant(_raw, _aggregator_volume, False, _AGGREGATOR),
+    "worker-aggregator bounded, up": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR, "up"),
+    "worker-aggregator bounded, both": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR),
+}
