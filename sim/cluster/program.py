@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The user's program on the hosts of a cluster: one process on each, or mpirun on the first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from inceptionn.netns import Host, mpi_popen
+from inceptionn.netns.namespaces import Namespaces
+
+RENDEZVOUS_PORT = 29520
+"""Where rank 0 listens: the host library's own default."""
+TORCH_PORT = 29500
+"""The same for torch.distributed, which must not meet it there."""
+_GRACE = 5.0
+"""Seconds that the other hosts' processes have to end by themselves when one has failed."""
+_LAUNCHERS = ("mpirun", "mpiexec")
+
+Line = Callable[[str, bytes], None]
+"""Is told a line of output, with its end, and who said it: "host2", or "" for mpirun."""
+
+
+def is_launcher(argv: Sequence[str]) -> bool:
+    """Whether the program is mpirun, which starts the processes on all hosts itself."""
+    return Path(argv[0]).name in _LAUNCHERS
+
+
+def environment(hosts: Sequence[Host], rank: int) -> dict[str, str]:
+    """What a program finds in its environment beside this process's own; documented in docs/cluster.md."""
+    first = hosts[0].address
+    return {
+        "INCEPTIONN_RANK": str(rank),
+        "INCEPTIONN_SIZE": str(len(hosts)),
+        "INCEPTIONN_ADDRESS": hosts[rank].address,
+        "INCEPTIONN_ADDRESSES": ",".join(host.address for host in hosts),
+        "INCEPTIONN_RENDEZVOUS": f"{first}:{RENDEZVOUS_PORT}",
+        "RANK": str(rank),
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": str(len(hosts)),
+        "MASTER_ADDR": first,
+        "MASTER_PORT": str(TORCH_PORT),
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+class Program:
+    """``argv`` on every host of a cluster, or once, on the first host, if it is mpirun.
+
+    ``line`` is told what it says, line by line, from threads; without it the processes write where this one
+    does. `wait` is to be called until it gives the exit status.
+    """
+
+    def __init__(self, cluster: Namespaces, argv: Sequence[str], line: Line | None = None) -> None:
+        self._threads: list[threading.Thread] = []
+        self._failed_at: float | None = None
+        self.status: int | None = None
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL}
+        if line is not None:
+            options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self.processes: list[subprocess.Popen[bytes]] = []
+        if is_launcher(argv):
+            self.processes.append(mpi_popen(cluster, argv[1:], **options))
+            names = [""]
+        else:
+            for host in cluster.hosts:
+                variables = {**os.environ, **environment(cluster.hosts, host.index)}
+                self.processes.append(host.popen(argv, env=variables, **options))
+            names = [f"host{host.index}" for host in cluster.hosts]
+        if line is None:
+            return
+        for name, process in zip(names, self.processes, strict=True):
+            assert process.stdout is not None
+            thread = threading.Thread(target=_relay, args=(process.stdout, name, line), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def wait(self, seconds: float) -> int | None:
+        """Waits so long at most; the exit status if all processes have ended, else None.
+
+        It is that of the first process that failed, 128 and the signal's number if one ended it. Where one
+        has failed, the others are ended five seconds later.
+        """
+        deadline = time.monotonic() + seconds
+        while (status := self._ended()) is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if status is None:
+            return None
+        for thread in self._threads:
+            thread.join(1)  # a process that it left behind may hold the pipe open
+        return status
+
+    def _ended(self) -> int | None:
+        if self.status is not None:
+            return self.status
+        codes = [process.poll() for process in self.processes]
+        now = time.monotonic()
+        failed = [code for code in codes if code]
+        if failed and self._failed_at is None:
+            self._failed_at = now
+            self._first = failed[0]
+        if None in codes:
+            if self._failed_at is not None and now - self._failed_at > _GRACE:
+                self.stop()
+            return None
+        status = self._first if self._failed_at is not None else 0
+        self.status = status if status >= 0 else 128 - status
+        return self.status
+
+    def stop(self) -> None:
+        """Asks all processes to end, with SIGTERM."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+
+
+def _relay(stream: IO[bytes], name: str, line: Line) -> None:
+    with stream:
+        for text in stream:
+            line(name, text)

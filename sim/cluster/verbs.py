@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The verbs ``cluster run`` and ``cluster clean``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from inceptionn.hdl.registers import REGISTERS
+from inceptionn.netns import require
+from inceptionn.netns.registry import sweep
+from inceptionn.sim.cluster.cluster import Cluster
+from inceptionn.sim.cluster.impairments import Impairments
+from inceptionn.sim.cluster.nics import KINDS, parse_kinds
+from inceptionn.sim.cluster.program import Program, is_launcher
+from inceptionn.sim.cluster.report import Report, end_table, live_table
+from inceptionn.sim.cluster.tap import available
+from inceptionn.sim.verilate import default_build_folder
+from inceptionn.wire import MODES, parameters
+
+_REFRESH = 0.5
+_EVENT = re.compile(r"(?P<seconds>[0-9.]+):(?:host)?(?P<host>\d+):(?P<register>\w+)=(?P<value>\w+)")
+
+Share = Annotated[str, typer.Option(metavar="SHARE")]
+
+
+class Event:
+    """A register write at a time, from ``SECONDS:HOST:REGISTER=VALUE``; ``ValueError`` for another text."""
+
+    def __init__(self, text: str, hosts: int) -> None:
+        match = _EVENT.fullmatch(text)
+        if match is None:
+            raise ValueError(
+                f"event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not {text!r}"
+            )
+        try:
+            self.seconds, self.value = float(match["seconds"]), int(match["value"], 0)
+        except ValueError:
+            raise ValueError(f"event must have a number of seconds and a value, not {text!r}") from None
+        self.host, self.register = int(match["host"]), match["register"].upper()
+        if self.host >= hosts:
+            raise ValueError(f"host of an event must be 0..{hosts - 1}, not {self.host}")
+        writable = [register.name for register in REGISTERS if register.access != "ro"]
+        if self.register not in writable:
+            raise ValueError(f"register must be one of {', '.join(writable)}, not {match['register']!r}")
+
+
+def verilog_of_the_nic(given: Path | None, step: Any) -> Path:
+    """The Verilog to simulate: what is given, or written now from this package."""
+    from inceptionn.sim.replay import _verilog
+
+    return _verilog(given, default_build_folder().with_name("cluster"), step)
+
+
+@contextmanager
+def _option(name: str) -> Iterator[None]:
+    """A ``ValueError`` inside is a usage error of this option."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=name) from error
+
+
+def run(
+    program: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROGRAM", help="What to run on every host, behind `--`; or mpirun and its options."
+        ),
+    ],
+    hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
+    nic: Annotated[
+        str,
+        typer.Option(metavar="KINDS", help=f"{', '.join(KINDS)}: one for all, or one per host: rtl,none."),
+    ] = "rtl",
+    verilog: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
+    ] = None,
+    k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
+    mode: Annotated[str, typer.Option(metavar="MODE", help="bounded or literal.")] = "bounded",
+    mtu: Annotated[int, typer.Option(metavar="BYTES", help="576 to 9216.")] = 1500,
+    vlan: Annotated[int | None, typer.Option(metavar="ID", help="802.1Q tag of all traffic.")] = None,
+    ecn: Annotated[bool, typer.Option("--ecn", help="TCP of the hosts uses ECN.")] = False,
+    congestion: Annotated[
+        str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Of each switch port: 100m, 10g. Default: none.")
+    ] = None,
+    delay: Annotated[str, typer.Option(metavar="TIME", help="Of each frame in the switch: 20us.")] = "0s",
+    queue: Annotated[
+        str, typer.Option(metavar="TIME", help="Traffic that a port with a rate holds.")
+    ] = "50ms",
+    loss: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are lost: 0.1%.")] = "0",
+    reorder: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are overtaken.")] = "0",
+    duplicate: Annotated[str, typer.Option(metavar="SHARE", help="Frames that come twice.")] = "0",
+    mark: Annotated[str, typer.Option(metavar="SHARE", help="ECN packets that are marked CE.")] = "0",
+    flip: Annotated[str, typer.Option(metavar="SHARE", help="Frames with one bit inverted.")] = "0",
+    truncate: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are cut off.")] = "0",
+    fcs: Annotated[bool, typer.Option("--fcs", help="MACs mark damaged frames bad.")] = False,
+    tos: Annotated[
+        str | None, typer.Option(metavar="BYTE", help="ToS that the switch writes into each packet: 0.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EVENT", help="SECONDS:HOST:REGISTER=VALUE, a register write; repeatable."),
+    ] = None,
+    pcap: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for hostN.pcap and wire-hostN.pcap.")
+    ] = None,
+    report_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="File for the end report as JSON.")
+    ] = None,
+    live: Annotated[
+        bool | None, typer.Option(help="Show the NICs' registers while it runs; default: on a terminal.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No end report on standard error.")] = False,
+    limit: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="End the program after that; status 124."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the switch's faults.")] = 1,
+) -> int:
+    """Run a program on virtual hosts whose NICs are the generated Verilog.
+
+    The exit status is the program's.
+    """
+    with _option("--hosts"):
+        if not 1 <= hosts <= 64:
+            raise ValueError(f"hosts must be 1..64, not {hosts!r}")
+    with _option("--nic"):
+        kinds = parse_kinds(nic, hosts)
+    with _option("--bound" if mode in MODES else "--mode"):
+        parameters(k, mode)
+    with _option("switch"):
+        impairments = Impairments(
+            rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
+            flip=flip, truncate=truncate, fcs=fcs, tos=None if tos is None else int(tos, 0),
+        )  # fmt: skip
+    with _option("--at"):
+        events = sorted((Event(text, hosts) for text in at or []), key=lambda event: event.seconds)
+        for event in events:
+            if kinds[event.host] == "none":
+                raise ValueError(f"host{event.host} has no NIC whose registers could be written")
+    require()
+    available()
+    if report_file is not None:
+        report_file.parent.mkdir(parents=True, exist_ok=True)
+        report_file.touch()
+    errors = Console(stderr=True)
+    shown = errors.is_terminal if live is None else live
+    step = _Status(errors)
+    with step:
+        path = verilog_of_the_nic(verilog, step.say) if "rtl" in kinds else None
+        with _option("cluster"):
+            cluster = Cluster(
+                hosts, kinds, verilog=path, impairments=impairments, mtu=mtu, vlan=vlan, ecn=ecn, k=k,
+                mode=mode, pcap=pcap, congestion=congestion, seed=seed, step=step.say,
+            )  # fmt: skip
+        with cluster:
+            step.stop()
+            begin = time.monotonic()
+            status = _attend(cluster, program, events, errors, shown, limit)
+            seconds = time.monotonic() - begin
+            cluster.settle()
+            cluster.check()
+            conditions = {
+                "program": program, "mtu": mtu, "vlan": vlan, "ecn": ecn, "bound": k, "mode": mode,
+                "seed": seed, **asdict(impairments),
+            }  # fmt: skip
+            report = Report(cluster.host_reports(), seconds, status, conditions)
+    if not quiet:
+        errors.print(end_table(report))
+        if report.model_rate is not None and "rtl" in kinds:
+            errors.print(f"models: {report.model_rate / 1e6:.1f} MB/s of host bytes per processor core")
+    if report_file is not None:
+        report_file.write_text(json.dumps(report.as_dict(), indent=1) + "\n")
+    return status
+
+
+class _Status:
+    """A line on a terminal that says what goes on, until `stop`."""
+
+    def __init__(self, console: Console) -> None:
+        self._status = console.status("starting")
+
+    def say(self, text: str) -> None:
+        self._status.update(text)
+
+    def stop(self) -> None:
+        self._status.stop()
+
+    def __enter__(self) -> None:
+        self._status.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+def _attend(
+    cluster: Cluster, program: list[str], events: list[Event], errors: Console, shown: bool,
+    limit: float | None,
+) -> int:  # fmt: skip
+    """Runs the program to its end, with events and live view; its exit status."""
+    names = {f"host{number}": kind for number, kind in enumerate(cluster.kinds)}
+    view = Live(console=errors, auto_refresh=False, transient=True) if shown else None
+
+    def line(name: str, text: bytes) -> None:
+        if view is not None and sys.stdout.isatty():
+            said = text.decode(errors="replace").rstrip("\n")
+            errors.print(Text(f"{name}| {said}" if name else said))
+            return
+        prefix = f"{name}| ".encode() if name else b""
+        sys.stdout.buffer.write(prefix + text)
+        sys.stdout.buffer.flush()
+
+    begin = time.monotonic()
+    with view or nullcontext():
+        running = Program(cluster, program, line)
+        while (status := running.wait(_REFRESH if not events else 0.05)) is None:
+            cluster.check()
+            now = time.monotonic() - begin
+            while events and events[0].seconds <= now:
+                event = events.pop(0)
+                cluster.nics[event.host].write(event.register, event.value)
+            if limit is not None and now > limit:
+                running.stop()
+                running.wait(2.0)
+                errors.print(f"inceptionn: {program[0]} has not ended within {limit:g} s")
+                return 124
+            if view is not None:
+                view.update(live_table(cluster.registers(), names), refresh=True)
+    if status == 127 and is_launcher(program):
+        errors.print(f"inceptionn: {program[0]} was not found on the hosts")
+    return status
+
+
+def clean() -> None:
+    """Remove the hosts of clusters whose program was killed; those that run are left alone."""
+    require()
+    removed = sweep()
+    print(f"removed {len(removed)} namespaces: {', '.join(removed)}" if removed else "nothing to remove")
