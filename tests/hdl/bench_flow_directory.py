@@ -111,7 +111,7 @@ class TB(Lockstep):
     async def run(
         self, frames: list[Frame], *, offer: float = 1.0, take: float = 1.0, delay: int = 100
     ) -> None:
-        """``offer``, ``take``: probabilities per cycle; a report comes up to ``delay`` cycles after a ticket."""
+        """``offer``, ``take``: probabilities per cycle. Reports come up to ``delay`` cycles after tickets."""
         waiting = deque(frames)
         credit = 8
         while waiting or self.sent:
