@@ -30,7 +30,10 @@ def read_pcap(path: Path) -> list[bytes]:
         raise ValueError(f"capture must be a pcap file{hint}: {str(path)!r}")
     link_type = struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF
     if link_type != _ETHERNET:
-        raise ValueError(f"capture must hold Ethernet frames, not link type {link_type!r}")
+        raise ValueError(
+            f"capture must hold Ethernet frames, not link type {link_type!r}: record on an Ethernet "
+            "interface, such as tcpdump -i eth0 (not -i any)"
+        )
     frames: list[bytes] = []
     at = _FILE_HEADER
     while at < len(data):
