@@ -144,9 +144,9 @@ class Namespaces:
         atexit.register(self.close)
         self._handle_signals()
         try:
-            self._temporary = tempfile.TemporaryDirectory(prefix="inceptionn-netns-")
+            self._temporary = tempfile.TemporaryDirectory(prefix=registry.FILES)
             self.folder = Path(self._temporary.name)
-            self._number = registry.claim(self.names)
+            self._number = registry.claim(self.names, self.folder)
             names = self.names(self._number)
             for name in names:
                 ip("netns", "add", name)

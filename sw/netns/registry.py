@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -22,6 +23,8 @@ from inceptionn.netns.iproute import NetworkError, ip
 
 PREFIX = "inc-"
 """Of every namespace made here: ``inc-<number>-<host>``."""
+FILES = "inceptionn-netns-"
+"""Of every folder with the temporary files of a set of namespaces."""
 NETNS = Path("/run/netns")
 _LOCK_SECONDS = 60
 _TERM_SECONDS = 1.0
@@ -35,8 +38,10 @@ def folder() -> Path:
     return path
 
 
-def claim(names: Callable[[int], list[str]]) -> int:
+def claim(names: Callable[[int], list[str]], files: Path) -> int:
     """The least number that is free, now ours; ``names`` gives the namespaces that it will stand for.
+
+    ``files``: a folder that goes with them; its name begins with `FILES`.
 
     Networks of owners that are dead are removed first. `NetworkError` if another program holds the lock for a
     minute.
@@ -46,7 +51,7 @@ def claim(names: Callable[[int], list[str]]) -> int:
         number = 0
         while _file(number).exists() or any((NETNS / name).exists() for name in names(number)):
             number += 1
-        record = {**_owner(os.getpid()), "namespaces": names(number)}
+        record = {**_owner(os.getpid()), "namespaces": names(number), "files": str(files)}
         partial = _file(number).with_suffix(".partial")
         partial.write_text(json.dumps(record) + "\n")
         partial.replace(_file(number))
@@ -71,16 +76,18 @@ def sweep_locked() -> list[str]:
     for path in sorted(folder().glob("*.json")):
         try:
             record = json.loads(path.read_text())
-            names, pid = list(record["namespaces"]), int(record["pid"])
+            names, pid, files = list(record["namespaces"]), int(record["pid"]), Path(record.get("files", ""))
             if _owner(pid) == {word: record[word] for word in ("pid", "started", "boot")}:
                 continue
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError):
-            names = []  # not ours to understand, and nobody's network
+            names, files = [], Path()  # not ours to understand, and nobody's network
         names = [name for name in names if isinstance(name, str) and name.startswith(PREFIX)]
         remove(names)
         removed += names
+        if files.name.startswith(FILES):
+            shutil.rmtree(files, ignore_errors=True)
         path.unlink(missing_ok=True)
     return removed
 

@@ -34,7 +34,7 @@ with Namespaces(2) as network:
     sleeper = network.hosts[1].popen(["sleep", "600"])
     while not any("sleep" in open(f"/proc/{pid}/comm").read() for pid in network.hosts[1].pids()):
         time.sleep(0.01)
-    print(*(host.name for host in network.hosts), flush=True)
+    print(*(host.name for host in network.hosts), network.folder, flush=True)
     time.sleep(600)
 """
 
@@ -162,17 +162,18 @@ def test_everything_goes_after_an_exception() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_everything_goes_after_a_signal(owner: subprocess.Popen[str], number: int) -> None:
-    names = names_of(owner)
+    *names, files = names_of(owner)
     assert exist(names) == [True] * 2
     owner.send_signal(number)
     assert owner.stdout is not None
     with owner.stdout:
         assert owner.wait(20)
     assert exist(names) == [False] * 2
+    assert not Path(files).exists()
 
 
 def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: subprocess.Popen[str]) -> None:
-    names = names_of(owner)
+    *names, files = names_of(owner)
     try:
         with Namespaces(1) as other:
             assert other.hosts[0].name not in names
@@ -184,8 +185,10 @@ def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: s
         assert exist(names) == [True] * 2
         sleepers = registry.pids(names[1])
         assert sleepers
+        assert Path(files, "hosts").exists()
         assert set(names) <= set(registry.sweep())
         assert exist(names) == [False] * 2
+        assert not Path(files).exists()
         assert not any(Path(f"/proc/{pid}").exists() and registry._state(pid) not in "ZX" for pid in sleepers)
     finally:
         owner.kill()
@@ -194,7 +197,7 @@ def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: s
 def test_an_owner_whose_number_came_again_is_dead() -> None:
     """The record of a process that has our id and another start time."""
     iproute.require()
-    record = {**registry._owner(os.getpid()), "namespaces": []}
+    record = {**registry._owner(os.getpid()), "namespaces": [], "files": ""}
     mine = registry.folder() / "100001.json"
     other = registry.folder() / "100002.json"
     mine.write_text(json.dumps(record))
