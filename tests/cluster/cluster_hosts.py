@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of the cluster share: programs on hosts, values, and what may have become of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from inceptionn.sim.cluster import Cluster
+from inceptionn.sim.cluster.program import environment
+from inceptionn.sim.golden import lossy
+
+PROGRAMS = Path(__file__).with_name("host_programs.py")
+BOUND = 2.0**-10
+PATIENCE = 120
+"""Seconds after which a program on a host is taken to hang."""
+
+Floats = NDArray[np.float32]
+MakeCluster = Callable[..., Cluster]
+
+
+def start(cluster: Cluster, host: int, name: str, *arguments: object) -> subprocess.Popen[str]:
+    """Starts a program of host_programs.py on a host."""
+    argv = [sys.executable, str(PROGRAMS), name, *map(str, arguments)]
+    variables = {**os.environ, **environment(cluster.hosts, host), "OMP_NUM_THREADS": "1"}
+    return cluster.hosts[host].popen(argv, stdout=subprocess.PIPE, text=True, env=variables)
+
+
+def result(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a program said in its last line, as JSON, once it has ended well."""
+    try:
+        output, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        pytest.fail(f"a program on a host hangs: {process.args!r}")
+    assert process.returncode == 0, process.args
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return found
+
+
+def wait_for_line(process: subprocess.Popen[str]) -> str:
+    """The next line that a program says."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def gradients(seed: int, count: int) -> Floats:
+    """Gradient-like values: Laplace-distributed, 3e-3 wide."""
+    return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
+
+
+def seen(values: Floats) -> Floats:
+    """What both NICs, by the golden model, make of values."""
+    return np.asarray(lossy(values, error_bound=BOUND), np.float32)
+
+
+def assert_no_wrong_value(received: Floats, sent: Floats) -> None:
+    """Every value that came is the one that was sent, bit for bit, or what the codec makes of it."""
+    ours, exact = received.view(np.uint32), sent[: received.size].view(np.uint32)
+    wrong = (ours != exact) & (ours != seen(sent[: received.size]).view(np.uint32))
+    assert not wrong.any(), (
+        f"{wrong.sum()} of {received.size} values are wrong, the first at {wrong.argmax()}"
+    )
+
+
+def total(reports: Any, name: str) -> int:
+    """A register's sum over all hosts."""
+    return sum(host.registers.get(name, 0) for host in reports)
+
+
+def no_checksum_errors(reports: Any) -> bool:
+    """Whether no kernel has dropped a packet for its checksum."""
+    checks: list[Mapping[str, int]] = [host.checksum_errors for host in reports]
+    return not any(sum(errors.values()) for errors in checks)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests run on the hosts of a cluster: ``host_programs.py NAME ARGUMENT...``; answers in JSON."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inceptionn import tos
+
+RANK = int(os.environ.get("INCEPTIONN_RANK", "0"))
+SIZE = int(os.environ.get("INCEPTIONN_SIZE", "1"))
+PATIENCE = 100.0
+
+
+def gradients(seed: int, count: int) -> Any:
+    return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
+
+
+def say(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def allreduce(count: str, path: str, folder: str) -> None:
+    """The sum of all ranks' gradients; the result goes to ``folder``."""
+    from inceptionn.collectives import allreduce_comp
+    from inceptionn.transport import connect
+
+    rendezvous, address = os.environ["INCEPTIONN_RENDEZVOUS"], os.environ["INCEPTIONN_ADDRESS"]
+    with connect(RANK, SIZE, rendezvous, host=address, timeout=PATIENCE, nic=path == "nic" or None) as group:
+        x = gradients(RANK, int(count))
+        y = np.empty_like(x)
+        allreduce_comp(group, x, y, path=path)
+        bound = None if group.nic_codec is None else group.nic_codec.error_bound
+    np.save(Path(folder) / f"{RANK}.npy", y)
+    say(nic=bound is not None, bound=bound)
+
+
+def receive(folder: str, port: str, marked: str = "1") -> None:
+    """Takes one connection; what came goes to ``folder``, also what came before it ended in an error."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if int(marked):
+            tos.tag(listener)
+        listener.bind(("", int(port)))
+        listener.listen(1)
+        listener.settimeout(PATIENCE)
+        print("ready", flush=True)
+        connection, _ = listener.accept()
+    end = "closed"
+    with connection, (Path(folder) / f"received-{port}").open("wb", buffering=0) as out:
+        connection.settimeout(PATIENCE)
+        while True:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            try:
+                data = connection.recv(1 << 18)
+            except OSError as error:
+                end = str(error)
+                break
+            if not data:
+                break
+            out.write(data)
+    say(end=end)
+
+
+def send(host: str, port: str, seed: str, count: str, marked: str = "1", pieces: str = "1") -> None:
+    """Sends gradients in equal pieces; the next piece follows when a line of input comes."""
+    data = gradients(int(seed), int(count)).tobytes()
+    with socket.socket() as connection:
+        connection.settimeout(PATIENCE)
+        if int(marked):
+            tos.tag(connection, peer=(host, int(port)))
+        connection.connect((host, int(port)))
+        step = len(data) // int(pieces)
+        for number in range(int(pieces)):
+            if number:
+                sys.stdin.readline()
+            connection.sendall(data[number * step : (number + 1) * step])
+            print("sent", flush=True)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+    say(sha256=hashlib.sha256(data).hexdigest())
+
+
+def send_pieces(host: str, port: str, seed: str, sizes: str) -> None:
+    """Sends gradients as segments of the given sizes: each is acknowledged before the next is written."""
+    lengths = json.loads(sizes)
+    data = gradients(int(seed), sum(lengths) // 4 + 1).tobytes()[: sum(lengths)]
+    with socket.socket() as connection:
+        tos.tag(connection, peer=(host, int(port)))
+        connection.settimeout(PATIENCE)
+        connection.connect((host, int(port)))
+        at = 0
+        for length in lengths:
+            connection.sendall(data[at : at + length])
+            at += length
+            deadline = time.monotonic() + PATIENCE
+            while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("a segment was never acknowledged")
+                time.sleep(0.0005)
+    say(sha256=hashlib.sha256(data).hexdigest())
+
+
+def echo(port: str) -> None:
+    """Answers each keystroke of `type_keys`, as a remote shell does."""
+    with socket.create_server(("", int(port))) as listener:
+        listener.settimeout(PATIENCE)
+        print("ready", flush=True)
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE)
+            count = 0
+            while data := connection.recv(100):
+                connection.sendall(data.upper())
+                count += 1
+    say(count=count)
+
+
+def type_keys(host: str, port: str, keys: str) -> None:
+    """Types, a key at a time, and waits for each one's echo."""
+    slowest, wrong = 0.0, 0
+    with socket.create_connection((host, int(port)), PATIENCE) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in range(int(keys)):
+            begin = time.monotonic()
+            key = b"abcdefghij"[number % 10 : number % 10 + 1]
+            connection.sendall(key)
+            wrong += connection.recv(100) != key.upper()
+            slowest = max(slowest, time.monotonic() - begin)
+            time.sleep(0.01)
+    say(slowest=slowest, wrong=wrong)
+
+
+def train(data: str, steps: str, folder: str) -> None:
+    """Data-parallel SGD of an MLP, over MPI for the bootstrap: raw, then through the NICs, from one start.
+
+    Between the two it waits until the file "go" is in ``folder``, for someone to read counters.
+    """
+    from mpi4py import MPI
+
+    from inceptionn.collectives import MEAN, allreduce_comp
+    from inceptionn.training import MLP, Batch, flatten, unflatten
+    from inceptionn.transport import connect_mpi
+
+    comm = MPI.COMM_WORLD
+    with np.load(data) as arrays:
+        x, labels, test_x, test_labels = (arrays[name] for name in ("x", "y", "test_x", "test_y"))
+    model = MLP(64, (256,), 10)
+    hosts = os.environ["INCEPTIONN_ADDRESSES"].split(",")
+    answers: dict[str, Any] = {}
+    with connect_mpi(comm, host=hosts[comm.rank], timeout=PATIENCE) as group:
+        answers["nic"] = group.nic
+        for path in ("off", "nic"):
+            comm.Barrier()
+            weights, shapes = model.initial(1), model.initial(1)
+            order, velocity = np.random.default_rng(7), np.zeros(sum(w.size for w in shapes.values()), "f4")
+            for _ in range(int(steps)):
+                batch = order.permutation(len(labels))[: 32 * comm.size][comm.rank :: comm.size]
+                mine = flatten(model.gradients(weights, Batch(x[batch], labels[batch])))
+                mean = np.empty_like(mine)
+                allreduce_comp(group, mine, mean, MEAN, path=path)
+                velocity = np.float32(0.9) * velocity - np.float32(0.05) * mean
+                step = unflatten(velocity, shapes)
+                weights = {name: value + step[name] for name, value in weights.items()}
+            copies = {hashlib.sha256(flatten(weights).tobytes()).hexdigest()}
+            answers[path] = model.accuracy(weights, Batch(test_x, test_labels))
+            answers[f"{path}_copies"] = len(set().union(*comm.allgather(copies)))
+            if path == "off":
+                if comm.rank == 0:
+                    (Path(folder) / "raw-done").touch()
+                    deadline = time.monotonic() + PATIENCE
+                    while not (Path(folder) / "go").exists() and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                comm.Barrier()
+    if comm.rank == 0:
+        say(values=velocity.size, **answers)
+
+
+if __name__ == "__main__":
+    programs = (allreduce, receive, send, send_pieces, echo, type_keys, train)
+    {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])
