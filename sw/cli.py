@@ -54,6 +54,15 @@ VERBS = {
             "allreduce": Verb(
                 "inceptionn.bench.allreduce", "allreduce", "bench", "All-reduce between shaped hosts."
             ),
+            "parallax": Verb(
+                "inceptionn.bench.parallax", "parallax", "bench", "Sparse gradients between shaped hosts."
+            ),
+            "layers": Verb(
+                "inceptionn.bench.layers", "layers", "bench", "Training systems between shaped hosts."
+            ),
+            "ssd-sgd": Verb(
+                "inceptionn.bench.ssd_sgd", "ssd_sgd", "bench", "SSD-SGD: times by model, accuracy by delay."
+            ),
         },
     ),
     "cluster": Verb(
@@ -66,6 +75,8 @@ VERBS = {
             "clean": Verb("inceptionn.sim.cluster.verbs", "clean", "sim", "Remove what killed runs left."),
         },
     ),  # fmt: skip
+    "scale": Verb("inceptionn.sim.scaling", "scale", "sim", "Which link how many engines carry."),
+    "report": Verb("inceptionn.boards.report", "report", "timing", "Area and clock of every part."),
     "timing": Verb("inceptionn.boards.timing", "timing", "timing", "Place and route; print clock and area."),
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import re
 import subprocess
@@ -18,6 +19,7 @@ from inceptionn.netns import Namespaces, NetworkError, mpi_popen
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GRACE = 30.0
 """Seconds in which ranks end once rank 0 has said its last."""
 
@@ -35,10 +37,13 @@ def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> It
     """
     argv = [sys.executable, "-m", module, plan]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+        # All hosts share this machine's processors: one thread of the linear algebra each.
+        added = dict.fromkeys(_THREADS, "1")
         options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
         if with_mpi():
-            ranks = [mpi_popen(network, argv, **options)]
+            ranks = [mpi_popen(network, argv, environment=added, **options)]
         else:
+            options["env"] = {**os.environ, **added}
             ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
         arrived: queue.Queue[str | None] = queue.Queue()
         reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)

@@ -173,6 +173,15 @@ class Runner:
             for key, value in self.parameters.items()
         }
 
+    def repartition(self, keys: Iterable[str], partitions: int) -> None:
+        """Deals variables that are with the servers out anew, in that many partitions. Collective.
+
+        The servers' optimisers begin anew. ``ValueError`` for more partitions than rows.
+        """
+        for key in keys:
+            if self.partitions(key) not in (0, partitions):
+                self._serve(key, self._variables[key].whole(), partitions)
+
     @property
     def model_alpha(self) -> float:
         """``alpha_model`` of Sec. 2.2, dense variables with 1."""
@@ -332,7 +341,7 @@ class Runner:
             if keys:
                 most = min(len(self.parameters[key]) for key in keys)
                 self.searches.append(PartitionSearch(len(self.machines.chiefs), most))
-                self._repartition(self.searches[-1].partitions)
+                self.repartition(keys, self.searches[-1].partitions)
                 return
             self._searched += 1
         self.settled = True
@@ -346,17 +355,12 @@ class Runner:
         if len(self._times) < self.config.warm_up + self.config.sampled:
             return
         mean = float(np.mean(self._times[self.config.warm_up :]))
+        self._times = []
         search = self.searches[-1]
         search.add(max(self.transport.exchange(mean)))
-        self._repartition(search.partitions)
+        self.repartition(self._keys(), search.partitions)
         if search.done:
             self._next_search()
-
-    def _repartition(self, partitions: int) -> None:
-        self._times = []
-        for key in self._keys():
-            if self._variables[key].partitions.count != partitions:
-                self._serve(key, self._variables[key].whole(), partitions)
 
 
 def _values(gradient: Any) -> Floats:

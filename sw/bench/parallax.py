@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench parallax``: sparse variables by servers, by all-gathers, and made dense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from inceptionn.bench import report
+from inceptionn.bench.environment import conditions, environment
+from inceptionn.bench.job import lines_of
+from inceptionn.layers.parallax import CostModel, fit
+from inceptionn.netns import Network, bits_per_second, rate_text, require
+
+RANK = "inceptionn.bench.parallax_rank"
+PORT = 29530
+TIMEOUT = 120.0
+"""Seconds without progress after which a rank gives up."""
+PATIENCE = 600.0
+"""Seconds that a group may take: it trains many steps before it says anything."""
+HYBRID, ALL_GATHER, DENSE = "Parallax", "all-gather of sparse gradients", "sparse made dense, all-reduce"
+ALL_REDUCE = "all-reduce"
+GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+SPARSE, DENSE_MODEL = "sparse", "dense"
+EMBEDDING: dict[str, Any] = {
+    "model": "embedding", "rows": 50_000, "width": 256, "length": 16, "samples": 20_000, "exponent": 0.5,
+}  # fmt: skip
+"""51 MB of word vectors; documents of 16 words, not too unevenly distributed (alpha is printed)."""
+MLP: dict[str, Any] = {"model": "mlp", "width": 512}
+ASKED = (2.0, 2.0, 1.03, 1.06)
+
+
+def parallax(
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 8,
+    rate: Annotated[str, typer.Option(help="Bits per second of every link.")] = "1g",
+    batch: Annotated[int, report.whole(1, 2000, "Documents per worker and step.")] = 200,
+    steps: Annotated[int, report.whole(1, 1000, "Steps of each turn.")] = 4,
+    rounds: Annotated[int, report.whole(1, 1000, "Turns; the median step counts.")] = 5,
+    quick: report.Quick = False,
+    json_file: report.JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """Training with sparse gradients between hosts whose links have a rate: Parallax and what it replaces.
+
+    Three questions: how fast is a model with a large embedding (against all-gathers of the sparse gradients,
+    and against dense ones), does a dense model lose anything, and how good is the number of partitions that
+    the search finds (against trying many). Needs root: the hosts are network namespaces of this machine.
+    """
+    if quick:
+        hosts, steps, rounds = min(hosts, 4), min(steps, 2), min(rounds, 2)
+    if batch * hosts > EMBEDDING["samples"] * 4 // 5:
+        raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
+    try:
+        bits = bits_per_second(rate)
+    except ValueError as error:
+        raise typer.BadParameter(f"--rate: {error}") from error
+    report.check_files(json_file, plot)
+    require()
+    console, facts = report.new_console(), environment(0)
+    groups = plan_of(batch, steps, rounds, quick)
+    results = {}
+    with report.new_progress(console) as progress, Network(hosts, rate) as network:
+        task = progress.add_task("a model with an embedding", total=len(groups))
+        path = network.folder / "plan.json"
+        plan = {"addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT}
+        path.write_text(json.dumps({**plan, "groups": groups}))
+        for line in lines_of(network, RANK, str(path), PATIENCE):
+            results[line["name"]] = line
+            progress.update(task, advance=1, description="a dense model")
+    console.print(f"{hosts} hosts, links of {rate_text(bits)}; {conditions(facts)}", soft_wrap=True)
+    print_all(console, results)
+    figures = figures_of(results)
+    console.print(report.figures_table(figures))
+    report.write_json(json_file, {
+        "bench": "parallax", "environment": facts, "hosts": hosts, "rate": bits, "groups": groups,
+        "results": results, "figures": [figure.json() for figure in figures],
+    })  # fmt: skip
+    if plot is not None:
+        draw(plot, results)
+
+
+def plan_of(batch: int, steps: int, rounds: int, quick: bool) -> list[dict[str, Any]]:
+    """What the ranks train."""
+    common = {"steps": steps, "rounds": rounds, "warm_up": 2}
+    sparse = {HYBRID: {"search": True}, ALL_GATHER: {"strategy": "all_gather"}, DENSE: {"strategy": "dense"}}
+    dense = {HYBRID: {"strategy": "hybrid"}, ALL_REDUCE: {"strategy": "dense"}}
+    grid = GRID[::3] if quick else GRID
+    return [
+        {"name": SPARSE, **EMBEDDING, **common, "batch": batch, "variants": sparse, "grid": grid},
+        {"name": DENSE_MODEL, **MLP, **common, "rounds": 2 * rounds, "batch": 32, "variants": dense},
+    ]
+
+
+def step_seconds(group: dict[str, Any], variant: str) -> float:
+    """The median step of a variant."""
+    return median(group["variants"][variant]["seconds"])
+
+
+def figures_of(results: dict[str, Any]) -> list[report.Figure]:
+    """The ratios that are asked for."""
+    sparse, dense = results[SPARSE], results[DENSE_MODEL]
+    gather, as_dense, slower, search = ASKED
+    own = step_seconds(sparse, HYBRID)
+    by_number = {int(p): median(times) for p, times in sparse["grid"].items()}
+    chosen = by_number[sparse["variants"][HYBRID]["partitions"]]
+    return [
+        report.Figure(f"throughput, {ALL_GATHER}", step_seconds(sparse, ALL_GATHER) / own, gather),
+        report.Figure(f"throughput, {DENSE}", step_seconds(sparse, DENSE) / own, as_dense),
+        report.Figure(
+            "dense model, step time",
+            step_seconds(dense, HYBRID) / step_seconds(dense, ALL_REDUCE), slower, most=True,
+        ),
+        report.Figure(
+            "partitions, chosen / best, step time", chosen / min(by_number.values()), search, most=True
+        ),
+    ]  # fmt: skip
+
+
+def print_all(console: Console, results: dict[str, Any]) -> None:
+    """The tables of a run."""
+    for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
+        console.print(_steps_table(title, results[name]))
+    console.print(_partitions_table(results[SPARSE]))
+
+
+def _steps_table(title: str, group: dict[str, Any]) -> Table:
+    found = next(iter(group["variants"].values()))
+    alpha = "" if found["alpha"] is None else f", alpha {found['alpha']:.3f}"
+    size = sum(group["variable_bytes"].values()) / 1e6
+    columns = ("", "ms per step", "steps/s", "MB sent per step", "partitions")
+    table = report.new_table(f"{title}: {size:.1f} MB of variables{alpha}", *columns)
+    for name, variant in group["variants"].items():
+        seconds = step_seconds(group, name)
+        table.add_row(
+            name, f"{1e3 * seconds:.1f}", f"{1 / seconds:.2f}", f"{sum(variant['sent'].values()) / 1e6:.2f}",
+            str(variant["partitions"] or "-"),
+        )  # fmt: skip
+    return table
+
+
+def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
+    """Equation 1 as the search fitted it, and its samples."""
+    samples = {int(p): seconds for p, seconds in group["variants"][HYBRID]["samples"][0]}
+    return fit(samples), samples
+
+
+def _partitions_table(group: dict[str, Any]) -> Table:
+    model, samples = model_of(group)
+    chosen = group["variants"][HYBRID]["partitions"]
+    table = report.new_table("Partitions: ms per step", "", "tried by the search", "its model", "brute force")
+    for partitions, times in sorted((int(p), times) for p, times in group["grid"].items()):
+        sampled = f"{1e3 * samples[partitions]:.1f}" if partitions in samples else ""
+        mark = " (chosen)" if partitions == chosen else ""
+        table.add_row(
+            f"{partitions}{mark}",
+            sampled,
+            f"{1e3 * model.time(partitions):.1f}",
+            f"{1e3 * median(times):.1f}",
+        )
+    return table
+
+
+def draw(path: Path, results: dict[str, Any]) -> None:
+    """Step times of the strategies, and the search beside brute force."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    group = results[SPARSE]
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    names = list(group["variants"])
+    left.barh(names, [1e3 * step_seconds(group, name) for name in names])
+    left.invert_yaxis()
+    left.set_xlabel("ms per step")
+    model, samples = model_of(group)
+    grid = sorted(map(int, group["grid"]))
+    right.plot(grid, [1e3 * median(group["grid"][str(p)]) for p in grid], "o-", label="brute force")
+    right.plot(grid, [1e3 * model.time(p) for p in grid], "--", label="the search's model")
+    right.plot(list(samples), [1e3 * t for t in samples.values()], "x", label="tried by the search")
+    right.axvline(group["variants"][HYBRID]["partitions"], color="grey", lw=0.8)
+    right.set_xscale("log", base=2)
+    right.set_xlabel("partitions")
+    right.set_ylabel("ms per step")
+    right.legend()
+    figure.savefig(path)
+    pyplot.close(figure)
