@@ -52,8 +52,10 @@ def alone(steps: int, workers: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("strategy", ["hybrid", "all_gather", "dense"])
 def test_sparse_embedding_trains_as_in_torch_alone(threads: Callable[..., list[Any]], strategy: Any) -> None:
+    modules = [MeanWords() for _ in range(3)]  # before the threads: torch has one random source for all
+
     def run(t: Transport) -> Any:
-        model = TorchModel(MeanWords(), loss, lambda batch: {EMBEDDING: batch.inputs})
+        model = TorchModel(modules[t.rank], loss, lambda batch: {EMBEDDING: batch.inputs})
         runner = get_runner(
             model, t, lambda: MomentumSGD(0.5), ParallaxConfig(strategy=strategy, partitions=3)
         )
