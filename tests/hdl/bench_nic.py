@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of Nic, the top: both engines and the registers, against the golden model.
 
-Parameter ``brief``: a choice of the sequences, for a slow simulator.
+Parameters, neither needed: ``brief``, a choice of the sequences, for a slow simulator; ``engines``, how many
+of a direction the NIC has.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import BURST_BYTES, Parameters, Tag, Verdict, parameters
 
 BRIEF = bench_parameters().get("brief", False)
+WIDTH = bench_parameters().get("engines", 1) * BURST_BYTES
+"""Bytes of a beat."""
 PERIOD_NS = 4
 SETTLE = 96
 """Cycles after a frame's last beat in which its report reaches the counters, reads going on."""
@@ -146,7 +149,7 @@ class TB:
         stimuli = list(stimuli)
         for stimulus in stimuli:
             size = len(stimulus.frame)
-            rest = (size - 1) % BURST_BYTES + 1
+            rest = (size - 1) % WIDTH + 1
             # tuser means something with tlast only; noise before it.
             user = [random.getrandbits(1)] * (size - rest) + [int(stimulus.bad)] * rest
             await self.sources[direction].send(AxiStreamFrame(stimulus.frame, tuser=user))

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn scale``: what several engines side by side carry, and the clock that a link asks for.
+
+Each NIC is written, verilated and fed with long back-to-back runs of one TCP flow, tagged and not. What
+is measured is the number of cycles that a frame takes on the host's side, where it has its full length; the
+clock for a link follows from the frames per second that the link can carry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from inceptionn.sim.golden import packets
+from inceptionn.sim.performance import beats
+from inceptionn.sim.verilate import default_build_folder
+from inceptionn.sim.verilated import Output, VerilatedNic
+from inceptionn.wire import BURST_BYTES, DEFAULT_TOS
+
+LINKS = (10, 25, 40, 100, 200, 400)
+"""Line rates in Gbit/s."""
+FRAMES = {60: 1200, 1514: 240, 9014: 60}
+"""Bytes of a frame without its check sequence (Ethernet's least, MTU 1500, MTU 9000), frames in a run."""
+LINE_OVERHEAD = 24
+"""Bytes that a frame takes on the line beside these: check sequence 4, preamble 8, gap 12 (IEEE 802.3)."""
+TCP_HEADERS = 54
+KINDS = {"untagged": 0, "tagged": DEFAULT_TOS}
+"""Frames that pass, and frames whose gradients are compressed (a 60-byte frame is too short for that)."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Cycles that a frame of one kind takes, sustained."""
+
+    engines: int
+    direction: str
+    """``transmit`` or ``receive``."""
+    kind: str
+    """A key of `KINDS`."""
+    frame_bytes: int
+    cycles: float
+
+    @property
+    def beats_per_cycle(self) -> float:
+        """Of the host-side stream, ``engines`` times 256 bits wide."""
+        return beats(self.frame_bytes, self.engines) / self.cycles
+
+
+def frames_per_second(gbit: float, frame_bytes: int) -> float:
+    """Frames of this length that a link of ``gbit`` Gbit/s carries, with check sequence, preamble and gap."""
+    return gbit * 1e9 / (8 * (frame_bytes + LINE_OVERHEAD))
+
+
+def clock_mhz(gbit: float, frame_bytes: int, cycles: float) -> float:
+    """Clock in MHz at which frames of ``cycles`` cycles each keep up with a link of ``gbit`` Gbit/s."""
+    return frames_per_second(gbit, frame_bytes) * cycles / 1e6
+
+
+def carried_gbit(mhz: float, frame_bytes: int, cycles: float) -> float:
+    """Line rate in Gbit/s that frames of ``cycles`` cycles each make at a clock of ``mhz`` MHz."""
+    return mhz * 1e6 / cycles * 8 * (frame_bytes + LINE_OVERHEAD) / 1e9
+
+
+def slowest(paces: Iterable[Pace], engines: int, frame_bytes: int) -> Pace:
+    """The pace that limits this setting, over both directions and both kinds."""
+    return max(
+        (pace for pace in paces if (pace.engines, pace.frame_bytes) == (engines, frame_bytes)),
+        key=lambda pace: pace.cycles,
+    )
+
+
+def run_frames(frame_bytes: int, tos: int) -> list[bytes]:
+    """A run of segments of one flow with gradients in them."""
+    size = frame_bytes - TCP_HEADERS
+    random = np.random.default_rng(frame_bytes)
+    values = (random.standard_t(3, size) * 3e-3).astype("<f4").tobytes()[:size]
+    return [
+        packets.tcp(values, sequence=4 * (i * size // 4), tos=tos, identification=i & 0xFFFF)
+        for i in range(FRAMES[frame_bytes])
+    ]
+
+
+def _cycles(outputs: Sequence[Output], moment: str) -> float:
+    """Cycles from one frame's first beat to the next one's, from the second quarter of a run on."""
+    begin = len(outputs) // 4
+    first, last = (getattr(outputs[i].timing, moment) for i in (begin, -1))
+    return float(last - first) / (len(outputs) - 1 - begin)
+
+
+def measure(nic: VerilatedNic) -> list[Pace]:
+    """The paces of a NIC in its reset configuration; some 200 thousand cycles for one engine."""
+    paces = []
+    for size in FRAMES:
+        for kind, tos in KINDS.items():
+            sent = nic.transmit(run_frames(size, tos))
+            came = nic.receive([output.data for output in sent])
+            for direction, outputs, side in (("transmit", sent, "first_in"), ("receive", came, "first_out")):
+                paces.append(Pace(nic.engines, direction, kind, size, _cycles(outputs, side)))
+    return paces
+
+
+def measure_engines(engines: int, step: Callable[[str], None] = lambda text: None) -> list[Pace]:
+    """Write, build (or find in the cache) and measure a NIC of so many engines per direction."""
+    from inceptionn.hdl.nic import Nic
+    from inceptionn.hdl.verilog import convert
+
+    step(f"{engines}: writing Verilog")
+    path = default_build_folder().with_name("scale") / f"nic_{engines}.v"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(convert(Nic(engines=engines), "inceptionn_nic"))
+    with VerilatedNic(path, step=lambda text: step(f"{engines}: {text}")) as nic:
+        step(f"{engines}: measuring")
+        return measure(nic)
+
+
+def paces_table(paces: Sequence[Pace]) -> Table:
+    """Beats per cycle and cycles per frame."""
+    table = Table(title="Beats of the host-side stream per cycle (cycles per frame)", title_style="bold")
+    for head in ("engines", "stream", "direction", "frames"):
+        table.add_column(head)
+    for size in FRAMES:
+        table.add_column(f"{size} bytes", justify="right")
+    rows: dict[tuple[int, str, str], list[str]] = {}
+    for pace in paces:
+        row = rows.setdefault((pace.engines, pace.direction, pace.kind), [])
+        row.append(f"{pace.beats_per_cycle:.3f} ({pace.cycles:.2f})")
+    for (engines, direction, kind), cells in rows.items():
+        table.add_row(str(engines), f"{8 * BURST_BYTES * engines} bits", direction, kind, *cells)
+    return table
+
+
+def links_table(paces: Sequence[Pace], mhz: float) -> Table:
+    """Clock in MHz that each line rate asks for, by engines and frame length; green within ``mhz``."""
+    counts = sorted({pace.engines for pace in paces})
+    table = Table(title=f"MHz for a full link (green: at most {mhz:g})", title_style="bold")
+    table.add_column("Gbit/s", justify="right")
+    for engines in counts:
+        for size in FRAMES:
+            table.add_column(f"{engines}: {size} B", justify="right")
+    for gbit in LINKS:
+        needs = [
+            clock_mhz(gbit, size, slowest(paces, engines, size).cycles)
+            for engines in counts
+            for size in FRAMES
+        ]
+        table.add_row(str(gbit), *(f"[{'green' if need <= mhz else 'red'}]{need:.0f}[/]" for need in needs))
+    return table
+
+
+def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
+    """Line rate that each setting carries at a clock."""
+    table = Table(title=f"Gbit/s of line at {mhz:g} MHz", title_style="bold")
+    table.add_column("engines")
+    for size in FRAMES:
+        table.add_column(f"{size} bytes", justify="right")
+    for engines in sorted({pace.engines for pace in paces}):
+        cells = [carried_gbit(mhz, size, slowest(paces, engines, size).cycles) for size in FRAMES]
+        table.add_row(str(engines), *(f"{cell:.1f}" for cell in cells))
+    return table
+
+
+def scale(
+    engines: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--engines", metavar="N", help="Engines per direction, 1, 2 or 4; repeat it. Default: all."
+        ),
+    ] = None,
+    clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Clock that you have.")] = 250.0,
+    report: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every figure to FILE.")
+    ] = None,
+) -> None:
+    """Measure NICs of 1, 2 and 4 engines per direction; print which carries which link at which clock.
+
+    Simulated with Verilator; building the models takes minutes the first time. The area of each comes from
+    inceptionn timing --no-route nic inceptionn.hdl.nic:two_engines inceptionn.hdl.nic:four_engines.
+    """
+    from inceptionn.hdl.parallel_engines import ENGINES
+
+    counts = sorted(set(engines or ENGINES))
+    for count in counts:
+        if count not in ENGINES:
+            known = ", ".join(map(str, ENGINES))
+            raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
+    if not 1 <= clock <= 2000:
+        raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
+    if report is not None and not report.parent.is_dir():
+        raise typer.BadParameter(f"folder must exist: {str(report.parent)!r}", param_hint="--json")
+    console, errors = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console.width = 120
+    paces: list[Pace] = []
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task("")
+        for count in counts:
+            paces += measure_engines(count, lambda text: progress.update(task, description=text))
+    console.print(paces_table(paces))
+    console.print(carried_table(paces, clock))
+    console.print(links_table(paces, clock))
+    if report is not None:
+        facts: dict[str, Any] = {"clock_mhz": clock, "paces": [asdict(pace) for pace in paces]}
+        facts["clocks_mhz"] = {
+            str(count): {
+                str(size): {
+                    str(gbit): clock_mhz(gbit, size, slowest(paces, count, size).cycles) for gbit in LINKS
+                }
+                for size in FRAMES
+            }
+            for count in counts
+        }
+        report.write_text(json.dumps(facts, indent=1) + "\n")
