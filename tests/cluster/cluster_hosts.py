@@ -32,7 +32,9 @@ def start(cluster: Cluster, host: int, name: str, *arguments: object) -> subproc
     """Starts a program of host_programs.py on a host."""
     argv = [sys.executable, str(PROGRAMS), name, *map(str, arguments)]
     variables = {**os.environ, **environment(cluster.hosts, host), "OMP_NUM_THREADS": "1"}
-    return cluster.hosts[host].popen(argv, stdout=subprocess.PIPE, text=True, env=variables)
+    return cluster.hosts[host].popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
+    )
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, Any]:
