@@ -194,6 +194,11 @@ def timing(
     if not console.is_terminal:
         console.width = TABLE_WIDTH
     seeds = list(dict.fromkeys(seed or [1]))
+    for name in components or ():
+        try:
+            resolve(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
     results = []
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     live = errors.is_terminal

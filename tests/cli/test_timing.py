@@ -134,6 +134,11 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == first
 
 
+def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["timing", "rocket"]) == 2
+    assert "component must be one of compressor, decompressor, nic or" in capsys.readouterr().err
+
+
 def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("inceptionn.boards.place_and_route._tool", _no_tool)
     with pytest.raises(ToolError, match="pip install"):
