@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench layers``: training systems side by side, between hosts whose links have a rate."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from inceptionn.bench import report
+from inceptionn.bench.environment import conditions, environment
+from inceptionn.bench.job import lines_of
+from inceptionn.bench.layers_systems import SYSTEMS
+from inceptionn.netns import Network, bits_per_second, rate_text, require
+
+RANK = "inceptionn.bench.layers_rank"
+PORT = 29540
+TIMEOUT = 60.0
+"""Seconds without progress after which a rank gives up."""
+PATIENCE = 600.0
+"""Seconds that one case may take."""
+RATE, MOMENTUM = 0.05, 0.9
+WARM_UP = 60
+"""Steps of SSGD before SSD-SGD, in trainings."""
+POINTS = 20
+"""Of a curve."""
+BOUND_BY_COMMUNICATION = "100m"
+SPEEDUP = 1.7
+
+
+def layers(
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
+    rates: Annotated[
+        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m.")
+    ] = "100m,1g,10g",
+    systems: Annotated[str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.")] = ",".join(
+        SYSTEMS
+    ),
+    hidden: Annotated[int, report.whole(1, 8192, "Units of each of the two hidden layers.")] = 512,
+    batch: Annotated[int, report.whole(1, 256, "Samples per worker and step.")] = 16,
+    steps: Annotated[int, report.whole(1, 10_000, "Timed steps at each rate.")] = 40,
+    trained: Annotated[int, report.whole(1, 100_000, "Steps of the trainings to the final accuracy.")] = 300,
+    bound: report.Bound = 10,
+    seed: report.Seed = 0,
+    quick: report.Quick = False,
+    json_file: report.JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """Bytes per step, iteration time and final accuracy of each training system. Needs root.
+
+    A perceptron with two hidden layers learns scikit-learn's digits. Times are the slowest rank's mean over
+    the timed steps, computation included; hosts share this machine's processors. Each system is trained once
+    to the end, at the highest rate: only in ASGD does the result depend on it.
+    """
+    if quick:
+        steps, trained, rates = min(steps, 10), min(trained, 60), "100m,1g"
+    chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
+    chosen_rates = parsed_rates(rates)
+    report.check_files(json_file, plot)
+    require()
+    console, facts = report.new_console(), environment(seed)
+    plan = plan_of(hidden, batch, bound, seed)
+    timing = [{"what": "time", "system": name, "steps": steps} for name in chosen]
+    warm_up = min(WARM_UP, trained // 4)
+    training = [
+        {
+            "what": "train",
+            "system": name,
+            "steps": trained,
+            "warm_up": warm_up,
+            "every": max(1, trained // POINTS),
+        }
+        for name in chosen
+    ]
+    results: dict[str, Any] = {"time": {}, "train": {}}
+    with report.new_progress(console) as progress, Network(hosts) as network:
+        task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
+
+        def advance(rate: float, line: dict[str, Any]) -> None:
+            title = SYSTEMS[line["system"]].title
+            progress.update(task, advance=1, description=f"{rate_text(rate)}: {title}")
+
+        for rate in chosen_rates:
+            cases = timing + (training if rate == max(chosen_rates) else [])
+            for line in measured(network, rate, plan, cases, advance):
+                where = results["train"] if line["what"] == "train" else results["time"].setdefault(rate, {})
+                where[line["system"]] = line
+    values = 64 * hidden + hidden * hidden + 10 * hidden + 2 * hidden + 10
+    console.print(
+        f"{hosts} hosts, each worker and server; perceptron 64-{hidden}-{hidden}-10, "
+        f"{4 * values / 1e6:.2f} MB of gradients, batch {batch} per worker; error bound 2**-{bound}; "
+        f"{conditions(facts)}",
+        soft_wrap=True,
+    )
+    for rate in chosen_rates:
+        console.print(table_of(results, rate))
+    figures = figures_of(results)
+    if figures:
+        console.print(report.figures_table(figures))
+    report.write_json(json_file, {
+        "bench": "layers", "environment": facts, "hosts": hosts, "plan": plan, "trained_steps": trained,
+        "time": {str(int(rate)): found for rate, found in results["time"].items()},
+        "train": results["train"], "figures": [figure.json() for figure in figures],
+    })  # fmt: skip
+    if plot is not None:
+        draw(plot, results)
+
+
+def plan_of(hidden: int, batch: int, bound: int, seed: int) -> dict[str, Any]:
+    """What all cases have in common."""
+    return {
+        "port": PORT, "timeout": TIMEOUT, "seed": seed, "hidden": [hidden, hidden], "batch": batch,
+        "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound,
+    }  # fmt: skip
+
+
+def parsed_rates(text: str) -> list[float]:
+    """The rates of a list, ascending; a usage error names the wrong one."""
+    found = set()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        try:
+            found.add(bits_per_second(word))
+        except ValueError as error:
+            raise typer.BadParameter(f"--rates: {error}") from error
+    if not found:
+        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
+    return sorted(found)
+
+
+def measured(
+    network: Network,
+    rate: float,
+    plan: dict[str, Any],
+    cases: Sequence[dict[str, Any]],
+    advance: Callable[[float, dict[str, Any]], None],
+) -> Iterator[dict[str, Any]]:
+    """Runs cases on the hosts at a rate; yields what each gave."""
+    network.shape(rate)
+    path = network.folder / "plan.json"
+    path.write_text(
+        json.dumps({**plan, "addresses": [h.address for h in network.hosts], "cases": list(cases)})
+    )  # The ranks share the processors already.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    for line in lines_of(network, RANK, str(path), PATIENCE):
+        advance(rate, line)
+        yield line
+
+
+def table_of(results: dict[str, Any], rate: float) -> Table:
+    """System by bytes per step, iteration time and final accuracy, at one rate."""
+    found = results["time"][rate]
+    columns = ("", "kB/step", "by class", "ms/step", "steps/s", "vs SSGD", "accuracy")
+    table = report.new_table(f"{rate_text(rate)}", *columns)
+    base = found["ssgd"]["seconds"] if "ssgd" in found else None
+    for name, line in found.items():
+        classes = ", ".join(f"{kind} {sent / 1e3:.0f}" for kind, sent in line["sent"].items() if sent >= 500)
+        curve = results["train"][name]["curve"]
+        table.add_row(
+            SYSTEMS[name].title,
+            f"{sum(line['sent'].values()) / 1e3:.0f}",
+            classes,
+            f"{1e3 * line['seconds']:.1f}",
+            f"{1 / line['seconds']:.1f}",
+            "-" if base is None else f"{base / line['seconds']:.2f}x",
+            f"{100 * curve[-1][1]:.1f} %",
+        )
+    return table
+
+
+def figures_of(results: dict[str, Any]) -> list[report.Figure]:
+    """What is asked of SSD-SGD, at the rate that bounds it by communication."""
+    rate = bits_per_second(BOUND_BY_COMMUNICATION)
+    found = results["time"].get(rate, {})
+    if not {"ssgd", "ssgd+codec", "ssd", "ssd+codec"} <= found.keys():
+        return []
+    seconds = {name: line["seconds"] for name, line in found.items()}
+    at = rate_text(rate)
+    return [
+        report.Figure(f"SSD-SGD, k = 5: steps/s over SSGD, {at}", seconds["ssgd"] / seconds["ssd"], SPEEDUP),
+        report.Figure(
+            f"SSD-SGD with codec: steps/s over SSD-SGD, {at}", seconds["ssd"] / seconds["ssd+codec"], 1.0
+        ),
+        report.Figure(
+            f"SSD-SGD with codec: steps/s over SSGD with codec, {at}",
+            seconds["ssgd+codec"] / seconds["ssd+codec"], 1.0,
+        ),
+    ]  # fmt: skip
+
+
+def draw(path: Path, results: dict[str, Any]) -> None:
+    """Accuracy over time, one panel per rate: the trainings' steps at the measured time per step."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rates = list(results["time"])
+    figure, axes = plt.subplots(1, len(rates), figsize=(5 * len(rates), 4.5), squeeze=False, sharey=True)
+    for axis, rate in zip(axes[0], rates, strict=True):
+        for name, line in results["time"][rate].items():
+            steps, accuracies = zip(*results["train"][name]["curve"], strict=True)
+            seconds = [step * line["seconds"] for step in steps]
+            style = "--" if "codec" in name else "-"
+            axis.plot(seconds, [100 * a for a in accuracies], style, label=SYSTEMS[name].title)
+        axis.set(title=rate_text(rate), xlabel="seconds", xscale="symlog")
+        axis.grid(alpha=0.3)
+    axes[0][0].set(ylabel="test accuracy, %", ylim=(70, 100))
+    axes[0][-1].legend(fontsize="x-small", loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

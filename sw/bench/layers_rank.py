@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One rank of ``inceptionn bench layers`` and ``ssd-sgd``: what runs in each host.
+
+    python -m inceptionn.bench.layers_rank PLAN [RANK]
+
+Under mpirun the rank comes from there. The plan is a JSON file; rank 0 prints one JSON line per case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from inceptionn.bench.layers_systems import SYSTEMS, Job, Run, System, ssd
+from inceptionn.layers.ssd_sgd import GLU
+from inceptionn.training import MLP, Batches, Dataset, Model, copy_of, digits
+from inceptionn.transport import Transport, connect
+
+
+def main() -> None:
+    """Runs the plan."""
+    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    rank = int(sys.argv[2]) if len(sys.argv) > 2 else import_module("mpi4py.MPI").COMM_WORLD.Get_rank()
+    addresses = plan["addresses"]
+    where = f"{addresses[0]}:{plan['port']}"
+    data = digits(plan["seed"])
+    model = MLP(64, tuple(plan["hidden"]), data.classes)
+    with connect(
+        rank, len(addresses), where, host=addresses[rank], nic=False, timeout=plan["timeout"]
+    ) as transport:
+        for case in plan["cases"]:
+            found = WHAT[case["what"]](transport, model, data, plan, case)
+            if rank == 0:
+                print(json.dumps({**case, **found}), flush=True)
+
+
+def system_of(case: dict[str, Any]) -> System:
+    """The system that a case names, or SSD-SGD with the k that it gives."""
+    return SYSTEMS[case["system"]] if "system" in case else ssd(case["k"], case["codec"])
+
+
+def job_of(plan: dict[str, Any], steps: int, warm_up: int = 0) -> Job:
+    """The job that the plan describes."""
+    return Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm_up)
+
+
+def timed(
+    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+) -> dict[str, Any]:
+    """Seconds per step at the slowest rank, and the bytes per step of all ranks by class.
+
+    Bytes are the difference of two runs, with and without the steps that are counted: what begins and ends a
+    run does not count, nor do steps that settle something.
+    """
+    system = system_of(case)
+    steps = -(-case["steps"] // system.cycle) * system.cycle
+    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
+    sent: list[Counter[str]] = []
+    seconds = 0.0
+    for counted in (0, steps):
+        run = system.open(transport, model, job_of(plan, system.settle + steps))
+        for step in range(system.settle):
+            run.step(batches.at(step))
+        start = time.perf_counter()
+        for step in range(system.settle, system.settle + counted):
+            run.step(batches.at(step))
+        seconds = time.perf_counter() - start
+        run.close()
+        sent.append(run.traffic.of_all(transport).sent)
+    kinds = sorted(sent[0].keys() | sent[1].keys())
+    slowest = max(transport.exchange(seconds / steps))
+    return {
+        "seconds": slowest, "steps": steps,
+        "sent": {kind: (sent[1][kind] - sent[0][kind]) / steps for kind in kinds},
+    }  # fmt: skip
+
+
+def trained(
+    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+) -> dict[str, Any]:
+    """Test accuracy along a training, at rank 0, as [step, accuracy]."""
+    job = job_of(plan, case["steps"], case["warm_up"])
+    run: Run = system_of(case).open(transport, model, job)
+    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
+    curve = []
+    for step in range(case["steps"] + 1):
+        if step % case["every"] == 0 or step == case["steps"]:
+            found = run.parameters()
+            if transport.rank == 0:
+                curve.append([step, model.accuracy(found, data.test)])
+        if step < case["steps"]:
+            run.step(batches.at(step))
+    run.close()
+    return {"curve": curve}
+
+
+def parts(
+    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+) -> dict[str, Any]:
+    """The costs of which the time model makes an iteration, each by itself, in seconds at the slowest rank.
+
+    ``computation``: T_f + T_b, all ranks computing. ``local``: a GLU update of all layers. ``send``: pushes
+    in a row. ``communication``: T_c, a push and a pull in a row.
+    """
+    settings = system_of(case).open
+    job = job_of(plan, case["steps"])
+    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
+    weights = copy_of(model.initial(plan["seed"]))
+    rule = GLU(job.momentum)
+    rule.start(weights, 5)
+    found = {}
+    gradients = model.gradients(weights, batches.at(0))
+
+    def mean(call: Callable[[], object], steps: int) -> float:
+        call()
+        start = time.perf_counter()
+        for _ in range(steps):
+            call()
+        return (time.perf_counter() - start) / steps
+
+    transport.barrier()
+    found["computation"] = mean(lambda: model.gradients(weights, batches.at(0)), case["steps"])
+    transport.barrier()
+    found["local"] = mean(lambda: rule.update(weights, gradients, weights, 1e-6), case["steps"])
+    run: Any = settings(transport, model, job)
+    worker = run.group.worker
+    worker.pull()
+    found["send"] = _until_applied(worker, gradients, case["steps"])
+    found["communication"] = mean(lambda: (worker.push(gradients), worker.pull()), case["steps"])
+    run.group.close()
+    every = transport.exchange(found)
+    return {name: max(each[name] for each in every) for name in found}
+
+
+def _until_applied(worker: Any, gradients: Any, steps: int) -> float:
+    """Seconds per push of a row of them, until the last one has been applied everywhere.
+
+    The one pull that says so is for the smallest key.
+    """
+    smallest = min(gradients, key=lambda key: gradients[key].size)
+    start = time.perf_counter()
+    for _ in range(steps):
+        worker.push(gradients)
+    worker.pull([smallest])
+    return (time.perf_counter() - start) / steps
+
+
+WHAT: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "train": trained, "parts": parts}
+
+
+if __name__ == "__main__":
+    # A rank that fails must end its MPI job, and MPI must not wait for the others at exit.
+    try:
+        main()
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)

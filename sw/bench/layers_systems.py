@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The training systems that ``inceptionn bench layers`` compares, behind one small interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inceptionn import Codec
+from inceptionn.collectives import MEAN, allreduce_comp
+from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
+from inceptionn.layers.ssd_sgd import SSDSGD
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Batch, Model, Parameters, flatten, unflatten
+from inceptionn.transport import Transport
+
+
+class Job(NamedTuple):
+    """What all systems train alike: learning rate and momentum, seed, and steps in all (for what adapts).
+
+    ``bound``: of the codec, where it is used; gradients are scaled to its range.
+    """
+
+    rate: float
+    momentum: float
+    seed: int
+    steps: int
+    bound: float
+    warm_up: int = 0
+    """Steps of SSGD at the beginning of SSD-SGD."""
+
+
+class Run(ABC):
+    """One training, at one rank. Every rank makes one and calls the same methods."""
+
+    traffic: Traffic
+
+    @abstractmethod
+    def step(self, batch: Batch) -> None:
+        """One step, with this rank's samples."""
+
+    @abstractmethod
+    def parameters(self) -> Parameters:
+        """What has been learnt so far, at every rank."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it in good order; the transport can be used again."""
+
+
+class _Servers(Run):
+    """Parameter server, every rank worker and server."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
+        initial = model.initial(job.seed)
+        rate = job.rate / transport.size if settings.get("mode") == "async" else job.rate
+        self.model = model
+        self.group = ParameterServer(transport, initial, MomentumSGD(rate, job.momentum), **settings)
+        assert self.group.worker is not None
+        self.worker = self.group.worker
+        self.traffic = self.group.traffic
+        self.weights = self.worker.pull()
+
+    def step(self, batch: Batch) -> None:
+        self.worker.push(self.model.gradients(self.weights, batch))
+        self.weights = self.worker.pull()
+
+    def parameters(self) -> Parameters:
+        return self.weights
+
+    def close(self) -> None:
+        self.group.close()
+
+
+class _SSD(Run):
+    def __init__(self, transport: Transport, model: Model, job: Job, k: int, **settings: Any) -> None:
+        rule = MomentumSGD(job.rate, job.momentum)
+        self.model = model
+        self.group = ParameterServer(transport, model.initial(job.seed), rule, **settings)
+        assert self.group.worker is not None
+        self.traffic = self.group.traffic
+        self.trainer = SSDSGD(self.group.worker, k, job.warm_up, job.rate)
+
+    def step(self, batch: Batch) -> None:
+        self.trainer.step(self.model.gradients(self.trainer.weights, batch))
+
+    def parameters(self) -> Parameters:
+        assert self.group.worker is not None
+        return self.group.worker.pull()
+
+    def close(self) -> None:
+        self.trainer.finish()
+        self.group.close()
+
+
+class _AllReduce(Run):
+    """Every rank keeps all weights; gradients by ring (INCEPTIONN's Algorithm 1)."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
+        self.transport, self.model, self.job, self.settings = transport, model, job, settings
+        self.traffic = Traffic()
+        initial = model.initial(job.seed)
+        self.vector = flatten(initial)
+        self.velocity = np.zeros_like(self.vector)
+        self.weights = unflatten(self.vector, initial)
+
+    def step(self, batch: Batch) -> None:
+        own = flatten(self.model.gradients(self.weights, batch))
+        before = self.transport.bytes_sent
+        allreduce_comp(self.transport, None, own, MEAN, **self.settings)
+        raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
+        self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
+        self.velocity *= np.float32(self.job.momentum)
+        self.velocity -= np.float32(self.job.rate) * own
+        self.vector += self.velocity
+
+    def parameters(self) -> Parameters:
+        return self.weights
+
+    def close(self) -> None:
+        self.transport.barrier()
+
+
+class _Parallax(Run):
+    def __init__(self, transport: Transport, model: Model, job: Job) -> None:
+        parallax = import_module("inceptionn.layers.parallax")
+
+        def rule() -> Any:
+            return parallax.MomentumSGD(job.rate, job.momentum)
+
+        self.runner = parallax.get_runner(model, transport, rule)
+        self.traffic = self.runner.traffic
+
+    def step(self, batch: Batch) -> None:
+        self.runner.run(batch)
+
+    def parameters(self) -> Parameters:
+        found: Parameters = self.runner.gathered()
+        return found
+
+    def close(self) -> None:
+        self.runner.transport.barrier()
+
+
+def _adt(model: Model, job: Job) -> Any:
+    """AWP with its paper's increment and a threshold and interval for a run of so few steps."""
+    a2dtwp = import_module("inceptionn.layers.a2dtwp")
+    keys = a2dtwp.weight_keys(model.initial(job.seed))
+    return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=-2e-3, interval=max(1, job.steps // 8)))
+
+
+def _codec(job: Job) -> dict[str, Any]:
+    return {"codec": Codec(job.bound, threads=1), "path": "software", "scale": "auto"}
+
+
+@dataclass(frozen=True)
+class System:
+    """``title`` for tables; ``open``: makes a `Run` of a transport, a model and a job.
+
+    ``settle``: steps before traffic and time are what they stay; ``cycle``: steps after which they repeat.
+    """
+
+    title: str
+    open: Callable[[Transport, Model, Job], Run]
+    settle: int = 2
+    cycle: int = 1
+
+
+SYSTEMS = {
+    "ssgd": System("PS, SSGD", _Servers),
+    "ssgd+codec": System("PS, SSGD, codec", lambda t, m, j: _Servers(t, m, j, **_codec(j))),
+    "asgd": System("PS, ASGD", lambda t, m, j: _Servers(t, m, j, mode="async")),
+    "ssd": System("SSD-SGD, k = 5", lambda t, m, j: _SSD(t, m, j, 5), 5, 5),
+    "ssd+codec": System("SSD-SGD, k = 5, codec", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j)), 5, 5),
+    "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j))),
+    "a2dtwp+codec": System(
+        "A2DTWP, PS, codec", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j))
+    ),
+    "parallax": System("Parallax", _Parallax, 12),
+    "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
+    "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
+}
+"""By name; a further one needs a `Run` and a line here."""
+
+
+def ssd(k: int, codec: bool) -> System:
+    """SSD-SGD with a delay of k; k = 0 is SSGD."""
+    if k == 0:
+        return SYSTEMS["ssgd+codec" if codec else "ssgd"]
+    title = f"SSD-SGD, k = {k}{', codec' if codec else ''}"
+    return System(title, lambda t, m, j: _SSD(t, m, j, k, **(_codec(j) if codec else {})), k, k)

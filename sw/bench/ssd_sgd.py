@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench ssd-sgd``: times per step beside the paper's model, and accuracy by delay."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from inceptionn.bench import report
+from inceptionn.bench.environment import conditions, environment
+from inceptionn.bench.layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
+from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
+from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
+from inceptionn.netns import Network, bits_per_second, rate_text, require
+from inceptionn.training import MLP, Batches, digits
+from inceptionn.transport import LoopbackTransport, loopback
+
+DELAYS = (1, 2, 3, 4, 5)
+POINT = 0.5
+"""Points of accuracy that SSD-SGD may be below SSGD."""
+UPDATED = 5
+"""The delay at which local updates are compared (Fig. 5)."""
+
+
+def ssd_sgd(
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
+    rate: Annotated[str, typer.Option(help="Bits per second of every link.")] = "100m",
+    hidden: Annotated[int, report.whole(1, 8192, "Units of each of the two hidden layers.")] = 512,
+    batch: Annotated[int, report.whole(1, 256, "Samples per worker and step.")] = 16,
+    steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each delay.")] = 40,
+    trained: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 300,
+    seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 5,
+    bound: report.Bound = 10,
+    only: Annotated[str, typer.Option(metavar="LIST", help="times, accuracy, or both.")] = "times,accuracy",
+    quick: report.Quick = False,
+    json_file: report.JsonFile = None,
+) -> None:
+    """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
+
+    Times (needs root): a perceptron with two hidden layers, between hosts whose links have a rate, beside
+    what equations 2 and 4 make of its measured parts. Accuracy: a perceptron with 48 hidden units on
+    scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
+    """
+    if quick:
+        steps, trained, seeds = min(steps, 10), min(trained, 100), min(seeds, 2)
+    parts = report.choices(only, ("times", "accuracy"), "--only")
+    try:
+        bits = bits_per_second(rate)
+    except ValueError as error:
+        raise typer.BadParameter(f"--rate: {error}") from error
+    report.check_files(json_file, None)
+    console, facts = report.new_console(), environment(0)
+    facts_out: dict[str, Any] = {"bench": "ssd-sgd", "environment": facts}
+    figures: list[report.Figure] = []
+    console.print(conditions(facts), soft_wrap=True)
+    if "times" in parts:
+        require()
+        plan = plan_of(hidden, batch, bound, 0)
+        cases = [
+            {"what": "parts", "k": 0, "codec": codec, "steps": max(5, steps // 4)} for codec in (False, True)
+        ]
+        cases += [
+            {"what": "time", "k": k, "codec": codec, "steps": steps}
+            for codec in (False, True)
+            for k in (0, *DELAYS)
+        ]
+        lines: list[dict[str, Any]] = []
+        with report.new_progress(console) as progress, Network(hosts) as network:
+            task = progress.add_task("", total=len(cases))
+
+            def advance(at: float, line: dict[str, Any]) -> None:
+                progress.update(task, advance=1, description=f"{line['what']}, k = {line['k']}")
+
+            lines += measured(network, bits, plan, cases, advance)
+        console.print(times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10"))
+        figures += time_figures(lines)
+        facts_out |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
+    if "accuracy" in parts:
+        accuracies = study(trained, seeds, console)
+        console.print(accuracy_table(accuracies, trained))
+        figures += accuracy_figures(accuracies)
+        facts_out |= {"accuracy": accuracies, "trained_steps": trained}
+    console.print(report.figures_table(figures))
+    report.write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
+
+
+def costs_of(parts: dict[str, Any]) -> Costs:
+    """One layer (L = 1): all gradients are pushed at once, behind the backward computation.
+
+    Forward and backward are measured together; where L is 1, equations 2 and 4 need no more.
+    """
+    compute = parts["computation"]
+    sent = min(parts["send"], parts["communication"])
+    return Costs(compute / 3, (2 * compute / 3,), (parts["communication"],), (sent,), parts["local"])
+
+
+def times_table(lines: list[dict[str, Any]], title: str) -> Table:
+    """Measured and modelled times per step."""
+    columns = ("", "ms/step", "steps/s over SSGD", "model, ms", "model / measured", "case")
+    table = report.new_table(f"Time per step: {title}", *columns)
+    for codec in (False, True):
+        parts = next(line for line in lines if line["what"] == "parts" and line["codec"] is codec)
+        costs = costs_of(parts)
+        found = {
+            line["k"]: line["seconds"] for line in lines if line["what"] == "time" and line["codec"] is codec
+        }
+        with_codec = ", codec" if codec else ""
+        for name in ("computation", "local", "send", "communication"):
+            table.add_row(f"[dim]{name}{with_codec}[/]", f"[dim]{1e3 * parts[name]:.1f}[/]", "", "", "", "")
+        for k, seconds in found.items():
+            model = ssd_time(costs, k) if k else ssgd_time(costs)
+            table.add_row(
+                f"SSD-SGD, k = {k}{with_codec}" if k else f"SSGD{with_codec}",
+                f"{1e3 * seconds:.1f}",
+                f"{found[0] / seconds:.2f}x",
+                f"{1e3 * model:.1f}",
+                f"{model / seconds:.2f}",
+                str(case(costs)) if k else "",
+            )
+        table.add_section()
+    return table
+
+
+def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
+    """What is asked of iteration rates."""
+    found = {(line["k"], line["codec"]): line["seconds"] for line in lines if line["what"] == "time"}
+    both = found[5, True]
+    return [
+        report.Figure("k = 5: steps/s over SSGD", found[0, False] / found[5, False], SPEEDUP),
+        report.Figure("k = 5 with codec: steps/s over k = 5 without", found[5, False] / both, 1.0),
+        report.Figure("k = 5 with codec: steps/s over SSGD with codec", found[0, True] / both, 1.0),
+    ]
+
+
+def study(steps: int, seeds: int, console: Any) -> dict[str, list[float]]:
+    """Final accuracies by configuration, one per seed: SSGD, k = 1..5 with GLU, and k = 5 with others."""
+    configurations: dict[str, tuple[int, str]] = {"SSGD": (0, "glu")}
+    configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
+    configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
+    found: dict[str, list[float]] = {}
+    with report.new_progress(console) as progress:
+        task = progress.add_task("", total=len(configurations) * seeds)
+        for title, (k, update) in configurations.items():
+            for seed in range(seeds):
+                found.setdefault(title, []).append(final_accuracy(k, update, steps, seed))
+                progress.update(task, advance=1, description=title)
+    return found
+
+
+def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4) -> float:
+    """Test accuracy, 0..1, behind one training over loopback; k = 0 is SSGD."""
+    model, data = MLP(64, (48,), 10), digits(seed)
+    warm_up = min(WARM_UP, steps // 4) if k else steps
+
+    def rank(transport: LoopbackTransport) -> float:
+        with transport, ParameterServer(transport, model.initial(seed), MomentumSGD(RATE, MOMENTUM)) as group:
+            assert group.worker is not None
+            trainer = SSDSGD(group.worker, max(1, k), warm_up, RATE, LOCAL_UPDATES[update]())
+            batches = Batches(data.train, 16, transport.rank, workers, seed)
+            weights = trainer.weights
+            for step in range(steps):
+                weights = trainer.step(model.gradients(weights, batches.at(step)))
+            return model.accuracy(trainer.finish(), data.test)
+
+    return in_threads([lambda t=t: rank(t) for t in loopback(workers)])[0]
+
+
+def in_threads(calls: list[Callable[[], float]]) -> list[float]:
+    """What each of the calls returned, each in a thread of its own; raises the first error."""
+    found: list[Any] = [None] * len(calls)
+
+    def run(place: int) -> None:
+        try:
+            found[place] = calls[place]()
+        except BaseException as error:
+            found[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in found:
+        if isinstance(result, BaseException):
+            raise result
+    return found
+
+
+def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
+    """Mean and range over the seeds."""
+    base = 100 * float(np.mean(accuracies["SSGD"]))
+    seeds = len(accuracies["SSGD"])
+    title = f"Final test accuracy, digits, 4 workers, {steps} steps, mean of {seeds} seeds"
+    table = report.new_table(title, "", "accuracy", "points over SSGD", "lowest", "highest")
+    for name, found in accuracies.items():
+        mean = 100 * float(np.mean(found))
+        table.add_row(
+            name, f"{mean:.2f} %", f"{mean - base:+.2f}", f"{100 * min(found):.2f}", f"{100 * max(found):.2f}"
+        )
+    return table
+
+
+def accuracy_figures(accuracies: dict[str, list[float]]) -> list[report.Figure]:
+    """What is asked of accuracies."""
+    base = 100 * float(np.mean(accuracies["SSGD"]))
+    return [
+        report.Figure(
+            f"k = {k}, GLU: accuracy below SSGD",
+            base - 100 * float(np.mean(accuracies[f"k = {k}, glu"])), POINT, most=True, unit="points",
+        )
+        for k in DELAYS[:4]
+    ]  # fmt: skip
