@@ -47,7 +47,7 @@ class Parities(wiring.Component):
 
 
 def test_registers_end_a_path(tmp_path: Path) -> None:
-    """Worked out by hand: seven tables of six inputs; with six registers between them the path is one table."""
+    """Worked out by hand: seven tables of six inputs, with six registers between: paths of one table."""
     found = series7.map_series7(Parities(registered=True), tmp_path, "parities")
     assert found.levels == 1
     assert found.area.lut == 7 + 1  # the reset's inverter
