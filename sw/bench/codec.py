@@ -137,13 +137,14 @@ def _own(kind: str, path: str, threads: int, x: data.Floats, bound: float, repea
         coder = Codec(bound, threads=threads)
         small = x[:SMALL].copy()
         stream = coder.compress(small)
+        peaks = _memory(coder.compress, coder.decompress, len, x)
         return Row(
             data=kind, name=path, kind=OWN, threads=threads,
             **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
             largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
             small_compress=_per_call(lambda: coder.compress(small)),
             small_decompress=_per_call(lambda: coder.decompress(stream, SMALL)),
-            **_memory(coder.compress, coder.decompress, len, x),
+            memory_compress=peaks[0], memory_decompress=peaks[1],
         )  # fmt: skip
     finally:
         force_path(before)
@@ -161,6 +162,7 @@ def _peer(kind: str, peer: Peer, x: data.Floats, bound: float, repeats: int) -> 
     seconds = best_seconds(calls, repeats, SLOW_SECONDS)
     small = x[:SMALL].copy()
     small_stream = compress(small)
+    peaks = _memory(compress, decompress, size, x)
     return Row(
         data=kind, name=peer.name, kind=PEER, threads=1,
         memcpy=x.nbytes / seconds[MEMCPY] / 1e9,
@@ -170,7 +172,7 @@ def _peer(kind: str, peer: Peer, x: data.Floats, bound: float, repeats: int) -> 
         largest_error=error,
         small_compress=_per_call(lambda: compress(small)),
         small_decompress=_per_call(lambda: decompress(small_stream, SMALL)),
-        **_memory(compress, decompress, size, x),
+        memory_compress=peaks[0], memory_decompress=peaks[1],
     )  # fmt: skip
 
 
@@ -186,16 +188,16 @@ def _memory(
     decompress: Callable[[Any, int], data.Floats],
     size: Callable[[Any], int],
     x: data.Floats,
-) -> dict[str, float | None]:
+) -> tuple[float | None, float | None]:
     """The peaks of one compression and one decompression, without memory given by the caller."""
     up = peak_of(lambda: compress(x))
     stream = compress(x)
     down = peak_of(lambda: decompress(stream, x.size))
     both = x.nbytes + size(stream)
-    return {
-        "memory_compress": None if up is None else (x.nbytes + up) / both,
-        "memory_decompress": None if down is None else (size(stream) + down) / both,
-    }
+    return (
+        None if up is None else (x.nbytes + up) / both,
+        None if down is None else (size(stream) + down) / both,
+    )
 
 
 def figures_of(rows: list[Row]) -> list[report.Figure]:
