@@ -49,7 +49,8 @@ class Cluster(Namespaces):
     mtu
         Bytes of an IP packet, 576..9216.
     vlan
-        802.1Q tag of the hosts' traffic, 1..4094; None: no tag.
+        802.1Q tag of the hosts' traffic, 1..4094, put in and taken out between host and engine, as NICs do;
+        None: no tag.
     ecn
         Whether the hosts' TCP negotiates explicit congestion notification (RFC 3168).
     k, mode
@@ -124,9 +125,9 @@ class Cluster(Namespaces):
             set_bound(nic, self.k, self.mode)
             self._settings(number)
             mac = f"02:00:00:00:{number + 1 >> 8:02x}:{number + 1 & 0xFF:02x}"
-            tap = Tap(host.name, mac, self.mtu, f"{host.address}/{host.prefix}", self.vlan)
+            tap = Tap(host.name, mac, self.mtu, f"{host.address}/{host.prefix}")
             self._taps.append(tap)
-            self.pumps.append(Pump(number, nic, tap, self.switch, self._pcap_pair(number)))
+            self.pumps.append(Pump(number, nic, tap, self.switch, self._pcap_pair(number), self.vlan))
         for pump in self.pumps:
             pump.start()
 

@@ -7,6 +7,7 @@ While the model runs, in C++, other threads do: hosts compute at a time, on as m
 from __future__ import annotations
 
 import select
+import struct
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ BATCH = 32
 millisecond."""
 SHORTEST = 60
 """Bytes of the shortest Ethernet frame, without its check sequence; the transmitting MAC pads to that."""
+_VLAN = 0x8100
 _LOOK = 0.5
 """Seconds between two looks whether to stop."""
 
@@ -30,18 +32,26 @@ class Pump:
 
     ``counts``: ``tx_frames``, ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
     ``wire_frames``, ``wire_bytes`` (to the switch), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
-    (frames that the MAC dropped because they were marked bad), ``refused`` (frames that the kernel would not
-    take). ``error``: what ended it, if something did.
+    (frames that the MAC dropped because they were marked bad), ``other_vlan`` (frames with another VLAN tag
+    than the host's, dropped too), ``refused`` (frames that the kernel would not take). ``error``: what ended
+    it, if something did.
     """
 
     def __init__(
-        self, number: int, nic: Nic, tap: Tap, switch: Switch, pcaps: tuple[PcapWriter, PcapWriter] | None
+        self,
+        number: int,
+        nic: Nic,
+        tap: Tap,
+        switch: Switch,
+        pcaps: tuple[PcapWriter, PcapWriter] | None = None,
+        vlan: int | None = None,
     ) -> None:
         self.number, self.nic, self.tap, self.switch = number, nic, tap, switch
         self.counts: Counter[str] = Counter()
         self.error: Exception | None = None
         self._port = switch.ports[number]
         self._pcaps = pcaps
+        self._tag = b"" if vlan is None else struct.pack(">HH", _VLAN, vlan)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"nic{number}", daemon=True)
 
@@ -76,8 +86,9 @@ class Pump:
             self.error = error
 
     def _move(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> None:
-        wire, host = self.nic.exchange(tx, rx)
-        counts = self.counts
+        counts, tag = self.counts, self._tag
+        tagged = [frame[:12] + tag + frame[12:] for frame in tx] if tag else tx
+        wire, host = self.nic.exchange(tagged, rx)
         if self._pcaps is not None:
             outside, inside = self._pcaps
             outside.write(frame for frame, _ in rx)
@@ -91,14 +102,22 @@ class Pump:
         counts["wire_frames"] += len(wire)
         counts["tx_frames"] += len(tx)
         counts["tx_bytes"] += sum(map(len, tx))
+        taken = []
         for frame, bad in host:
             if bad:
                 counts["bad"] += 1
-            elif self.tap.write(frame):
+                continue
+            if tag:
+                if frame[12:16] != tag:
+                    counts["other_vlan"] += 1
+                    continue
+                frame = frame[:12] + frame[16:]
+            taken.append(frame)
+            if self.tap.write(frame):
                 counts["rx_frames"] += 1
                 counts["rx_bytes"] += len(frame)
             else:
                 counts["refused"] += 1
         if self._pcaps is not None:
             outside.write(wire)
-            inside.write(frame for frame, bad in host if not bad)
+            inside.write(taken)

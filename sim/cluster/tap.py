@@ -47,13 +47,11 @@ class Tap:
         Hardware address, as text, and bytes of an IP packet.
     address
         IPv4 address with prefix length, as text.
-    vlan
-        802.1Q tag of all that the host sends: the address is then that of ``eth0.<vlan>``. None: no tag.
 
     `NetworkUnavailable` where this machine has no TAP devices.
     """
 
-    def __init__(self, namespace: str, mac: str, mtu: int, address: str, vlan: int | None = None) -> None:
+    def __init__(self, namespace: str, mac: str, mtu: int, address: str) -> None:
         available()
         self.fd = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -61,20 +59,9 @@ class Tap:
             answer = fcntl.ioctl(self.fd, _TUNSETIFF, request)
             name = answer[:16].rstrip(b"\0").decode()
             ip("link", "set", name, "netns", namespace, "name", INTERFACE)
-            room = mtu + (4 if vlan is not None else 0)
-            lines = [
-                f"link set {INTERFACE} address {mac} mtu {room} txqueuelen {_QUEUE} addrgenmode none",
-                f"link set {INTERFACE} up",
-            ]
-            named = INTERFACE
-            if vlan is not None:
-                named = f"{INTERFACE}.{vlan}"
-                lines += [
-                    f"link add link {INTERFACE} name {named} type vlan id {vlan}",
-                    f"link set {named} mtu {mtu} addrgenmode none",
-                    f"link set {named} up",
-                ]
-            batch("ip", namespace, [*lines, f"address add {address} dev {named}"])
+            settings = f"address {mac} mtu {mtu} txqueuelen {_QUEUE} addrgenmode none"
+            lines = [f"link set {INTERFACE} {settings}", f"link set {INTERFACE} up"]
+            batch("ip", namespace, [*lines, f"address add {address} dev {INTERFACE}"])
         except OSError as error:
             os.close(self.fd)
             raise NetworkError(f"{namespace}: no TAP device: {error.strerror}") from error
