@@ -157,11 +157,11 @@ def train(data: str, steps: str, folder: str) -> None:
     comm = MPI.COMM_WORLD
     with np.load(data) as arrays:
         x, labels, test_x, test_labels = (arrays[name] for name in ("x", "y", "test_x", "test_y"))
-    model = MLP(64, (256,), 10)
+    model = MLP(64, (128,), 10)
     hosts = os.environ["INCEPTIONN_ADDRESSES"].split(",")
     answers: dict[str, Any] = {}
     with connect_mpi(comm, host=hosts[comm.rank], timeout=PATIENCE) as group:
-        answers["nic"] = group.nic
+        answers["engines"] = group.nic
         for path in ("off", "nic"):
             comm.Barrier()
             weights, shapes = model.initial(1), model.initial(1)
@@ -178,11 +178,10 @@ def train(data: str, steps: str, folder: str) -> None:
             answers[path] = model.accuracy(weights, Batch(test_x, test_labels))
             answers[f"{path}_copies"] = len(set().union(*comm.allgather(copies)))
             if path == "off":
-                if comm.rank == 0:
-                    (Path(folder) / "raw-done").touch()
-                    deadline = time.monotonic() + PATIENCE
-                    while not (Path(folder) / "go").exists() and time.monotonic() < deadline:
-                        time.sleep(0.01)
+                (Path(folder) / f"raw-done-{comm.rank}").touch()
+                deadline = time.monotonic() + PATIENCE
+                while not (Path(folder) / "go").exists() and time.monotonic() < deadline:
+                    time.sleep(0.01)
                 comm.Barrier()
     if comm.rank == 0:
         say(values=velocity.size, **answers)
