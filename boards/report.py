@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from inceptionn.boards import report_history
+from inceptionn.boards import report_history, report_plot
 from inceptionn.boards.place_and_route import PART, fingerprint
 from inceptionn.boards.report_history import Entry, Figures
 from inceptionn.boards.series7 import map_series7
@@ -183,10 +183,8 @@ def report(
         message = f"percentage must be at least 0, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
     if plot is not None:
-        from inceptionn.boards.report_plot import check_suffix
-
         try:
-            check_suffix(plot)
+            report_plot.check(plot)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--plot") from error
     before = report_history.last(history, board) if compare else None
@@ -214,9 +212,7 @@ def report(
         facts = {"capacity": asdict(CAPACITIES[board]), "clock_part": PART, **asdict(entry)}
         json_file.write_text(json.dumps(facts, indent=1) + "\n")
     if plot is not None:
-        from inceptionn.boards.report_plot import draw
-
-        draw(plot, asdict(CAPACITIES[board]), entry)
+        report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
     worse = []
     if before is not None:
         changes = report_history.changes(before, entry, threshold)

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from inceptionn.boards.place_and_route import ToolError
 from inceptionn.boards.report_history import Entry
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def check_suffix(path: Path) -> None:
-    """``ValueError`` for a file that cannot be drawn to, before the work."""
+def check(path: Path) -> None:
+    """Before the work: ``ValueError`` for a file of another kind, ``ToolError`` without matplotlib."""
+    if find_spec("matplotlib") is None:
+        raise ToolError("matplotlib is not installed: pip install 'inceptionn[plot]'")
     if path.suffix not in SUFFIXES:
         raise ValueError(f"file must end with one of {', '.join(SUFFIXES)}, not {str(path)!r}")
 
@@ -30,7 +34,7 @@ def draw(path: Path, capacity: Mapping[str, Any], entry: Entry) -> None:
 
     names = list(entry.components)
     places = range(len(names))
-    style = {"svg.hashsalt": "inceptionn", "svg.fonttype": "none", "font.size": 8}
+    style: Any = {"svg.hashsalt": "inceptionn", "svg.fonttype": "none", "font.size": 8}
     with matplotlib.rc_context(style):
         figure, (shares, clocks) = pyplot.subplots(
             1, 2, sharey=True, figsize=(9, 0.32 * len(names) + 1.2), width_ratios=(3, 2), layout="constrained"
