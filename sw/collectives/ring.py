@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.parts import Parts
 from inceptionn.collectives.wire_form import Incoming, WireForm
 
 LEAD = 4
@@ -23,6 +23,28 @@ POSTED = 2
 """Receives that are under way at a time."""
 
 Finish = Callable[[NDArray[np.float32]], None]
+
+
+class Source(Protocol):
+    """A rank's own values: an array, or what makes them when they are asked for.
+
+    The ring asks for each sub-block once, in the order in which it sends or adds them, while the transfers of
+    earlier ones are under way.
+    """
+
+    def __getitem__(self, where: slice, /) -> NDArray[np.float32]:
+        """The lanes of a sub-block."""
+
+
+class Cut(Protocol):
+    """How a vector is cut into one block per rank, and those into sub-blocks; see `Parts`."""
+
+    @property
+    def subs(self) -> int:
+        """Sub-blocks of every block."""
+
+    def sub(self, block: int, sub: int) -> slice:
+        """The lanes of a sub-block; it may be empty."""
 
 
 def reduce_scatter_steps(ranks: int) -> range:
@@ -48,11 +70,12 @@ def owned_block(position: int, ranks: int) -> int:
 def ring(
     form: WireForm,
     members: Sequence[int],
-    source: NDArray[np.float32],
+    source: Source,
     lanes: NDArray[np.float32],
-    parts: Parts,
+    parts: Cut,
     steps: range,
     finish: Finish,
+    settled: Callable[[slice], None] | None = None,
 ) -> None:
     """Runs steps of the ring among ``members`` (the transport's rank is one of them).
 
@@ -60,7 +83,8 @@ def ring(
     the steps run, so do only some of the blocks.)
     ``parts`` has one block per member. ``finish`` is called for each sub-block of the own block when its sum
     is complete, before it is sent: there the mean is taken, and the owner settles for what the others will
-    see.
+    see. ``settled``: called in the all-gather for each sub-block of ``lanes`` that is final, once this rank
+    has sent it on where it must.
 
     A sub-block is sent on as soon as it has come, so the steps overlap, and with them compression, transfer
     and summation: the kernel moves what was queued while this rank computes.
@@ -70,8 +94,10 @@ def ring(
     following, previous = members[(position + 1) % ranks], members[position - 1]
     if ranks == 1:
         if lanes is not source:
-            np.copyto(lanes, source)
+            lanes[:] = source[0 : lanes.size]
         finish(lanes)
+        if settled is not None:
+            settled(slice(0, lanes.size))
         return
     subs = parts.subs
     units = len(steps) * subs
@@ -85,7 +111,8 @@ def ring(
     arrived: deque[Incoming] = deque()
     """Stored and waiting to be sent on as they came."""
     while received < units:
-        while len(posted) < POSTED and received + len(posted) < units:
+        # The first thing is to send: a source may have to work for what is to be added to the first receives.
+        while sent and len(posted) < POSTED and received + len(posted) < units:
             step, sub = divmod(received + len(posted), subs)
             step += steps.start
             where = lanes_of(step + 1, sub)
@@ -99,6 +126,8 @@ def ring(
                 arrived.popleft().relay(following)
             else:
                 form.send([following], (lanes if step else source)[lanes_of(step, sub)])
+            if settled is not None and step >= ranks - 1:
+                settled(lanes_of(step, sub))
             sent += 1
             continue
         incoming = posted.popleft()
@@ -112,4 +141,6 @@ def ring(
             arrived.append(incoming)
         else:
             incoming.drop()
+            if settled is not None and step >= ranks - 1:
+                settled(lanes_of(step + 1, sub))
     form.drain()
