@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from inceptionn.collectives.agreement import agree
 from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.training import Floats
-from inceptionn.transport import Transport
+from inceptionn.transport import Transport, TransportError
 
 Policy = Literal["raise", "skip"]
 
@@ -68,3 +69,20 @@ def agree_on_step(
     answers = agree(transport, {"step": step}, finite + 2 * vote, error)
     known = [answer or 0 for answer in answers]
     return StepTerms(finite, sum(answer & 1 for answer in known), sum(answer >> 1 for answer in known))
+
+
+@contextmanager
+def moving_data(transport: Transport) -> Iterator[None]:
+    """Around what comes behind an agreement: an error here makes the other ranks raise, and none hangs.
+
+    A ``ValueError`` is what malformed data give, and becomes a `TransportError`.
+    """
+    try:
+        yield
+    except TransportError:
+        raise
+    except BaseException as problem:
+        transport.abort(f"{type(problem).__name__}: {problem}")
+        if isinstance(problem, ValueError):
+            raise TransportError(f"malformed data: {problem}") from problem
+        raise

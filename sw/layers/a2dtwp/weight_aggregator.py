@@ -16,10 +16,9 @@ from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireF
 from inceptionn.collectives.worker_aggregator import worker_aggregator
 from inceptionn.layers.a2dtwp.encoding import AdtCodec, Precision
 from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, Partition
-from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy
+from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
 from inceptionn.layers.traffic import Traffic
 from inceptionn.training import Floats, Parameters, shapes_of
-from inceptionn.transport import TransportError
 
 
 class WeightAggregator:
@@ -94,17 +93,11 @@ class WeightAggregator:
         transport = self.transport
         terms = agree_on_step(transport, shapes_of(self.weights), gradients, self.steps, self.nonfinite)
         found: Parameters = {}
-        try:
+        with moving_data(transport):
             for key in self.weights:
                 gradient = np.ascontiguousarray(gradients[key])
-                found[key] = self._layer(
-                    key, gradient if terms.takes_part else np.zeros_like(gradient), terms.workers
-                )
-        except TransportError:
-            raise
-        except BaseException as problem:
-            transport.abort(f"{type(problem).__name__}: {problem}")
-            raise
+                own = gradient if terms.takes_part else np.zeros_like(gradient)
+                found[key] = self._layer(key, own, terms.workers)
         self.steps += 1
         return found
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How the gradient of a convolution becomes slices (GradiVeQ, Sec. 1, 2 and Fig. 3).
+
+In a layer of F filters of depth D, the F values at the same coordinates of all filters stand together; such
+groups follow each other along the depth, then the width, then the height. Slices are cut from that vector;
+their size K is a multiple of F*D (Sec. 3), for there the correlation repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inceptionn.training import Floats
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """The slices of one layer's gradient, float32[F, D, H, W].
+
+    ``multiple``: K is ``multiple * F * D``; it must divide H*W. ``ValueError`` for another number of
+    dimensions, or a multiple that does not divide.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 4:
+            raise ValueError(f"key {self.key!r}: a convolution's gradient has 4 dimensions, not {self.shape}")
+        positions = self.shape[2] * self.shape[3]
+        if self.multiple < 1 or positions % self.multiple:
+            raise ValueError(
+                f"key {self.key!r}: the slice size must be a multiple of F*D that divides the layer: the "
+                f"multiple must divide {positions}, not {self.multiple!r}"
+            )
+
+    @property
+    def size(self) -> int:
+        """K, values of a slice."""
+        return self.multiple * self.shape[0] * self.shape[1]
+
+    @property
+    def count(self) -> int:
+        """M, slices of the layer."""
+        return self.shape[2] * self.shape[3] // self.multiple
+
+    def cut(self, gradient: Floats) -> Floats:
+        """float32[M, K] of float32[F, D, H, W]; a copy."""
+        return np.ascontiguousarray(gradient.transpose(2, 3, 1, 0)).reshape(self.count, self.size)
+
+    def joined(self, slices: Floats) -> Floats:
+        """The inverse of `cut`; C-contiguous."""
+        filters, depth, height, width = self.shape
+        return np.ascontiguousarray(slices.reshape(height, width, depth, filters).transpose(3, 2, 0, 1))
+
+
+@dataclass(frozen=True)
+class SliceParts:
+    """One block per rank, cut at borders of slices, for `inceptionn.collectives.ring`.
+
+    ``borders``: where each slice begins in the vector, ascending from 0, and the end of the last one.
+    ``target``: lanes of a sub-block that are aimed at. Blocks are as even as the borders allow; with fewer
+    slices than sub-blocks some are empty.
+    """
+
+    borders: tuple[int, ...]
+    blocks: int
+    target: int
+
+    @property
+    def subs(self) -> int:
+        """Sub-blocks of every block."""
+        return max(1, round(self.borders[-1] / (self.blocks * self.target)))
+
+    def sub(self, block: int, sub: int) -> slice:
+        """The lanes of a sub-block; whole slices."""
+        number = block * self.subs + sub
+        return slice(self._cut(number), self._cut(number + 1))
+
+    def _cut(self, number: int) -> int:
+        ideal = number * self.borders[-1] / (self.blocks * self.subs)
+        after = int(np.searchsorted(self.borders, ideal))
+        if not 0 < after < len(self.borders):
+            return self.borders[min(after, len(self.borders) - 1)]
+        low, high = self.borders[after - 1], self.borders[after]
+        return low if ideal - low < high - ideal else high
+
+
+def borders_of(slices: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Borders for `SliceParts` of runs of (how many slices, lanes of each)."""
+    sizes = [size for count, size in slices for _ in range(count)]
+    return (0, *np.cumsum(sizes).tolist())

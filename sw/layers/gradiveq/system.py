@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`GradiVeQ`: the all-reduce of a network's gradients, by phases."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.codec import scale_exponent
+from inceptionn.collectives.agreement import agree
+from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.parts import SUB_BLOCK, Parts
+from inceptionn.collectives.ring import all_reduce_steps, ring
+from inceptionn.collectives.settings import codec_text
+from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
+from inceptionn.layers.gradiveq.compressed_domain import CompressedDomain, Run
+from inceptionn.layers.gradiveq.pca import Compressor, check_threshold, principal_components
+from inceptionn.layers.gradiveq.phases import Phase, Phases
+from inceptionn.layers.gradiveq.qsgd import QSGD
+from inceptionn.layers.gradiveq.slicing import Slicing
+from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
+from inceptionn.layers.traffic import Traffic
+from inceptionn.training import Floats, Parameters, shapes_of
+
+_HEADROOM = 1
+"""Bits by which compressed values may exceed the largest sample before they leave the codec's range."""
+
+
+@dataclass
+class _Slices:
+    """Consecutive slices of one layer that share a compressor, and what was sampled of them."""
+
+    slicing: Slicing
+    first: int
+    count: int
+    samples: list[Floats] = field(default_factory=list)
+    """The first slice of the run in each sampling step, float32[K]."""
+    total: NDArray[np.float64] | None = None
+    """All slices, summed over the sampling steps, float64[count, K]."""
+
+    def sample(self, slices: Floats) -> None:
+        self.samples.append(slices[0].copy())
+        self.total = slices.astype(np.float64) if self.total is None else self.total + slices
+
+    def compressor(self, threshold: float) -> Compressor:
+        samples = np.stack(self.samples)
+        assert self.total is not None
+        whitening = (self.total / len(samples)).astype(np.float32)
+        self.samples, self.total = [], None
+        return Compressor(principal_components(samples, threshold), whitening)
+
+
+class GradiVeQ:
+    """This rank's part in compressed all-reduces of gradients; all ranks make one, with the same settings.
+
+    ::
+
+        exchange = GradiVeQ(transport, parameters, threshold=0.01)
+        for step in range(steps):
+            mean = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
+
+    Convolutions (keys of four dimensions) are compressed; all else goes beside it, as in the paper (footnote
+    2). Warm-up steps are raw; sampling steps are quantised, and make the compressors; in compressed steps the
+    ring carries compressed slices.
+
+    Parameters
+    ----------
+    comm
+        A `Transport`, or an mpi4py communicator.
+    parameters
+        Arrays by key, of which only the shapes matter.
+    threshold
+        lambda of eq. 6, 0 <= lambda < 1: the share of the sampled slices' variance that may be lost.
+    warm_up, sampling, compressed
+        Steps of the phases; the paper has 100 and 400. d is below the number of sampling steps.
+    loss_limit
+        Ends a compressed phase when more than half of the workers have a local loss (eq. 7, mean of ten
+        steps) above it; None: never before its time. What is "large" is not said in the paper.
+    multiple
+        Slice size K in units of F*D; it must divide H*W of every layer.
+    reuse
+        Slices that share a compressor (the paper's s); None: all of a layer.
+    keys
+        Which keys to compress, all 4-D ones if None.
+    sampling_bits
+        QSGD's bits per value in sampling phases; None: raw.
+    codec
+        Beyond the paper: compresses the compressed slices. Each run of slices is scaled so that samples stay
+        below 1. The bound holds for each value and partial sum.
+    rest_codec
+        For the keys that are not compressed; raw if None.
+    nonfinite
+        "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
+    seed
+        Of the quantisation.
+
+    ``MismatchError`` at every rank if they differ in keys, shapes or settings, or one cannot take part;
+    there, its own ``TypeError`` or ``ValueError``. Attributes: ``traffic``, with one class per phase, "rest"
+    and "compressors"; ``phases``; ``step``; ``loss``, this worker's, of the last compressed step.
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        parameters: Mapping[str, Floats],
+        *,
+        threshold: float = 0.01,
+        warm_up: int = 50,
+        sampling: int = 100,
+        compressed: int = 400,
+        loss_limit: float | None = None,
+        multiple: int = 1,
+        reuse: int | None = None,
+        keys: Sequence[str] | None = None,
+        sampling_bits: int | None = 4,
+        codec: StreamCodec | None = None,
+        rest_codec: StreamCodec | None = None,
+        nonfinite: Policy = "raise",
+        seed: int = 0,
+    ) -> None:
+        self.transport = transport_of(comm)
+        self.threshold, self.nonfinite = threshold, nonfinite
+        self.codec, self.rest_codec = codec, rest_codec
+        self.shapes = shapes_of(parameters)
+        self.traffic = Traffic()
+        self.step = 0
+        self.loss = 0.0
+        error: Exception | None = None
+        try:
+            check_threshold(threshold)
+            check_policy(nonfinite)
+            self.phases = Phases(warm_up, sampling, compressed, loss_limit)
+            self._quantiser = (
+                None if sampling_bits is None else QSGD(sampling_bits, seed=(seed, self.transport.rank))
+            )
+            chosen = [key for key, shape in self.shapes.items() if len(shape) == 4] if keys is None else keys
+            if unknown := [key for key in chosen if key not in self.shapes]:
+                raise ValueError(f"there is no key {unknown[0]!r}")
+            if not chosen:
+                raise ValueError("no key has four dimensions: there is no convolution to compress")
+            if reuse is not None and reuse < 1:
+                raise ValueError(f"reuse must be at least 1 slice, not {reuse!r}")
+            self.slicings = {key: Slicing(key, self.shapes[key], multiple) for key in chosen}
+            self._slices = [
+                _Slices(slicing, first, min(reuse or slicing.count, slicing.count - first))
+                for slicing in self.slicings.values()
+                for first in range(0, slicing.count, reuse or slicing.count)
+            ]
+        except (TypeError, ValueError) as problem:
+            error = problem
+        self.rest = [key for key in self.shapes if error is None and key not in self.slicings]
+        self.runs: list[Run] = []
+        """Compressors in use, in the order of the keys; empty before the first compressed phase."""
+        terms = {
+            "shapes": [[key, list(shape)] for key, shape in self.shapes.items()],
+            "keys": None if keys is None else list(keys),
+            "steps": [warm_up, sampling, compressed],
+            **{"threshold": threshold, "loss_limit": loss_limit, "multiple": multiple, "reuse": reuse},
+            "sampling_bits": sampling_bits,
+            "codecs": [None if used is None else codec_text(used) for used in (codec, rest_codec)],
+            "nonfinite": nonfinite,
+        }
+        agree(self.transport, {name: repr(value) for name, value in terms.items()}, None, error)
+
+    def all_reduce(self, gradients: Mapping[str, Floats]) -> Parameters:
+        """The mean of all workers' gradients, by key, the same bits at every rank; one step.
+
+        See `agree_on_step` for gradients that do not fit or are not finite. Where no worker's are finite (and
+        ``nonfinite`` is "skip"), the mean is zero.
+        """
+        transport = self.transport
+        terms = agree_on_step(transport, self.shapes, gradients, self.step, self.nonfinite, self.phases.vote)
+        if not terms.workers:
+            self.step += 1
+            return {key: np.zeros(shape, np.float32) for key, shape in self.shapes.items()}
+        phase, changed = self.phases.begin(terms.votes, transport.size)
+        share = 1 / terms.workers if terms.takes_part else 0.0
+        with moving_data(transport):
+            if phase == "compressed" and changed:
+                self._make_compressors()
+            whole = {key: slicing.cut(gradients[key]) for key, slicing in self.slicings.items()}
+            own = [whole[s.slicing.key][s.first : s.first + s.count] for s in self._slices]
+            if phase == "compressed":
+                means = self._compressed(own, share)
+            else:
+                means = self._sampled(phase, own, share)
+            found: Parameters = {}
+            for key, slicing in self.slicings.items():
+                parts = [m for m, s in zip(means, self._slices, strict=True) if s.slicing.key == key]
+                found[key] = slicing.joined(np.concatenate(parts))
+            if self.rest:
+                values = [np.ravel(gradients[key]) for key in self.rest]
+                form = self._form(self.rest_codec)
+                flat = self._mean("rest", form, values, share)
+                for key, part in zip(self.rest, _split(flat, values), strict=True):
+                    found[key] = part.reshape(self.shapes[key])
+        self.step += 1
+        return {key: found[key] for key in self.shapes}
+
+    def _form(self, codec: StreamCodec | None) -> WireForm:
+        return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
+
+    def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
+        """The mean of all workers' values, one behind the other, by the ring of the collectives."""
+        flat = np.concatenate([part.reshape(-1) for part in values]) * np.float32(share)
+        size, before = self.transport.size, self.transport.bytes_sent
+        parts = Parts(flat.size, size, SUB_BLOCK)
+        ring(form, range(size), flat, flat, parts, all_reduce_steps(size), form.settle)
+        self._count(kind, before, flat.size)
+        return flat
+
+    def _count(self, kind: str, before: int, values: int) -> None:
+        """Counts what was sent since, against what a raw ring sends of so many values."""
+        size = self.transport.size
+        self.traffic.count(kind, self.transport.bytes_sent - before, 8 * values * (size - 1) // size)
+
+    def _sampled(self, phase: Phase, own: Sequence[Floats], share: float) -> list[Floats]:
+        """A step of the warm-up, raw, or of a sampling phase, quantised."""
+        form = self._form(self._quantiser if phase == "sampling" else None)
+        flat = self._mean(phase, form, own, share)
+        means = [part.reshape(slices.shape) for part, slices in zip(_split(flat, own), own, strict=True)]
+        if phase == "sampling":
+            for sampled, mean in zip(self._slices, means, strict=True):
+                sampled.sample(mean)
+        return means
+
+    def _compressed(self, own: Sequence[Floats], share: float) -> list[Floats]:
+        before = self.transport.bytes_sent
+        domain = CompressedDomain(self.runs, own, share, self.phases.limit is not None)
+        domain.reduce(self._form(self.codec))
+        self._count("compressed", before, sum(slices.size for slices in own))
+        if self.phases.limit is not None:
+            self.loss = domain.loss
+            self.phases.note(self.loss)
+        return domain.sums
+
+    def _make_compressors(self) -> None:
+        """Each rank works out the same compressors from the same samples (Sec. 2).
+
+        Where processors or libraries differ the last bits may, and with them everything that follows: then
+        rank 0's are sent to all.
+        """
+        self.runs = []
+        for slices in self._slices:
+            samples = np.stack(slices.samples)
+            compressor = slices.compressor(self.threshold)
+            scale = 0
+            if self.codec is not None:
+                centred = samples - compressor.whitening[0]
+                scale = scale_exponent(np.ascontiguousarray(centred @ compressor.components)) - _HEADROOM
+            self.runs.append(Run(compressor, slices.count, scale))
+        arrays = [a for run in self.runs for a in (run.compressor.components, run.compressor.whitening)]
+        sums = [[list(array.shape), zlib.crc32(array)] for array in arrays]
+        scales = [run.scale for run in self.runs]
+        answers = self.transport.exchange([sums, scales])
+        if any(answer != answers[0] for answer in answers):
+            self._take_from_rank_0(*answers[0])
+
+    def _take_from_rank_0(self, sums: list[Any], scales: list[int]) -> None:
+        transport, before = self.transport, self.transport.bytes_sent
+        arrays = [a for run in self.runs for a in (run.compressor.components, run.compressor.whitening)]
+        found: list[Floats] = []
+        for (shape, _), own in zip(sums, arrays, strict=True):
+            array = own if transport.rank == 0 else np.empty(shape, np.float32)
+            if transport.rank:
+                transport.recv_into(0, array)
+            else:
+                transport.wait_all([transport.isend(peer, array) for peer in range(1, transport.size)])
+            found.append(array)
+        self.runs = [
+            Run(Compressor(components, whitening), slices.count, scale)
+            for components, whitening, slices, scale in zip(
+                found[::2], found[1::2], self._slices, scales, strict=True
+            )
+        ]
+        self.traffic.count("compressors", transport.bytes_sent - before, 0)
+
+    @property
+    def dimensions(self) -> dict[str, list[tuple[int, int]]]:
+        """By key, (K, d) of each of its compressors; empty before the first compressed phase."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for slices, run in zip(self._slices, self.runs, strict=False):
+            found.setdefault(slices.slicing.key, []).append((slices.slicing.size, run.compressor.dimension))
+        return found
+
+
+def _split(flat: Floats, like: Sequence[Floats]) -> list[Floats]:
+    return np.split(flat, np.cumsum([part.size for part in like])[:-1])
