@@ -73,11 +73,14 @@ def _measure(
             if turn == 0:
                 call(own[:WARM_UP], result[:WARM_UP])
             transport.barrier()
+            before = transport.bytes_sent
             start = time.perf_counter()
             call(own, result)
-            line = {**what, "variant": name}
+            line: dict[str, Any] = {**what, "variant": name}
             line["seconds"] = max(transport.exchange(time.perf_counter() - start))
             if turn == 0:
+                if name != MPI:
+                    line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
                 line |= _checked(transport, result, exact)
             if transport.rank == 0:
                 print(json.dumps(line), flush=True)

@@ -39,6 +39,8 @@ class Measurement:
     seconds: list[float] = field(default_factory=list)
     same_bits: bool = True
     largest_error: float = 0.0
+    bytes_sent: int | None = None
+    """By the busiest host; not known of MPI."""
 
 
 class Results:
@@ -55,6 +57,7 @@ class Results:
         row.seconds.append(line["seconds"])
         row.same_bits = line.get("same_bits", row.same_bits)
         row.largest_error = line.get("largest_error", row.largest_error)
+        row.bytes_sent = line.get("bytes_sent", row.bytes_sent)
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
         """The median, or None if it was not measured."""
@@ -74,7 +77,8 @@ class Results:
         """As it stands in the JSON file."""
         return [
             {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
-             "same_bits": row.same_bits, "largest_error": row.largest_error}
+             "same_bits": row.same_bits, "largest_error": row.largest_error,
+             "bytes_sent": row.bytes_sent}
             for key, row in self.rows.items()
         ]  # fmt: skip
 
@@ -98,7 +102,8 @@ def tables_of(results: Results) -> Iterator[Table]:
         for op in results.each("op"):
             rates = results.each("rate")
             title = f"{data}, {op}: median ms (times as fast as the raw ring)"
-            table = report.new_table(title, "", *map(rate_text, rates), "largest error\nin bounds")
+            further = ("MB sent by\nbusiest host", "largest error\nin bounds")
+            table = report.new_table(title, "", *map(rate_text, rates), *further)
             for variant in results.each("variant"):
                 cells = []
                 for rate in rates:
@@ -108,12 +113,14 @@ def tables_of(results: Results) -> Iterator[Table]:
                         cells.append("-")
                     else:
                         cells.append(f"{seconds * 1e3:.1f} ({ratio:.2f})")
-                error = max(
-                    row.largest_error
+                rows = [
+                    row
                     for key, row in results.rows.items()
                     if (key.data, key.op, key.variant) == (data, op, variant)
-                )
-                table.add_row(variant, *cells, f"{error / results.bound:.2f}")
+                ]
+                sent = "-" if rows[0].bytes_sent is None else f"{rows[0].bytes_sent / 1e6:.1f}"
+                error = max(row.largest_error for row in rows)
+                table.add_row(variant, *cells, sent, f"{error / results.bound:.2f}")
             yield table
 
 

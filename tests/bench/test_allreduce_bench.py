@@ -49,9 +49,12 @@ def test_what_was_not_measured_is_said() -> None:
 
 
 def test_tables_have_a_row_for_each_variant() -> None:
-    (table,) = tables_of(results({RING_RAW: [0.3], RING_BOUNDED: [0.06]}, largest_error=BOUND))
+    (table,) = tables_of(
+        results({RING_RAW: [0.3], RING_BOUNDED: [0.06]}, largest_error=BOUND, bytes_sent=12_340_000)
+    )
     columns = [list(column.cells) for column in table.columns]
-    assert columns == [[RING_RAW, RING_BOUNDED], ["300.0 (1.00)", "60.0 (5.00)"], ["1.00", "1.00"]]
+    assert columns[:2] == [[RING_RAW, RING_BOUNDED], ["300.0 (1.00)", "60.0 (5.00)"]]
+    assert columns[2:] == [["12.3", "12.3"], ["1.00", "1.00"]]
 
 
 def test_wrong_results_are_refused() -> None:
@@ -104,6 +107,10 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert name in text
         assert len(row["seconds"]) == 2
         assert row["same_bits"] or name == MPI
+        if name == RING_RAW:
+            assert row["bytes_sent"] == pytest.approx(1e6 * 4 / 3, rel=1e-3)
+        if name == RING_BOUNDED:
+            assert row["bytes_sent"] < 1e6
         if VARIANTS[name].within_bound:
             assert 0 < row["largest_error"] <= BOUND * (2 if op == "mean" else 3) * 1.01
         elif "raw" in name or name == MPI:
