@@ -161,7 +161,7 @@ def run(
         report_file.touch()
     errors = Console(stderr=True)
     shown = errors.is_terminal if live is None else live
-    step = _Status(errors)
+    step = Status(errors)
     with step:
         path = verilog_of_the_nic(verilog, step.say) if "rtl" in kinds else None
         with _option("cluster"):
@@ -190,7 +190,7 @@ def run(
     return status
 
 
-class _Status:
+class Status:
     """A line on a terminal that says what goes on, until `stop`."""
 
     def __init__(self, console: Console) -> None:

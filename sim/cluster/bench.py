@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The verb ``cluster bench``: how fast the models carry tagged floats, one way and among four hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from inceptionn.netns import require
+from inceptionn.sim.cluster.cluster import Cluster
+from inceptionn.sim.cluster.nics import KINDS
+from inceptionn.sim.cluster.program import environment
+from inceptionn.sim.cluster.tap import available
+from inceptionn.sim.cluster.verbs import Status, verilog_of_the_nic
+
+ASKED = 10e6
+"""Bytes of tagged payload per second from one host to another, on two processors."""
+_PORT = 7000
+_LIMIT = 300.0
+
+
+@dataclass
+class Flow:
+    """One arrangement's figures; bytes are tagged payload as the receivers got it."""
+
+    name: str
+    mtu: int
+    nic: str
+    received: int
+    seconds: float
+    """From the first start to the last end of the transfers that ran side by side."""
+    processor_seconds: float
+    """Of all processes and kernels in that time: models, switch, TCP, programs."""
+    model_seconds: float
+    """Of which in the models."""
+    cycles: int
+    beats_per_cycle: float | None
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.received / self.seconds
+
+    @property
+    def per_processor(self) -> float:
+        """Bytes per second of processor time: what one processor would carry that did nothing else."""
+        return self.received / self.processor_seconds
+
+    @property
+    def busy(self) -> float:
+        """Processors that were at work on it, on average."""
+        return self.processor_seconds / self.seconds
+
+
+def _processor_seconds() -> float:
+    """Of this process and of the children that it has waited for."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> Flow:
+    """Transfers side by side, ``targets[sender]`` being the receiver; ``size`` bytes each."""
+    takers = set(targets.values())
+    before, cycles = _processor_seconds(), sum(nic.cycles for nic in cluster.nics)
+    model = sum(nic.seconds for nic in cluster.nics)
+    beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics)
+    processes = []
+    for host in range(cluster.size):
+        if host not in takers and host not in targets:
+            continue
+        target = [f"host{targets[host]}"] if host in targets else []
+        argv = [sys.executable, "-m", "inceptionn.sim.cluster.stream", str(_PORT), str(size)]
+        variables = {**os.environ, **environment(cluster.hosts, host)}
+        processes.append(
+            cluster.hosts[host].popen(
+                [*argv, str(int(host in takers)), *target], env=variables, stdout=subprocess.PIPE, text=True
+            )
+        )
+    came = []
+    deadline = time.monotonic() + _LIMIT
+    for process in processes:
+        output, _ = process.communicate(timeout=max(1.0, deadline - time.monotonic()))
+        cluster.check()
+        if process.returncode:
+            raise RuntimeError(f"a transfer of {name!r} has failed with status {process.returncode}")
+        came.append(json.loads(output.splitlines()[-1]))
+    cluster.settle()
+    cycles = sum(nic.cycles for nic in cluster.nics) - cycles
+    beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics) - beats
+    return Flow(
+        name,
+        cluster.mtu,
+        cluster.kinds[0],
+        int(sum(each["bytes"] for each in came)),
+        max(each["seconds"] for each in came),
+        _processor_seconds() - before,
+        sum(nic.seconds for nic in cluster.nics) - model,
+        cycles,
+        beats / cycles if cycles else None,
+    )
+
+
+def table(flows: list[Flow], processors: int) -> Table:
+    """All figures, rounded for people."""
+    kind = flows[0].nic if flows else "no"
+    found = Table(title=f"tagged floats between virtual hosts, {kind} NICs, {processors} processors")
+    found.add_column("")
+    for flow in flows:
+        found.add_column(f"{flow.name}\nMTU {flow.mtu}", justify="right")
+
+    def row(name: str, values: list[str]) -> None:
+        found.add_row(name, *values)
+
+    row("MB/s, all receivers", [f"{flow.rate / 1e6:.1f}" for flow in flows])
+    row("processors at work", [f"{flow.busy:.2f}" for flow in flows])
+    row("MB/s per processor", [f"{flow.per_processor / 1e6:.1f}" for flow in flows])
+    row("processor time in models",
+        [f"{100 * flow.model_seconds / flow.processor_seconds:.0f} %" for flow in flows])  # fmt: skip
+    if all(flow.cycles and flow.model_seconds for flow in flows):
+        row("cycles/s of a model", [f"{flow.cycles / flow.model_seconds / 1e3:,.0f} k" for flow in flows])
+        row("beats/cycle of a model", [f"{flow.beats_per_cycle or 0:.2f}" for flow in flows])
+    return found
+
+
+def bench(
+    size: Annotated[int, typer.Option(metavar="MB", help="Payload of each transfer, in 10^6 bytes.")] = 40,
+    mtu: Annotated[list[int] | None, typer.Option(metavar="BYTES", help="MTU; repeatable.")] = None,
+    nic: Annotated[str, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}.")] = "rtl",
+    verilog: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="File for all figures as JSON.")
+    ] = None,
+) -> None:
+    """Measure how fast the virtual cluster carries tagged floats."""
+    if nic not in KINDS:
+        raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
+    if not 1 <= size <= 10_000:
+        raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
+    require()
+    available()
+    console, flows, size = Console(), list[Flow](), size * 1_000_000
+    step = Status(Console(stderr=True))
+    with step:
+        path = verilog_of_the_nic(verilog, step.say) if nic == "rtl" else None
+        for each in mtu or [1500, 9000]:
+            with Cluster(4, nic, verilog=path, mtu=each, step=step.say) as cluster:
+                step.say(f"one way, MTU {each}")
+                flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))
+                step.say(f"four hosts, MTU {each}")
+                flows.append(measure(cluster, "ring, 4 hosts, total", size // 4, {0: 1, 1: 2, 2: 3, 3: 0}))
+    processors = len(os.sched_getaffinity(0))
+    console.print(table(flows, processors))
+    one_way = max(flow.rate for flow in flows if flow.name.startswith("one way"))
+    met = "reached" if one_way >= ASKED else "not reached"
+    load = os.getloadavg()[0]
+    console.print(
+        f"one way, asked {ASKED / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
+    )
+    console.print(
+        "The limit is processor time, most of it in the models. One way, the sender's and the receiver's model are"
+        " at work, on a processor each; in the ring, four are, in both directions."
+    )
+    if report is not None:
+        facts: dict[str, Any] = {
+            "processors": processors, "machine": platform.processor() or platform.machine(),
+            "kernel": platform.release(), "load": load,
+            "flows": [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor}
+                      for flow in flows],
+        }  # fmt: skip
+        report.write_text(json.dumps(facts, indent=1) + "\n")
