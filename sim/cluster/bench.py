@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -42,7 +41,7 @@ class Flow:
     seconds: float
     """From the first start to the last end of the transfers that ran side by side."""
     processor_seconds: float
-    """Of all processes and kernels in that time: models, switch, TCP, programs."""
+    """Of models, switch, programs, and what the kernel does for them."""
     model_seconds: float
     """Of which in the models."""
     cycles: int
@@ -64,18 +63,10 @@ class Flow:
         return self.processor_seconds / self.seconds
 
 
-def _processor_seconds() -> float:
-    """Of this process and of the children that it has waited for."""
-    return sum(
-        usage.ru_utime + usage.ru_stime
-        for usage in (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
-
-
 def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> Flow:
     """Transfers side by side, ``targets[sender]`` being the receiver; ``size`` bytes each."""
     takers = set(targets.values())
-    before, cycles = _processor_seconds(), sum(nic.cycles for nic in cluster.nics)
+    before, cycles = time.process_time(), sum(nic.cycles for nic in cluster.nics)
     model = sum(nic.seconds for nic in cluster.nics)
     beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics)
     processes = []
@@ -98,6 +89,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
         if process.returncode:
             raise RuntimeError(f"a transfer of {name!r} has failed with status {process.returncode}")
         came.append(json.loads(output.splitlines()[-1]))
+    ours = time.process_time() - before
     cluster.settle()
     cycles = sum(nic.cycles for nic in cluster.nics) - cycles
     beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics) - beats
@@ -107,7 +99,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
         cluster.kinds[0],
         int(sum(each["bytes"] for each in came)),
         max(each["seconds"] for each in came),
-        _processor_seconds() - before,
+        ours + sum(each["processor_seconds"] for each in came),
         sum(nic.seconds for nic in cluster.nics) - model,
         cycles,
         beats / cycles if cycles else None,
@@ -173,8 +165,8 @@ def bench(
         f"one way, asked {ASKED / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
     )
     console.print(
-        "The limit is processor time, most of it in the models. One way, the sender's and the receiver's model are"
-        " at work, on a processor each; in the ring, four are, in both directions."
+        "The limit is processor time, most of it in the models. One way, the sender's and the receiver's model"
+        " are at work, on a processor each; in the ring, four are, in both directions."
     )
     if report is not None:
         facts: dict[str, Any] = {
