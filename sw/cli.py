@@ -72,6 +72,7 @@ VERBS = {
         "Run programs on virtual hosts whose NICs are the generated Verilog.",
         {
             "run": Verb("inceptionn.sim.cluster.verbs", "run", "sim", "Run a program on virtual hosts."),
+            "bench": Verb("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
             "clean": Verb("inceptionn.sim.cluster.verbs", "clean", "sim", "Remove what killed runs left."),
         },
     ),  # fmt: skip
