@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from inceptionn.training import MLP, Batches, digits
 from inceptionn.transport import LoopbackTransport, loopback
 
 DELAYS = (1, 2, 3, 4, 5)
+PARTS = ("computation", "local", "send", "communication")
 POINT = 0.5
 """Points of accuracy that SSD-SGD may be below SSGD."""
 UPDATED = 5
@@ -31,8 +33,9 @@ def ssd_sgd(
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
     rate: Annotated[str, typer.Option(help="Bits per second of every link.")] = "100m",
     hidden: Annotated[int, report.whole(1, 8192, "Units of each of the two hidden layers.")] = 512,
-    batch: Annotated[int, report.whole(1, 256, "Samples per worker and step.")] = 16,
-    steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each delay.")] = 40,
+    batch: Annotated[int, report.whole(1, 256, "Samples per worker and step.")] = 128,
+    steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each delay.")] = 20,
+    rounds: Annotated[int, report.whole(1, 100, "Rounds over all delays; medians count.")] = 3,
     trained: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 300,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 5,
     bound: report.Bound = 10,
@@ -47,7 +50,7 @@ def ssd_sgd(
     scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
     """
     if quick:
-        steps, trained, seeds = min(steps, 10), min(trained, 100), min(seeds, 2)
+        steps, rounds, trained, seeds = min(steps, 10), 1, min(trained, 100), min(seeds, 2)
     parts = report.choices(only, ("times", "accuracy"), "--only")
     try:
         bits = bits_per_second(rate)
@@ -61,14 +64,11 @@ def ssd_sgd(
     if "times" in parts:
         require()
         plan = plan_of(hidden, batch, bound, 0)
-        cases = [
-            {"what": "parts", "k": 0, "codec": codec, "steps": max(5, steps // 4)} for codec in (False, True)
-        ]
-        cases += [
-            {"what": "time", "k": k, "codec": codec, "steps": steps}
-            for codec in (False, True)
-            for k in (0, *DELAYS)
-        ]
+        few = max(5, steps // 4)
+        forms = ({"codec": False}, {"codec": True})
+        cases = [{"what": "parts", "k": 0, **form, "steps": few} for form in forms]
+        cases += [{"what": "time", "k": k, **form, "steps": steps} for form in forms for k in (0, *DELAYS)]
+        cases *= rounds
         lines: list[dict[str, Any]] = []
         with report.new_progress(console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(cases))
@@ -77,7 +77,9 @@ def ssd_sgd(
                 progress.update(task, advance=1, description=f"{line['what']}, k = {line['k']}")
 
             lines += measured(network, bits, plan, cases, advance)
-        console.print(times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10"))
+        console.print(
+            times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10, batch {batch}")
+        )
         figures += time_figures(lines)
         facts_out |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
     if "accuracy" in parts:
@@ -87,6 +89,13 @@ def ssd_sgd(
         facts_out |= {"accuracy": accuracies, "trained_steps": trained}
     console.print(report.figures_table(figures))
     report.write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
+
+
+def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:
+    """The median over the rounds."""
+    return median(
+        line[name] for line in lines if (line["what"], line["k"], line["codec"]) == (what, k, codec)
+    )
 
 
 def costs_of(parts: dict[str, Any]) -> Costs:
@@ -104,13 +113,11 @@ def times_table(lines: list[dict[str, Any]], title: str) -> Table:
     columns = ("", "ms/step", "steps/s over SSGD", "model, ms", "model / measured", "case")
     table = report.new_table(f"Time per step: {title}", *columns)
     for codec in (False, True):
-        parts = next(line for line in lines if line["what"] == "parts" and line["codec"] is codec)
+        parts = {name: median_of(lines, "parts", 0, codec, name) for name in PARTS}
         costs = costs_of(parts)
-        found = {
-            line["k"]: line["seconds"] for line in lines if line["what"] == "time" and line["codec"] is codec
-        }
+        found = {k: median_of(lines, "time", k, codec) for k in (0, *DELAYS)}
         with_codec = ", codec" if codec else ""
-        for name in ("computation", "local", "send", "communication"):
+        for name in PARTS:
             table.add_row(f"[dim]{name}{with_codec}[/]", f"[dim]{1e3 * parts[name]:.1f}[/]", "", "", "", "")
         for k, seconds in found.items():
             model = ssd_time(costs, k) if k else ssgd_time(costs)
@@ -128,7 +135,7 @@ def times_table(lines: list[dict[str, Any]], title: str) -> Table:
 
 def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
     """What is asked of iteration rates."""
-    found = {(line["k"], line["codec"]): line["seconds"] for line in lines if line["what"] == "time"}
+    found = {(k, codec): median_of(lines, "time", k, codec) for k in (0, 5) for codec in (False, True)}
     both = found[5, True]
     return [
         report.Figure("k = 5: steps/s over SSGD", found[0, False] / found[5, False], SPEEDUP),
