@@ -31,7 +31,7 @@ help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it
-	inceptionn generate --board $(BOARD) --out $(OUT)
+	inceptionn generate --board $(BOARD) --out $(OUT) --force
 	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
 
 test: $(VENV)/.stamp-dev ## Run every test

@@ -1,19 +1,149 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the generator knows of a board."""
+"""What the generator knows of a board, what a user may choose, and what comes out."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from amaranth.lib import wiring
+
+from inceptionn.hdl.nic import check_size
+
+ENGINE = "inceptionn_nic"
+"""Verilog module of the engine pair."""
+ENGINE_WIDTH = 256
+"""Bits of an engine's stream."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose; None: the board's own choice.
+
+    ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
+    width in bits; ``engines`` engine pairs side by side behind one stream; ``lanes`` fp32 lanes of an engine.
+    """
+
+    ports: int | None = None
+    clock_ratio: Fraction | None = None
+    data_width: int | None = None
+    part: str | None = None
+    engines: int = 1
+    lanes: int = 8
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock input; ``mhz`` is what the target gives it, 0 if any."""
+
+    port: str
+    mhz: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Reset:
+    """A reset input and the clocks of what it resets."""
+
+    port: str
+    active: Literal["low", "high"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A bus of the top module: ``name`` is the prefix of its ports."""
+
+    name: str
+    kind: Literal["axis", "axil"]
+    mode: Literal["slave", "master"]
+    clock: str
+    resets: tuple[str, ...]
+    text: str
+    user: str = ""
+    """What ``tuser`` means; empty if there is none."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One board with a user's choices: the top module and all that is said of it.
+
+    ``make`` gives the top, or None where it is the engine pair itself; ``sources`` are more Verilog files by
+    name; ``extras`` further files; ``context`` is for the board's README template.
+    """
+
+    module: str
+    make: Callable[[], wiring.Component] | None
+    clocks: tuple[Clock, ...]
+    resets: tuple[Reset, ...]
+    interfaces: tuple[Interface, ...]
+    part: str
+    parameters: dict[str, Any]
+    top: str = ""
+    """The module that a design instantiates, if a source wraps ``module``."""
+    sources: dict[str, str] = field(default_factory=dict)
+    extras: dict[str, str] = field(default_factory=dict)
+    context: dict[str, Any] = field(default_factory=dict)
+
+    def metadata(self) -> dict[str, Any]:
+        """Clocks, resets and interfaces, for JSON."""
+        return {
+            "clocks": [asdict(clock) for clock in self.clocks],
+            "resets": [asdict(reset) for reset in self.resets],
+            "interfaces": [asdict(interface) for interface in self.interfaces],
+        }
 
 
 @dataclass(frozen=True)
 class Board:
     """A target of ``inceptionn generate``.
 
-    ``part`` is the FPGA's ordering code, empty for any; ``clock_mhz`` the engine's clock that is aimed at, 0
-    if that is open; ``constraints`` are files of :mod:`inceptionn.constraints` that go with the Verilog.
+    ``part`` is the FPGA's ordering code, empty for any; ``clock_mhz`` the stream clock, 0 if that is open;
+    ``max_ports`` 0 and ``data_widths`` empty where there is no choice.
     """
 
     name: str
     description: str
+    target: Callable[[Board, Options], Target]
     part: str = ""
-    clock_mhz: int = 0
-    constraints: tuple[str, ...] = ()
+    clock_mhz: float = 0
+    max_ports: int = 0
+    default_ports: int = 1
+    data_widths: tuple[int, ...] = ()
+    max_engines: int = 1
+    clock_ratio: tuple[Fraction, Fraction] | None = None
+    """Least and greatest ratio that is allowed."""
+
+    def resolve(self, options: Options) -> Options:
+        """``options`` with the board's defaults; ``ValueError`` for what the board cannot be given."""
+        if options.ports is not None and not self.max_ports:
+            raise ValueError(f"ports cannot be chosen for {self.name}: {options.ports!r}")
+        ports = options.ports if options.ports is not None else self.default_ports
+        if self.max_ports and not 1 <= ports <= self.max_ports:
+            raise ValueError(f"ports of {self.name} must be 1 to {self.max_ports}, not {ports!r}")
+        width = options.data_width
+        if width is not None and width not in self.data_widths:
+            choices = ", ".join(map(str, self.data_widths)) or f"{ENGINE_WIDTH}, as it is"
+            raise ValueError(f"stream width of {self.name} must be {choices}, not {width!r}")
+        if width is None:
+            width = self.data_widths[-1] if self.data_widths else ENGINE_WIDTH
+        ratio = options.clock_ratio
+        if ratio is not None:
+            if self.clock_ratio is None:
+                raise ValueError(f"clock ratio cannot be chosen for {self.name}: {str(ratio)!r}")
+            least, most = self.clock_ratio
+            if not least < ratio <= most or (32 * ratio).denominator != 1:
+                raise ValueError(
+                    f"clock ratio must be above {least}, at most {float(most)}, and a multiple of 1/32, "
+                    f"not {str(ratio)!r}"
+                )
+        check_size(options.engines, options.lanes)
+        if options.engines > self.max_engines:
+            raise ValueError(
+                f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
+                f"not {options.engines!r}"
+            )
+        part = options.part or self.part
+        return Options(ports, ratio, width, part, options.engines, options.lanes)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn generate``: the Verilog of a board's NIC engine and what belongs to it."""
+"""``inceptionn generate``: everything that goes with the engines on a board, in one folder."""
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from inceptionn.boards.board import Board
-from inceptionn.constraints import read
-from inceptionn.hdl.registers import write_map_json, write_map_markdown
-from inceptionn.hdl.tops import TOPS
-from inceptionn.hdl.verilog import convert
+from inceptionn.boards import output_folder
+from inceptionn.boards.board import Board, Options
+from inceptionn.boards.package_files import package
 
-BOARDS = ("generic", "vc709")
+BOARDS = ("corundum", "generic", "netfpga-sume", "vc709")
 """Boards by name; each is the module of that name in this package, with a ``BOARD``."""
 
 
@@ -29,73 +26,98 @@ def load_board(name: str) -> Board:
     """The board of this name; ``ValueError`` for any other."""
     if name not in BOARDS:
         raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
-    board: Board = import_module(f"inceptionn.boards.{name}").BOARD
+    board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}").BOARD
     return board
 
 
-def _put(path: Path, text: str) -> None:
-    """Write a file as a whole, so that an interrupted run leaves the old one or the new one."""
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+def write_files(
+    board: Board,
+    out: Path,
+    options: Options | None = None,
+    *,
+    force: bool = False,
+    step: Callable[[str], None] = lambda name: None,
+) -> list[Path]:
+    """Write the board's folder ``out``, as a whole or not at all; return the paths of its files.
 
-
-def write_files(board: Board, out: Path, step: Callable[[str], None] = lambda name: None) -> list[Path]:
-    """Write the board's files into the folder ``out``; return their paths.
-
-    Verilog of every top, ``registers.json``, ``registers.md`` and the board's constraints; ``step`` is told
-    the name of each before it is made. The same version writes the same bytes.
+    ``step`` is told the name of each file before it is made. The same version and options write the same
+    bytes. Raises ``ValueError`` for options that the board cannot be given and ``OSError`` for a folder
+    that cannot be written, or that is not empty without ``force``.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    written = []
-    for module, factory in TOPS.items():
-        path = out / f"{module}.v"
-        step(path.name)
-        _put(path, convert(factory(), module))
-        written.append(path)
-    for name, write in (("registers.json", write_map_json), ("registers.md", write_map_markdown)):
-        step(name)
-        write(out / name)
-        written.append(out / name)
-    for name in board.constraints:
-        step(name)
-        _put(out / name, read(name))
-        written.append(out / name)
-    return written
+    options = board.resolve(options or Options())
+    output_folder.check(out, force)
+    return output_folder.write(out, package(board, options, step))
+
+
+def parse_ratio(text: str) -> Fraction:
+    """``"2"``, ``"2.5"`` or ``"5/2"``; ``ValueError`` for what is no number."""
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"clock ratio must be a number such as 2, 2.5 or 5/2, not {text!r}") from None
 
 
 def generate(
     board: Annotated[str, typer.Option("--board", metavar="BOARD", help=f"One of {', '.join(BOARDS)}.")],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Folder to write to; made if missing.", file_okay=False),
-    ],
-) -> None:
-    """Write a board's Verilog, register map and constraints.
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder to write; made if missing.")],
+    ports: Annotated[
+        int | None, typer.Option("--ports", metavar="N", help="vc709: 1 to 4 (4); corundum: 1 to 8 (1).")
+    ] = None,
+    clock_ratio: Annotated[
+        str | None,
+        typer.Option(
+            "--clock-ratio", metavar="R",
+            help="vc709: engines on a clock R times slower than the streams', above 1 and up to 6.25.",
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option("--width", metavar="BITS", help="corundum: stream width, 64, 128, 256 or 512 (512)."),
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option("--part", metavar="PART", help="FPGA that the Vivado projects name.")
+    ] = None,
+    engines: Annotated[
+        int, typer.Option("--engines", metavar="N", help="Engine pairs side by side behind one stream.")
+    ] = 1,
+    lanes: Annotated[int, typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine.")] = 8,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
+) -> None:  # fmt: skip
+    """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and how to put it in.
 
-    inceptionn_nic.v is the engine pair between host and wire; inceptionn_compressor.v and
-    inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone.
+    inceptionn_nic.v is the engine pair between host and wire; inceptionn_<board>.v is the shell around it.
+    inceptionn_compressor.v and inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone.
     """
     try:
         chosen = load_board(board)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--board") from error
+    if not out:
+        raise typer.BadParameter("output folder must be named, not ''", param_hint="--out")
+    if part is not None and (not part or not part.replace("-", "").replace("_", "").isalnum()):
+        raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
+    try:
+        ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
+        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    folder = Path(out)
+    output_folder.check(folder, force)  # before the work, not after it
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    out.mkdir(parents=True, exist_ok=True)
-    if not os.access(out, os.W_OK):  # before the work, not after it
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(out))
     errors = Console(stderr=True)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task("", total=len(TOPS) + 2 + len(chosen.constraints))
-        progress.update(task, completed=-1)
-
-        def step(name: str) -> None:
-            progress.update(task, description=name, advance=1)
-
-        written = write_files(chosen, out, step)
-    table = Table(title=f"{chosen.description}{f', {chosen.part}' if chosen.part else ''}")
+        task = progress.add_task("", total=None)
+        files = package(chosen, options, lambda name: progress.update(task, description=name, advance=1))
+    written = output_folder.write(folder, files)
+    if as_json:
+        typer.echo(files[output_folder.MANIFEST], nl=False)
+        return
+    table = Table(title=f"{chosen.description}{f', {options.part}' if options.part else ''}")
     table.add_column("file")
     table.add_column("lines", justify="right")
     for path in written:
-        table.add_row(str(path), f"{len(path.read_text(encoding='utf-8').splitlines()):,}")
+        table.add_row(str(path), f"{len(files[path.name].splitlines()):,}")
     Console(soft_wrap=True).print(table)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Timing constraints as package data: ``read("vc709.xdc")``."""
+"""Timing constraints as package data: ``read("crossings.tcl")``."""
 
 from importlib.resources import files
 

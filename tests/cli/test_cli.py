@@ -47,7 +47,7 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["transmogrify"], "No such command 'transmogrify'"),
         (["--frobnicate"], "No such option: --frobnicate"),
         (["generate"], "Missing option '--board'"),
-        (["generate", "--board", "x", "--out", "y"], "board must be one of generic, vc709, not 'x'"),
+        (["generate", "--board", "x", "--out", "y"], "of corundum, generic, netfpga-sume, vc709, not 'x'"),
         (["simulate"], "name a module; --list prints them"),
         (["simulate", "nothing"], "module must be one of "),
         (["simulate", "registers", "--simulator", "vcs"], "'vcs'"),

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from inceptionn import cli
+from inceptionn.boards import output_folder
 
 STREAM = {"tdata": 256, "tkeep": 32, "tuser": 1, "tlast": 1, "tvalid": 1, "tready": 1}
 LITE = {
@@ -44,18 +49,27 @@ PORTS: dict[str, Ports] = {
 }  # fmt: skip
 
 
+SHARED = {
+    *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "ports.json", "README.md",
+    "manifest.json", "lint.vlt", "package_ip.tcl", "project.tcl",
+}  # fmt: skip
+"""Files of every board's folder."""
+
+
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The VC709's files, written once."""
     out = tmp_path_factory.mktemp("generated") / "new" / "vc709"
-    assert cli.main(["generate", "--board", "vc709", "--out", str(out)]) == 0
+    assert cli.main(["generate", "--board", "vc709", "--ports", "1", "--out", str(out)]) == 0
     return out
 
 
 def test_files(generated: Path) -> None:
-    assert {path.name for path in generated.iterdir()} == {
-        *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "vc709.xdc",
+    assert {path.name for path in generated.iterdir()} == SHARED | {
+        "inceptionn_vc709.v", "inceptionn_vc709.core", "inceptionn_vc709_ooc.xdc", "crossings.tcl",
+        "patch_trd.py",
     }  # fmt: skip
+    assert not list(generated.parent.glob(".*"))
 
 
 @pytest.mark.parametrize("module", PORTS)
@@ -95,7 +109,88 @@ def test_register_map(generated: Path) -> None:
 
 
 def test_same_bytes_again(generated: Path, tmp_path: Path) -> None:
-    assert cli.main(["generate", "--board", "generic", "--out", str(tmp_path)]) == 0
+    """In a process of its own, with another order of hashes, in another place, over an earlier folder."""
+    (tmp_path / "mine.txt").write_text("kept")
+    (tmp_path / "old.v").write_text("of another board")
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": {"old.v": {}, "../outside": {}}}))
+    command = ["generate", "--board", "vc709", "--ports", "1", "--out", str(tmp_path), "--force"]
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    subprocess.run([sys.executable, "-m", "inceptionn.cli", *command], check=True, env=environment, cwd="/")
     again = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    first = {path.name: path.read_bytes() for path in generated.iterdir() if path.suffix != ".xdc"}
-    assert again == first
+    assert again.pop("mine.txt") == b"kept"
+    assert again == {path.name: path.read_bytes() for path in generated.iterdir()}
+
+
+def test_manifest(generated: Path) -> None:
+    manifest = json.loads((generated / "manifest.json").read_text())
+    assert manifest["board"] == "vc709"
+    assert manifest["parameters"] == {"ports": 1, "clock_ratio": None, "engines": 1, "lanes": 8}
+    assert manifest["tools"]["yosys"]
+    assert set(manifest["files"]) == {path.name for path in generated.iterdir()} - {"manifest.json"}
+    for name, entry in manifest["files"].items():
+        data = (generated / name).read_bytes()
+        assert entry == {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def test_folder_that_is_not_empty_is_kept(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in generated.iterdir()}
+    assert cli.main(["generate", "--board", "vc709", "--out", str(generated)]) == 1
+    assert "not empty (--force writes over it)" in capsys.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in generated.iterdir()} == before
+
+
+def test_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that dies while files move leaves no folder, and a folder that was there as it was."""
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="No space left"):
+        output_folder.write(tmp_path / "new", {"a": "1"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stale_files_go_and_foreign_files_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for names in (("a", "b"), ("b", "c")):
+        files = {name: f"{name} of {names}" for name in names}
+        output_folder.write(out, files | {"manifest.json": output_folder.manifest(files, {})})
+        (out / "mine").write_text("mine")
+    assert sorted(path.name for path in out.iterdir()) == ["b", "c", "manifest.json", "mine"]
+    assert (out / "b").read_text() == "b of ('b', 'c')"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "status"),
+    [
+        (["--out", ""], "output folder must be named, not ''", 2),
+        (["--board", "vc709", "--ports", "5"], "ports of vc709 must be 1 to 4, not 5", 2),
+        (["--board", "generic", "--ports", "1"], "ports cannot be chosen for generic: 1", 2),
+        (["--board", "vc709", "--clock-ratio", "1"], "clock ratio must be above 1, at most 6.25", 2),
+        (["--board", "vc709", "--clock-ratio", "7"], "a multiple of 1/32, not '7'", 2),
+        (["--board", "vc709", "--clock-ratio", "2.01"], "not '201/100'", 2),
+        (["--board", "vc709", "--clock-ratio", "x"], "a number such as 2, 2.5 or 5/2, not 'x'", 2),
+        (["--board", "corundum", "--clock-ratio", "2"], "clock ratio cannot be chosen for corundum: '2'", 2),
+        (["--board", "corundum", "--width", "100"], "must be 64, 128, 256, 512, not 100", 2),
+        (["--board", "vc709", "--width", "512"], "stream width of vc709 must be 256, as it is, not 512", 2),
+        (["--engines", "3"], "engines must be one of 1, 2, 4, not 3", 2),
+        (["--board", "vc709", "--engines", "2"], "engines of vc709 must be at most 1", 2),
+        (["--lanes", "32"], "lanes must be ", 2),
+        (["--part", "a b"], "part must be an ordering code, not 'a b'", 2),
+        (["--out", "/dev/null/out"], "Not a directory: '/dev/null/out'", 1),
+        (["--out", "/dev/null"], "Not a directory: '/dev/null'", 1),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], text: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    defaults = {"--board": "generic", "--out": str(tmp_path / "out")}
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    words = [word for pair in (defaults | given).items() for word in pair]
+    assert cli.main(["generate", *words]) == status
+    error = capsys.readouterr().err
+    assert text in error
+    assert len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

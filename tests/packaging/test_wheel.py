@@ -130,8 +130,10 @@ def test_every_module_imports(installed: SimpleNamespace) -> None:
 def test_command_line_and_data(installed: SimpleNamespace) -> None:
     code = "from importlib.metadata import version; print(version('inceptionn'))"
     assert run(installed.command, "--version") == f"inceptionn {run(installed.python, '-c', code)}"
-    code = "from inceptionn.constraints import read; print(read('vc709.xdc'))"
-    assert "create_clock" in run(installed.python, "-c", code)
+    code = "from inceptionn.constraints import read; print(read('crossings.tcl'))"
+    assert "set_max_delay" in run(installed.python, "-c", code)
+    code = "from inceptionn.boards.templates import text; print(text('patch_trd.py'), text('core.j2'))"
+    assert "CAPI=2" in run(installed.python, "-c", code)
 
 
 def test_simulate_says_that_a_wheel_has_no_benches(installed: SimpleNamespace) -> None:

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Writes a folder as a whole or not at all, and nothing that it did not write before is touched."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+def manifest(files: Mapping[str, str], head: Mapping[str, Any]) -> str:
+    """JSON text: ``head``, then size and SHA-256 of every file. No dates: it differs only if they do."""
+    entries = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in sorted((name, text.encode()) for name, text in files.items())
+    }
+    return json.dumps({**head, "files": entries}, indent=1) + "\n"
+
+
+def check(out: Path, force: bool) -> None:
+    """Refuses a folder that cannot be written to, before the work.
+
+    Raises ``FileExistsError`` for one that is not empty, unless ``force``, and for anything else of that
+    name; ``PermissionError``, ``NotADirectoryError`` and the like from the system.
+    """
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(out))
+    if out.is_dir():
+        if any(out.iterdir()) and not force:
+            raise FileExistsError(f"output folder is not empty (--force writes over it): {str(out)!r}")
+        parent = out
+    else:
+        parent = next(folder for folder in out.absolute().parents if folder.exists())
+        if not parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(out))
+    if not os.access(parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(out))
+
+
+def _former(out: Path) -> set[str]:
+    """Files that an earlier run wrote, by its manifest."""
+    try:
+        names = set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in names if isinstance(name, str) and Path(name).name == name}
+
+
+def write(out: Path, files: Mapping[str, str]) -> list[Path]:
+    """Writes ``files`` into ``out``; returns their paths.
+
+    All are written to a folder beside it first. A new or empty folder appears at once; in one that holds
+    files, they move in one by one, the manifest last, files that an earlier run wrote and this one does not
+    go, and everything else stays.
+    """
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=out.absolute().parent, prefix=f".{out.name}-"))
+    try:
+        for name, text in files.items():
+            (scratch / name).write_text(text, encoding="utf-8", newline="\n")
+        scratch.chmod(0o777 & ~_umask())
+        if out.is_dir() and any(out.iterdir()):
+            stale = _former(out) - set(files)
+            for name in sorted(files, key=lambda name: name == MANIFEST):
+                os.replace(scratch / name, out / name)
+            for name in stale:
+                (out / name).unlink(missing_ok=True)
+        else:
+            if out.is_dir():
+                out.rmdir()
+            os.replace(scratch, out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return [out / name for name in files]
+
+
+def _umask() -> int:
+    """The process's mask for new files, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

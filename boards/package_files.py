@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The files of a board's folder, as texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.metadata import version as distribution_version
+from typing import Any
+
+from inceptionn.boards.board import ENGINE, Board, Options, Target
+from inceptionn.boards.output_folder import MANIFEST, manifest
+from inceptionn.boards.shells.common import emit
+from inceptionn.boards.templates import render, text
+from inceptionn.constraints import read
+from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE
+from inceptionn.hdl.nic import Nic
+from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
+from inceptionn.hdl.tops import TOPS
+from inceptionn.hdl.verilog import convert, flat_ports
+from inceptionn.wire import SHIM_VERSION
+
+ANY_PART = "xc7vx690tffg1761-2"
+"""Part that projects name where a board has none: the paper's."""
+
+_WHAT = {
+    "README.md": "this page",
+    MANIFEST: "versions, parameters, hashes",
+    "ports.json": "every port, bus, clock and reset of the top",
+    "registers.json": "the register map for programs",
+    "registers.md": "the register map for reading",
+    "lint.vlt": "the waivers of the lint target, with reasons",
+    "package_ip.tcl": "packages the top as IP, IP-XACT",
+    "project.tcl": "opens as a Vivado project",
+    "crossings.tcl": "timing of the paths between clocks",
+    "patch_trd.py": "puts the shell into a copy of the reference design, and takes it out again",
+    "inceptionn_nic.v": "the engine pair with its registers",
+    "inceptionn_compressor.v": "the paper's Fig. 9 alone; not needed for the NIC",
+    "inceptionn_decompressor.v": "the paper's Fig. 10 alone; not needed for the NIC",
+    "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
+    "mqnic_app_block.v": "Corundum's application block",
+}
+
+
+def port_table(top: Any, own_clocks: bool) -> list[dict[str, Any]]:
+    """Name, direction and width of every port of an Amaranth component."""
+    ports = [] if own_clocks else [{"name": name, "direction": "input", "width": 1} for name in _CLOCKED]
+    for name, (signal, direction) in flat_ports(top).items():
+        ports.append({"name": name, "direction": direction.value, "width": len(signal)})
+    return ports
+
+
+_CLOCKED = ("aclk", "aresetn")
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def arguments(board: Board, options: Options, target: Target) -> str:
+    """The command line that writes the folder, without ``--out``."""
+    words = [f"--board {board.name}"]
+    if board.max_ports:
+        words.append(f"--ports {target.parameters['ports']}")
+    if options.clock_ratio is not None:
+        words.append(f"--clock-ratio {options.clock_ratio}")
+    if board.data_widths:
+        words.append(f"--width {target.parameters['data_width']}")
+    if options.engines != 1:
+        words.append(f"--engines {options.engines}")
+    if options.lanes != 8:
+        words.append(f"--lanes {options.lanes}")
+    if options.part and options.part != board.part:
+        words.append(f"--part {options.part}")
+    return " ".join(words)
+
+
+def package(
+    board: Board, options: Options, step: Callable[[str], None] = lambda name: None
+) -> dict[str, str]:
+    """File name to text; ``options`` as :meth:`Board.resolve` gives them.
+
+    ``step`` is told the name of each slow file before it is made. The same call gives the same texts.
+    """
+    target = board.target(board, options)
+    files: dict[str, str] = {}
+
+    def put(name: str, make: Callable[[], str]) -> None:
+        step(name)
+        files[name] = make()
+
+    tops = {**TOPS, ENGINE: lambda: Nic(engines=options.engines, lanes=options.lanes)}
+    for module, factory in tops.items():
+        put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]
+    shell = target.make() if target.make is not None else None
+    if shell is not None:
+        put(f"{target.module}.v", lambda: emit(shell, target.module))
+    files |= target.sources
+    top = shell if shell is not None else tops[ENGINE]()
+    put("registers.json", map_json)
+    put("registers.md", map_markdown)
+    metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}
+    files["ports.json"] = _dump(metadata)
+
+    crossings = any(CROSSING_ATTRIBUTE in content for content in files.values())
+    vendor = sorted(name for name, content in target.sources.items() if "MMCME2_BASE" in content)
+    sources = sorted({f"{ENGINE}.v", f"{target.module}.v", *target.sources})
+    name = f"inceptionn_{board.name.replace('-', '_')}"
+    version = distribution_version("inceptionn")
+    core = f"{name}.core"
+    ooc = f"{target.module}_ooc.xdc"
+    context: dict[str, Any] = {
+        "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
+        "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
+        "crossings": crossings, "interfaces": () if target.top else target.interfaces,
+        "arguments": arguments(board, options, target), **target.context,
+    }  # fmt: skip
+    put(ooc, lambda: render("ooc.xdc.j2", context))
+    put("project.tcl", lambda: render("project.tcl.j2", context))
+    put("package_ip.tcl", lambda: render("package_ip.tcl.j2", context))
+    put(core, lambda: render("core.j2", context))
+    files["lint.vlt"] = text("lint.vlt")
+    if crossings:
+        files["crossings.tcl"] = read("crossings.tcl")
+    files |= target.extras
+    what = _WHAT | {
+        core: "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado",
+        ooc: "clocks for synthesis out of context",
+    }
+    if shell is not None:
+        what[f"{target.module}.v"] = "the shell"
+    listed = sorted({*files, "README.md", MANIFEST})
+    put("README.md", lambda: render("readme.md.j2", {**context, "files": [(n, what[n]) for n in listed]}))
+
+    yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", files[f"{ENGINE}.v"])
+    head = {
+        "generator": "inceptionn",
+        "version": version,
+        "wire_format": SHIM_VERSION,
+        "register_map": ".".join(map(str, MAP_VERSION)),
+        "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
+        "board": board.name,
+        "part": target.part,
+        "top": context["top"],
+        "parameters": {**target.parameters, "engines": options.engines, "lanes": options.lanes},
+    }
+    return dict(sorted(files.items())) | {MANIFEST: manifest(files, head)}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Text files that ``inceptionn generate`` fills in (``*.j2``) or copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+
+def text(name: str) -> str:
+    """The text of a file of this package; ``FileNotFoundError`` for a name that is not there."""
+    return (files(__name__) / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(text), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, autoescape=False,
+    )  # fmt: skip
+
+
+def render(name: str, context: Mapping[str, Any]) -> str:
+    """The template ``name`` filled in; ``jinja2.UndefinedError`` for a name that ``context`` lacks."""
+    return _environment().get_template(name).render(context)

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Puts the shell inceptionn_vc709 into your copy of the VC709 reference design's top file.
+
+For the Virtex-7 XT Connectivity Targeted Reference Design, version 2014.3, in NIC mode. No part of that
+design is in here: the script looks for its nets by name, in statements of the form `assign a = b;`:
+
+    px_axi_str_wr_{tdata,tkeep,tvalid,tlast}[2n]  = axi_str_s2c{n}_*     to the wire, tready back
+    axi_str_c2s{n}_{tdata,tkeep,tvalid,tlast}     = px_axi_str_rd_*[2n+1]  to the host, tready back
+
+On port 0 the nets are those of the application's side, with `_app` in their names. In each statement the
+right-hand side becomes a net of the shell, and the shell takes what stood there. A file in which one of them
+is missing or comes twice is refused and left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "// inceptionn:"
+KEPT = ".before-inceptionn"
+SIGNALS = {"tdata": 256, "tkeep": 32, "tvalid": 1, "tlast": 1}
+AXIL_INPUTS = {
+    "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1,
+    "araddr": 12, "arprot": 3, "arvalid": 1, "rready": 1,
+}  # fmt: skip
+AXIL_OUTPUTS = {
+    "awready": 1, "wready": 1, "bresp": 2, "bvalid": 1, "arready": 1, "rdata": 32, "rresp": 2, "rvalid": 1,
+}  # fmt: skip
+
+
+class Unrecognised(Exception):
+    """The file is not what the script knows; the text says in what."""
+
+
+class Cut(NamedTuple):
+    """One statement to change: the net that the shell drives, and its port that takes the old source."""
+
+    start: int
+    end: int
+    old: str
+    new: str
+    port: str
+
+
+def without_comments(text: str) -> str:
+    """``text`` with comments and strings blanked, every other character at its place."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def dma_net(port: int, way: str, signal: str) -> str:
+    """Pattern of a net on the DMA's side; port 0 has its multiplexer between, hence ``_app``."""
+    base = f"axi_str_{way}{port}"
+    return rf"\b(?:{base}_app_{signal}|{base}_{signal}_app)\b" if port == 0 else rf"\b{base}_{signal}\b"
+
+
+def fifo_net(port: int, way: str, signal: str) -> str:
+    """Pattern of a net on the virtual FIFO's side: element 2n to the wire, 2n + 1 to the host."""
+    kind, index = ("wr", 2 * port) if way == "s2c" else ("rd", 2 * port + 1)
+    product = rf"2\s*\*\s*{port}" + ("" if way == "s2c" else r"\s*\+\s*1")
+    return rf"\bpx_axi_str_{kind}_{signal}\s*\[\s*(?:{index}|{product})\s*\]"
+
+
+def find_cut(code: str, target: str, source: str, net: str, port: str) -> Cut:
+    """The one statement that assigns ``source`` to ``target``."""
+    statement = re.compile(rf"\bassign\s+(?P<to>{target})\s*=\s*(?P<from>{source})\s*;")
+    found = list(statement.finditer(code))
+    if len(found) != 1:
+        plain = [re.sub(r"\\b|\(\?:|\\s\*|\\", "", pattern) for pattern in (target, source)]
+        count = "no" if not found else str(len(found))
+        raise Unrecognised(f"{count} statement assigns {plain[1]} to {plain[0]}")
+    return Cut(found[0].start("from"), found[0].end("from"), found[0]["from"], net, port)
+
+
+def find_cuts(code: str, ports: int) -> list[Cut]:
+    """All statements to change; the shell's ports have the names that it was generated with."""
+    cuts = []
+    for n in range(ports):
+        for way in ("s2c", "c2s"):
+            for signal in (*SIGNALS, "tready"):
+                dma, fifo = dma_net(n, way, signal), fifo_net(n, way, signal)
+                net = f"inceptionn_{way}{n}_{signal}"
+                forward = signal != "tready"
+                if (way == "s2c") == forward:  # from the DMA to the FIFO
+                    target, source = fifo, dma
+                else:
+                    target, source = dma, fifo
+                side = "s" if forward else "m"
+                cuts.append(find_cut(code, target, source, net, f"{side}_axis_{way}{n}_{signal}"))
+    return cuts
+
+
+def declarations(cuts: list[Cut]) -> str:
+    """Nets that the shell drives, before their first use."""
+    lines = [f"{MARK} nets of the shell"]
+    for cut in cuts:
+        width = SIGNALS.get(cut.new.rpartition("_")[2], 1)
+        span = f" [{width - 1}:0]" if width > 1 else ""
+        lines.append(f"wire{span} {cut.new};")
+    lines.append(f"{MARK} registers: connect these to a master of the AXI4-Lite crossbar, base 0xA000, 4 KiB")
+    for name, width in AXIL_INPUTS.items():
+        span = f"[{width - 1}:0] " if width > 1 else ""
+        lines.append(f"wire {span}inceptionn_axil_{name} = {width}'b0;  {MARK} idle until then")
+    for name, width in AXIL_OUTPUTS.items():
+        lines.append(f"wire {f'[{width - 1}:0] ' if width > 1 else ''}inceptionn_axil_{name};")
+    return "\n".join(lines) + "\n\n"
+
+
+def instance(cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets: dict[str, str]) -> str:
+    """The shell, with every port connected by name."""
+    connections = {"user_clk": clock, **resets}
+    connections |= {"s_axil_aclk": clock, "s_axil_aresetn": resets["s2c0_aresetn"]}
+    lines = [f"{MARK} the shell"]
+    if engine_clock:
+        connections |= {"engine_clk": "inceptionn_engine_clk", "engine_aresetn": "inceptionn_engine_aresetn"}
+        lines += [
+            "wire inceptionn_engine_clk, inceptionn_engine_aresetn;",
+            f"inceptionn_engine_clock inceptionn_engine_clock_i (.user_clk({clock}),",
+            "    .engine_clk(inceptionn_engine_clk), .engine_aresetn(inceptionn_engine_aresetn));",
+        ]
+    for cut in cuts:
+        connections[cut.port] = cut.old
+        # The other end of the same way: what the shell drives.
+        other = {"s": "m", "m": "s"}[cut.port[0]] + cut.port[1:]
+        connections[other] = cut.new
+    for n in range(ports):
+        connections[f"s_axis_s2c{n}_tuser"] = "64'b0"
+    for name in (*AXIL_INPUTS, *AXIL_OUTPUTS):
+        connections[f"s_axil_{name}"] = f"inceptionn_axil_{name}"
+    lines.append("inceptionn_vc709 inceptionn_vc709_i (")
+    lines.append(",\n".join(f"    .{port}({net})" for port, net in connections.items()))
+    return "\n".join(lines) + "\n);\n\n"
+
+
+def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str) -> str:
+    """``text`` with the shell in it; raises :class:`Unrecognised`."""
+    if MARK in text:
+        raise Unrecognised("it holds the shell already (--undo takes it out)")
+    code = without_comments(text)
+    cuts = find_cuts(code, ports)
+    resets = {}
+    for n in range(ports):
+        for way in ("s2c", "c2s"):
+            resets[f"{way}{n}_aresetn"] = reset.format(way=way, n=n)
+    for name in (clock, *resets.values()):
+        if not re.search(rf"\b{re.escape(name)}\b", code):
+            raise Unrecognised(f"there is no net {name} (see --clock and --reset)")
+    first, last = min(cut.start for cut in cuts), max(cut.end for cut in cuts)
+    begin = code.rfind("assign", 0, first)
+    begin = code.rfind("\n", 0, begin) + 1
+    close = code.find("endmodule", last)
+    if close < 0 or "endmodule" in code[first:last]:
+        raise Unrecognised("the nets are not all in one module")
+    pieces, at = [text[:begin], declarations(cuts)], begin
+    for cut in sorted(cuts):
+        pieces += [text[at : cut.start], cut.new]
+        at = cut.end
+    pieces += [text[at:close], instance(cuts, ports, engine_clock, clock, resets), text[close:]]
+    return "".join(pieces)
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Writes a file as a whole."""
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(data)
+    os.replace(unfinished, path)
+
+
+def undo(path: Path, kept: Path, note: Path) -> None:
+    """Puts the kept file back, if nobody has changed the patched one since."""
+    if not kept.exists() or not note.exists():
+        raise Unrecognised(f"nothing to undo: there is no {kept.name} beside it")
+    if digest(path.read_bytes()) != note.read_text().strip():
+        raise Unrecognised(f"it was changed after the patch; the original is in {kept.name}")
+    os.replace(kept, path)
+    note.unlink()
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=Path, help="top file of the reference design, version 2014.3")
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, change nothing")
+    parser.add_argument("--undo", action="store_true", help="put the original back")
+    parser.add_argument("--clock", default="user_clk", help="net of the streams' clock (%(default)s)")
+    parser.add_argument(
+        "--reset", default="{way}{n}_aresetn",
+        help="nets of the DMA engines' resets, active low, {way} is s2c or c2s (%(default)s)",
+    )  # fmt: skip
+    options = parser.parse_args()
+    path: Path = options.file
+    kept = path.with_name(path.name + KEPT)
+    note = path.with_name(path.name + KEPT + ".sha256")
+    try:
+        if options.undo:
+            undo(path, kept, note)
+            print(f"{path}: original put back")
+            return 0
+        about = json.loads((Path(__file__).resolve().parent / "ports.json").read_text(encoding="utf-8"))
+        names = {port["name"] for port in about["ports"]}
+        ports = sum(f"s2c{n}_aresetn" in names for n in range(4))
+        original = path.read_bytes()
+        text = original.decode("latin-1")  # any byte goes in and comes out as it was
+        data = patched(text, ports, "engine_clk" in names, options.clock, options.reset).encode("latin-1")
+        lines = len(data.splitlines()) - len(original.splitlines())
+        what = f"{ports} ports, {ports * 2 * (len(SIGNALS) + 1)} statements, {lines} lines more"
+        if options.dry_run:
+            print(f"{path}: would be patched: {what}")
+            return 0
+        kept.write_bytes(original)
+        note.write_text(digest(data) + "\n")
+        replace(path, data)
+        print(f"{path}: patched: {what}; original in {kept.name}")
+    except Unrecognised as reason:
+        print(f"{path}: not recognised: {reason}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The patch procedure, on a miniature top file of our own with the reference design's net names."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inceptionn.boards.board import Options
+from inceptionn.boards.package_files import port_table
+from inceptionn.boards.templates import text
+from inceptionn.boards.vc709 import BOARD
+
+TWICE = "assign px_axi_str_wr_tdata[0] = axi_str_s2c0_app_tdata;"
+SIGNALS = {"tdata": 256, "tkeep": 32, "tvalid": 1, "tlast": 1, "tready": 1}
+
+
+def net(port: int, way: str, signal: str) -> str:
+    return f"axi_str_{way}{port}_{'app_' if port == 0 else ''}{signal}"
+
+
+def miniature() -> str:
+    """Four ports between a DMA and a FIFO; the nets have the names of the facts, nothing else does."""
+    lines = ["// a line with px_axi_str_wr_tdata[0] = in a comment", "module miniature ("]
+    lines += ["  input user_clk,"]
+    lines += [f"  input {way}{n}_aresetn," for n in range(4) for way in ("s2c", "c2s")]
+    lines += ["  input [255:0] unused", ");"]
+    for kind in ("wr", "rd"):
+        for signal, width in SIGNALS.items():
+            lines.append(f"wire [{width - 1}:0] px_axi_str_{kind}_{signal} [7:0];")
+    for n in range(4):
+        for way in ("s2c", "c2s"):
+            for signal, width in SIGNALS.items():
+                lines.append(f"wire [{width - 1}:0] {net(n, way, signal)};")
+    for n in range(4):
+        for signal in SIGNALS:
+            s2c, wr = net(n, "s2c", signal), f"px_axi_str_wr_{signal}[{2 * n}]"
+            c2s, rd = net(n, "c2s", signal), f"px_axi_str_rd_{signal}[2*{n}+1]"
+            forward = signal != "tready"
+            lines.append(f"assign {wr} = {s2c};" if forward else f"assign {s2c} = {wr};")
+            lines.append(f"assign {c2s}  =  {rd} ;\t// kept" if forward else f"assign {rd} = {c2s};")
+    return "\r\n".join([*lines, "endmodule", "module other; endmodule", ""])
+
+
+@pytest.fixture(scope="module", params=[{}, {"ports": 1, "clock_ratio": "5/2"}], ids=["4 ports", "ratio"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script and the port list beside it, as in a generated folder."""
+    from fractions import Fraction
+
+    choice = dict(request.param)
+    if "clock_ratio" in choice:
+        choice["clock_ratio"] = Fraction(choice["clock_ratio"])
+    target = BOARD.target(BOARD, BOARD.resolve(Options(**choice)))
+    assert target.make is not None
+    path = tmp_path_factory.mktemp("vc709")
+    (path / "patch_trd.py").write_text(text("patch_trd.py"))
+    (path / "ports.json").write_text(json.dumps({"ports": port_table(target.make(), own_clocks=True)}))
+    return path
+
+
+def patch(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", str(folder / "patch_trd.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:
+    top = tmp_path / "top.v"
+    top.write_bytes(miniature().encode())
+    before = top.read_bytes()
+    dry = patch(folder, "--dry-run", top)
+    assert dry.returncode == 0, dry.stderr
+    assert top.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
+    done = patch(folder, top)
+    assert done.returncode == 0, done.stderr
+    after = top.read_text()
+    ports = json.loads((folder / "ports.json").read_text())["ports"]
+    connected = dict(re.findall(r"^    \.(\w+)\((.*?)\)", after, re.MULTILINE))
+    assert set(connected) == {port["name"] for port in ports}
+    last = sum(name.startswith("s_axis_s2c") and name.endswith("tdata") for name in connected) - 1
+    n = last
+    assert connected[f"s_axis_s2c{n}_tdata"] == net(n, "s2c", "tdata")
+    assert connected[f"m_axis_s2c{n}_tready"] == f"px_axi_str_wr_tready[{2 * n}]"
+    assert connected[f"s_axis_c2s{n}_tdata"] == f"px_axi_str_rd_tdata[2*{n}+1]"
+    assert connected[f"m_axis_c2s{n}_tready"] == net(n, "c2s", "tready")
+    assert f"assign px_axi_str_wr_tdata[{2 * n}] = inceptionn_s2c{n}_tdata;" in after
+    assert f"assign {net(n, 's2c', 'tready')} = inceptionn_s2c{n}_tready;" in after
+    again = patch(folder, top)
+    assert again.returncode == 1
+    assert "holds the shell already" in again.stderr
+    undone = patch(folder, "--undo", top)
+    assert undone.returncode == 0, undone.stderr
+    assert top.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
+
+
+def test_patched_file_is_whole_verilog(folder: Path, tmp_path: Path) -> None:
+    """Yosys elaborates the patched file around the shell's ports: every net is declared, every width fits."""
+    from amaranth._toolchain.yosys import find_yosys
+
+    top = tmp_path / "top.v"
+    top.write_text(miniature())
+    assert patch(folder, top).returncode == 0
+    ports = json.loads((folder / "ports.json").read_text())["ports"]
+    lines = [f"  {port['direction']} [{port['width'] - 1}:0] {port['name']}" for port in ports]
+    shell = "(* blackbox *) module inceptionn_vc709 (\n" + ",\n".join(lines) + "\n);\nendmodule\n"
+    yosys = find_yosys(lambda version: version >= (0, 40))
+    clock = "module inceptionn_engine_clock(input user_clk, output engine_clk, output engine_aresetn);"
+    sources = f"{shell}\n(* blackbox *) {clock} endmodule\n{top.read_text()}"
+    script = f"read_verilog <<v\n{sources}\nv\nhierarchy -check -top miniature\n"
+    said = yosys.run(["-Q", "-"], script, ignore_warnings=True)
+    assert "implicitly declared" not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("axi_str_s2c0_app_tlast;", "other;", "no statement assigns"),
+        ("endmodule\r\nmodule other", f"{TWICE}\r\nendmodule\r\nmodule other", "2 statement assigns"),
+        ("c2s0_aresetn", "c2s0_reset", "there is no net c2s0_aresetn (see --clock and --reset)"),
+        ("user_clk", "clock", "there is no net user_clk"),
+    ],
+)  # fmt: skip
+def test_other_trees_are_refused(folder: Path, tmp_path: Path, old: str, new: str, reason: str) -> None:
+    top = tmp_path / "top.v"
+    top.write_bytes(miniature().replace(old, new).encode())
+    before = top.read_bytes()
+    done = patch(folder, top)
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert top.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
+
+
+def test_undo_refuses_a_changed_file(folder: Path, tmp_path: Path) -> None:
+    top = tmp_path / "top.v"
+    top.write_bytes(miniature().encode())
+    assert "nothing to undo" in patch(folder, "--undo", top).stderr
+    assert patch(folder, top).returncode == 0
+    top.write_text(top.read_text() + "// mine\n")
+    done = patch(folder, "--undo", top)
+    assert done.returncode == 1
+    assert "was changed after the patch" in done.stderr
+
+
+def test_missing_file(folder: Path, tmp_path: Path) -> None:
+    done = patch(folder, tmp_path / "none.v")
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
