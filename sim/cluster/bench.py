@@ -165,8 +165,8 @@ def bench(
         f"one way, asked {ASKED / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
     )
     console.print(
-        "The limit is processor time, most of it in the models. One way, the sender's and the receiver's model"
-        " are at work, on a processor each; in the ring, four are, in both directions."
+        "The limit is processor time, most of it in the models. One way, the sender's and the "
+        "receiver's model are at work, on a processor each; in the ring, four are, in both directions."
     )
     if report is not None:
         facts: dict[str, Any] = {
