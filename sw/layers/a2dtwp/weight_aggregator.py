@@ -109,7 +109,7 @@ class WeightAggregator:
         down: WireForm = Raw(transport) if self.precision is None else Compressed(transport, adt)
         partition, master = self._partitions[key], self.weights[key].reshape(-1)
         # One sub-block per layer: its format depends on all of its weights.
-        parts = Parts(source.size, 1, source.size)
+        parts = Parts(source.size, 1, source.size + 16)
         before = transport.bytes_sent
 
         def update(total: Floats) -> None:

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Adaptive weight precision: Algorithm 1 by hand, and weights on the way down in its formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn.collectives import MismatchError
+from inceptionn.layers.a2dtwp import (
+    AWP,
+    AdtEncoding,
+    Oracle,
+    WeightAggregator,
+    adt,
+    residual_blocks,
+    weight_keys,
+)
+from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
+from inceptionn.training import MLP, Batches, Parameters, digits
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+MODEL, DATA = MLP(64, (24,)), digits()
+
+
+def of_norm(norm: float) -> np.ndarray:
+    """Two weights whose l2-norm is this."""
+    return np.array([[0.6 * norm, -0.8 * norm]], np.float32)
+
+
+def test_algorithm_1_by_hand() -> None:
+    """T = -0.1, INTERVAL = 2, N = 8: norms 10, 8.5 (-15 %: one), 8.4 (-1 %), 7 (-17 %: two, so 8 bits) ..."""
+    awp = AWP(["w"], threshold=-0.1, interval=2)
+    found = []
+    for norm in (10, 8.5, 8.4, 7, 5, 4, 3, 2, 1, 0.5, 1, 0.5, 0.25):
+        awp.observe("w", of_norm(norm))
+        found.append((awp.bits("w"), awp.layers["w"].counter))
+    assert found == [
+        (8, 0), (8, 1), (8, 1), (16, 0), (16, 1), (24, 0), (24, 1), (32, 0), (32, 1), (32, 0), (32, 0),
+        (32, 1), (32, 0),
+    ]  # fmt: skip
+    assert awp.round_to("w") == 4
+
+
+def test_bits_that_are_no_bytes() -> None:
+    awp = AWP(["w"], threshold=1.0, interval=1, increment=6, initial=8)
+    for _ in range(3):
+        awp.observe("w", of_norm(1.0))
+    assert (awp.bits("w"), awp.round_to("w")) == (20, 3)
+
+
+def test_layers_go_their_own_way() -> None:
+    """Each at its own pace; what is in no layer is whole; a norm that was zero is no division by zero."""
+    awp = AWP(["falls", "grows", "zero"], threshold=0.0, interval=1)
+    for step in range(3):
+        awp.step({
+            "falls": of_norm(1 - 0.1 * step), "grows": of_norm(1 + step), "zero": of_norm(0),
+            "bias": np.zeros(3, np.float32),
+        })  # fmt: skip
+    assert [awp.bits(key) for key in ("falls", "grows", "zero", "bias")] == [24, 8, 8, 32]
+
+
+def test_groups_have_one_norm() -> None:
+    """A block whose first key shrinks and whose second grows more, so that the block's norm grows."""
+    awp = AWP({"block": ["a", "b"]}, threshold=0.0, interval=1)
+    awp.step({"a": of_norm(4), "b": of_norm(3)})
+    awp.step({"a": of_norm(3), "b": of_norm(5)})
+    assert awp.bits("a") == awp.bits("b") == 8
+    awp.step({"a": of_norm(3), "b": of_norm(4)})
+    assert awp.bits("a") == awp.bits("b") == 16
+    assert awp.layers["block"].norm == pytest.approx(5)
+
+
+def test_keys_that_never_come() -> None:
+    """A server that holds one key of a block goes by that one, a batch late."""
+    awp = AWP({"block": ["a", "b"]}, threshold=0.0, interval=1)
+    for norm in (3, 2, 1):
+        awp.observe("a", of_norm(norm))
+    assert awp.bits("a") == 16
+
+
+def test_residual_blocks() -> None:
+    names = ["conv1.weight", "layer1.0.conv1.weight", "layer1.0.conv2.weight", "layer1.1.conv1.weight"]
+    parameters = {name: np.zeros((2, 2), np.float32) for name in names} | {"fc.bias": np.zeros(2, np.float32)}
+    assert weight_keys(parameters) == tuple(names)
+    assert residual_blocks(parameters) == {
+        "conv1.weight": (names[0],), "layer1.0": (names[1], names[2]), "layer1.1": (names[3],)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: AWP(["w"], threshold=float("nan")), "threshold must be finite, not nan"),
+        (lambda: AWP(["w"], interval=0), "interval must be at least 1 batch, not 0"),
+        (lambda: AWP(["w"], increment=0), "increment must be 1..32 bits, not 0"),
+        (lambda: AWP(["w"], initial=33), "initial must be 1..32 bits, not 33"),
+        (lambda: AWP([]), "there must be layers, and keys in each of them, not []"),
+        (lambda: AWP({"a": ["w"], "b": ["w"]}), "key 'w' is in two layers"),
+        (lambda: Oracle(0), "round_to must be 1..4 bytes, not 0"),
+        (lambda: Oracle({"w": 5}), "round_to must be 1..4 bytes, not 5"),
+    ],
+)
+def test_settings_out_of_range(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        make()
+    assert str(caught.value) == text
+
+
+def test_encoding_sees_a_batch_once() -> None:
+    """The same weights again are no new batch; what is decoded is what the format keeps."""
+    encoding = AdtEncoding(AWP(["w"], threshold=0.0, interval=1))
+    for norm, bytes_each in ((3, 1), (3, 1), (2, 2), (2, 2), (1, 3)):
+        data = encoding.encode("w", of_norm(norm))
+        assert data.size == 1 + 2 * bytes_each
+        assert encoding.sent == {"w": bytes_each}
+        found = encoding.decode("w", data, 2)
+        assert found.tobytes() == adt.truncate(of_norm(norm), bytes_each).tobytes()
+    with pytest.raises(ValueError, match="key 'w': 7 bytes, the first 3, are not 3 packed values"):
+        encoding.decode("w", data, 3)
+
+
+def batches(t: Transport) -> Batches:
+    return Batches(DATA.train, 16, t.rank, t.size)
+
+
+def test_parameter_server_pulls_adt(group: Group) -> None:
+    """Fixed formats on the pull leg: weights as truncated, bytes as promised, the server's own in full."""
+
+    def run(t: Transport, encoding: Callable[[], AdtEncoding | None]) -> tuple[Parameters, int]:
+        used = encoding()
+        with ParameterServer(
+            t, MODEL.initial(), MomentumSGD(0.05), servers=[0], workers=[1, 2], encoding=used
+        ) as ps:
+            if ps.worker is None:
+                ps.serve()
+                return {}, ps.traffic.sent["pull"]
+            weights = ps.worker.pull()
+            for step in range(3):
+                ps.worker.push(MODEL.gradients(weights, Batches(DATA.train, 16, t.rank - 1, 2).at(step)))
+                weights = ps.worker.pull()
+            return weights, 0
+
+    raw = group(3, lambda t: run(t, lambda: None))
+    exact = group(3, lambda t: run(t, lambda: AdtEncoding(Oracle(4))))
+    half = group(3, lambda t: run(t, lambda: AdtEncoding(Oracle({"fc1.weight": 2, "fc2.weight": 2}))))
+    for key, values in raw[1][0].items():
+        assert np.array_equal(exact[1][0][key], values)
+        assert np.array_equal(half[1][0][key], half[2][0][key])
+        low = half[1][0][key].view(np.uint32) & 0xFFFF
+        assert (low == 0).all() if key.endswith("weight") else (low != 0).any()
+    values, biases = sum(v.size for v in raw[1][0].values()), 24 + 10
+    expected = 2 * 4 * (2 * (values - biases) + 4 * biases + 4)  # workers, pulls, one byte for each key
+    assert abs(half[0][1] - expected) < 0.02 * expected
+
+
+def test_weight_aggregator(group: Group) -> None:
+    """Whole formats against SGD in one place; narrow ones give truncated weights, the same at all ranks."""
+
+    def run(t: Transport, precision: Any = None) -> tuple[Parameters, Any]:
+        weights = MODEL.initial()
+        aggregator = WeightAggregator(t, weights, MomentumSGD(0.05, 0.0), precision=precision)
+        for step in range(4):
+            weights = aggregator.step(MODEL.gradients(weights, batches(t).at(step)))
+        return weights, aggregator
+
+    expected = MODEL.initial()
+    shares = [Batches(DATA.train, 16, worker, 3) for worker in range(3)]
+    for step in range(4):
+        found = [MODEL.gradients(expected, share.at(step)) for share in shares]
+        for key in expected:
+            expected[key] = expected[key] - np.float32(0.05) * np.mean([f[key] for f in found], axis=0)
+    for precision in (None, Oracle(4)):
+        for weights, _ in group(3, lambda t, precision=precision: run(t, precision)):
+            for key in expected:
+                np.testing.assert_allclose(weights[key], expected[key], atol=2e-6)
+    results = group(3, lambda t: run(t, AWP(weight_keys(expected), threshold=1.0, interval=2)))
+    for key in expected:
+        assert len({weights[key].tobytes() for weights, _ in results}) == 1
+    aggregator = results[0][1]
+    assert aggregator.precision.bits("fc1.weight") == 16  # from the second of the changes on
+    assert not np.array_equal(aggregator.weights["fc1.weight"], results[0][0]["fc1.weight"])
+    narrow = adt.truncate(aggregator.weights["fc1.weight"], 2)
+    assert np.array_equal(narrow, results[0][0]["fc1.weight"])
+    assert aggregator.traffic.sent["weights"] < 0.5 * aggregator.traffic.raw["weights"]
+    assert results[1][1].traffic.sent["gradients"] == results[1][1].traffic.raw["gradients"]
+
+
+def test_weight_aggregator_errors(group: Group) -> None:
+    def differing(t: Transport) -> None:
+        WeightAggregator(t, MLP(64, (24 + t.rank,)).initial())
+
+    assert all(isinstance(error, MismatchError) for error in group(2, differing))
+
+    def infinite(t: Transport, policy: Any) -> Any:
+        aggregator = WeightAggregator(
+            t, {"w": np.zeros((2, 2), np.float32)}, MomentumSGD(1.0), nonfinite=policy
+        )
+        value = np.inf if t.rank == 1 else -3.0
+        return aggregator.step({"w": np.full((2, 2), value, np.float32)})["w"]
+
+    raised = group(3, lambda t: infinite(t, "raise"))
+    assert [type(error) for error in raised] == [MismatchError, NonFiniteGradient, MismatchError]
+    assert all("the gradient of key 'w' at step 0" in str(error) for error in raised)
+    for weights in group(3, lambda t: infinite(t, "skip")):
+        assert (weights == 3.0).all()
+    assert all("nonfinite must be" in str(error) for error in group(2, lambda t: infinite(t, "ignore")))
+
+    def shape(t: Transport) -> Any:
+        aggregator = WeightAggregator(t, {"w": np.zeros((2, 2), np.float32)})
+        return aggregator.step({"w": np.zeros((2, 2 + t.rank), np.float32)})
+
+    found = group(2, shape)
+    assert [type(error) for error in found] == [MismatchError, ValueError]
+    assert "must be float32 of (2, 2), not float32 of (2, 3)" in str(found[0])
+
+
+def test_trains_as_well_as_whole_weights(threads: Group) -> None:
+    """200 steps of digits, A2DTWP against fp32 and against one byte for the whole training."""
+
+    def run(t: Transport, precision: Any) -> float:
+        weights = MODEL.initial()
+        optimizer = MomentumSGD(0.02, 0.9, 1e-3)
+        aggregator = WeightAggregator(t, weights, optimizer, precision=precision)
+        share = batches(t)
+        for step in range(200):
+            weights = aggregator.step(MODEL.gradients(weights, share.at(step)))
+        return MODEL.accuracy(weights, DATA.test)
+
+    def accuracy(make: Callable[[], Any]) -> float:
+        found = threads(2, lambda t: run(t, make()))
+        assert found[0] == found[1]
+        return float(found[0])
+
+    whole = accuracy(lambda: None)
+    adaptive = accuracy(lambda: AWP(weight_keys(MODEL.initial()), threshold=1e-2, interval=40))
+    assert whole > 0.92
+    assert adaptive > whole - 0.02
+    assert accuracy(lambda: Oracle(1)) < adaptive
