@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from inceptionn.transport import TransportTimeout
 
 Result = TypeVar("Result")
 
-GRACE = 5.0
+GRACE = 2.0
 """Seconds that a worker waits longer than a server does: the server knows whom to name."""
 
 
 class Handle(Generic[Result]):
     """What `Worker.ipush` and `Worker.ipull` return; made and completed by the rank's `Node`."""
 
-    def __init__(self, what: str, parts: int, result: Result, timeout: float) -> None:
-        self._what, self._left, self._result, self._timeout = what, parts, result, timeout
+    def __init__(self, what: str, servers: Iterable[int], result: Result, timeout: float) -> None:
+        self._what, self._left, self._result, self._timeout = what, set(servers), result, timeout
         self._complete = threading.Event()
         self._error: Exception | None = None
 
@@ -36,17 +37,18 @@ class Handle(Generic[Result]):
         """
         limit = self._timeout + GRACE if timeout is None else timeout
         if not self._complete.wait(limit):
-            raise TransportTimeout(f"{self._what}: not complete in {limit:g} s")
+            ranks = ", ".join(str(rank) for rank in sorted(self._left))
+            raise TransportTimeout(f"{self._what}: server rank {ranks} has not answered in {limit:g} s")
         if self._error is not None:
             raise type(self._error)(str(self._error)) from self._error
         return self._result
 
-    def advance(self) -> bool:
-        """One part of it is done; whether that was the last."""
-        self._left -= 1
-        if self._left <= 0:
+    def advance(self, server: int) -> bool:
+        """The part of one server's rank is done; whether that was the last."""
+        self._left = self._left - {server}
+        if not self._left:
             self._complete.set()
-        return self._left <= 0
+        return not self._left
 
     def fail(self, error: Exception) -> None:
         """Completes it with an error."""

@@ -85,17 +85,19 @@ class Node:
 
     def push(self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int]) -> Handle[None]:
         """Sends the keys of ``steps`` to their servers; ``gradients`` None: there is none in these steps."""
-        parts = sum(1 for s in range(len(self.servers)) if self.plan.of(s, steps))
-        handle: Handle[None] = Handle("push", parts, None, self.transport.timeout)
+        handle: Handle[None] = Handle("push", self._concerned(steps), None, self.transport.timeout)
         self._submit(handle, lambda: self._push(gradients, steps, handle))
         return handle
 
     def pull(self, versions: Mapping[str, int], into: Parameters) -> Handle[Parameters]:
         """Asks for keys in these versions at least; fills the arrays of ``into``."""
-        parts = sum(1 for s in range(len(self.servers)) if self.plan.of(s, versions))
-        handle = Handle("pull", parts, into, self.transport.timeout)
+        handle = Handle("pull", self._concerned(versions), into, self.transport.timeout)
         self._submit(handle, lambda: self._pull(versions, into, handle))
         return handle
+
+    def _concerned(self, keys: Mapping[str, int]) -> list[int]:
+        """Ranks of the servers that hold some of the keys."""
+        return [rank for server, rank in enumerate(self.servers) if self.plan.of(server, keys)]
 
     def _submit(self, handle: Handle[Any], command: Callable[[], None]) -> None:
         with self._lock:
@@ -159,8 +161,8 @@ class Node:
         for handle in handles:
             handle.fail(self.error)
 
-    def _advance(self, handle: Handle[Any]) -> None:
-        if handle.advance():
+    def _advance(self, handle: Handle[Any], server: int) -> None:
+        if handle.advance(server):
             with self._lock:
                 self._handles.discard(handle)
 
@@ -185,18 +187,18 @@ class Node:
                     self._take(self.rank, skip, [None] * len(parts))
                 else:
                     self._control(peer, skip)
-                self._advance(handle)
+                self._advance(handle, peer)
                 continue
             slices = [gradients[p.key].reshape(-1)[p.start : p.stop] for p in parts]
             if peer == self.rank:
                 self._take(self.rank, Envelope(Kind.PUSH, numbers, at), [part.copy() for part in slices])
-                self._advance(handle)
+                self._advance(handle, peer)
                 continue
             meta, data = self.push_leg.encode([(p.key, part) for p, part in zip(parts, slices, strict=True)])
             self.traffic.count("push", data.nbytes, sum(part.nbytes for part in slices))
             envelope = Envelope(Kind.PUSH, numbers, at, 0, meta, data.nbytes)
             self._control_bytes(envelope)
-            self._links.send(peer, envelope, data, lambda: self._advance(handle))
+            self._links.send(peer, envelope, data, lambda peer=peer: self._advance(handle, peer))
 
     def _pull(self, versions: Mapping[str, int], into: Parameters, handle: Handle[Parameters]) -> None:
         self._tickets += 1
@@ -222,7 +224,7 @@ class Node:
     def _deliver(self, peer: int, envelope: Envelope, data: Data | None) -> bool:
         self._heard = time.monotonic()
         if envelope.kind is Kind.WEIGHTS:
-            self._weights(envelope, data)
+            self._weights(peer, envelope, data)
         elif envelope.kind is Kind.BYE:
             self._open.discard(peer)
             return self._more_from(peer)
@@ -247,7 +249,7 @@ class Node:
         peer = self.workers[worker]
         if peer == self.rank:
             # Through the leg as well: every worker must see the same weights.
-            self._weights(envelope, data)
+            self._weights(peer, envelope, data)
             return
         self.traffic.count(
             "pull", data.nbytes, 4 * sum(self.plan.partitions[n].size for n in envelope.numbers)
@@ -255,14 +257,14 @@ class Node:
         self._control_bytes(envelope)
         self._links.send(peer, envelope, data)
 
-    def _weights(self, envelope: Envelope, data: Data | None) -> None:
+    def _weights(self, server: int, envelope: Envelope, data: Data | None) -> None:
         handle, into = self._pulls[envelope.ticket]
         parts = parts_of(self.plan, envelope.numbers)
         found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
         for number, values in zip(envelope.numbers, found, strict=True):
             part = self.plan.partitions[number]
             into[part.key].reshape(-1)[part.start : part.stop] = values
-        self._advance(handle)
+        self._advance(handle, server)
         if handle.done:
             del self._pulls[envelope.ticket]
 
