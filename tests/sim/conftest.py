@@ -58,14 +58,21 @@ def pass_nic(passthrough_verilog: Path) -> Iterator[VerilatedNic]:
         yield nic
 
 
+@pytest.fixture(scope="session", params=[1, 2, 4] if os.environ.get("EXHAUSTIVE") else [1])
+def engines(request: pytest.FixtureRequest) -> int:
+    """Engines per direction of the NIC; all numbers with ``EXHAUSTIVE=1``."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="session")
-def nic_verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nic_verilog(engines: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real ``inceptionn_nic``."""
-    from inceptionn.hdl.tops import TOPS
+    from inceptionn.hdl.nic import Nic
     from inceptionn.sim.runner import emit
 
     path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit(TOPS["inceptionn_nic"], "inceptionn_nic"))
+    path.write_text(emit(Nic(engines=engines), "inceptionn_nic"))
     return path
 
 

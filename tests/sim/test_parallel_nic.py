@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A NIC of several engines per direction behaves as one engine: frames, order, verdicts, counters, pace.
+
+By default two engines; with ``EXHAUSTIVE=1`` four as well, and the soak, the vectors and the performance of
+one engine on both (``conftest.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from inceptionn.hdl.registers import VERDICTS, Direction
+from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
+from inceptionn.sim.performance import measure
+from inceptionn.sim.replay import read_counter
+from inceptionn.sim.traffic import Frame, host_frames, wire_frames
+from inceptionn.sim.verilated import Output, Pause, VerilatedNic
+from inceptionn.wire import Verdict
+
+PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
+CONFIG = EngineConfig()
+
+pytestmark = pytest.mark.parametrize(
+    "engines", [2, 4] if os.environ.get("EXHAUSTIVE") else [2], indirect=True, scope="session"
+)
+
+
+def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
+    """Every frame, in its place."""
+    for number, (output, result) in enumerate(zip(came, expected, strict=True)):
+        what = f"frame {number}, {result.verdict.name}"
+        sure = result.unspecified_from
+        assert len(output.data) == len(result.frame), what
+        assert output.data[:sure] == result.frame[:sure], what
+        assert output.bad == result.bad, what
+
+
+def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Result]) -> None:
+    """One register map for all engines: every frame counted once, under its verdict."""
+    expected = Counter(result.verdict for result in results)
+    prefix = direction.upper()
+    found = {verdict: read_counter(nic, f"{prefix}_{verdict.name}") for verdict in VERDICTS[direction]}
+    assert found == {verdict: expected[verdict] for verdict in found}
+    for side in ("IN", "OUT"):
+        assert read_counter(nic, f"{prefix}_FRAMES_{side}") == len(results)
+
+
+def test_mixed_traffic(nic: VerilatedNic) -> None:
+    """Good, spoilt, bad and overlong frames of four flows, short and jumbo, both directions at a time."""
+    source, flows = random.Random(1), FlowTable()
+    sent: list[Result] = []
+    received: list[Result] = []
+    for idle, back_pressure in PAUSES:
+        out = host_frames(source, 1200, long_share=0.05)
+        back = wire_frames(source, 1200, CONFIG.parameters, long_share=0.05)
+        wire_side, host_side = nic.exchange(out, back, idle=idle, back_pressure=back_pressure)
+        results = [transmit(frame, CONFIG, flows, bad) for frame, bad in out]
+        check(wire_side, results)
+        sent += results
+        results = [receive(frame, CONFIG, bad) for frame, bad in back]
+        check(host_side, results)
+        received += results
+    check_counters(nic, "tx", sent)
+    check_counters(nic, "rx", received)
+
+
+def colliding(count: int) -> list[Flow]:
+    """Flows of one slot of the flow-phase table, and as many of another."""
+    wanted = {Flow(packets.SOURCE, packets.DESTINATION, port, 5000).slot for port in (40000, 40001)}
+    flows: dict[int, list[Flow]] = {slot: [] for slot in wanted}
+    source = random.Random(2)
+    while any(len(found) < count for found in flows.values()):
+        flow = Flow(packets.SOURCE, packets.DESTINATION, source.getrandbits(16), source.getrandbits(16))
+        if flow.slot in wanted:
+            flows[flow.slot].append(flow)
+    return [flow for found in flows.values() for flow in found[:count]]
+
+
+def segment(source: random.Random, flow: Flow) -> Frame:
+    """One that looks up, learns or teaches: mostly on the grid, of a flow that others displace."""
+    draw = source.random()
+    syn = draw < 0.1
+    off = source.randrange(4) if syn or draw < 0.25 else 0
+    frame = packets.tcp(
+        b"" if syn else bytes(4 * source.choice((16, 17, 365))),
+        sequence=4 * source.getrandbits(30) + off,
+        flags=packets.SYN if syn else packets.ACK,
+        source_port=flow.source_port,
+        destination_port=flow.destination_port,
+    )
+    return frame, source.random() < 0.1
+
+
+def test_one_flow_table(nic: VerilatedNic) -> None:
+    """Flows that displace each other, SYNs, phases, bad frames: as one table that sees all in order."""
+    source, table, flows = random.Random(3), FlowTable(), colliding(3)
+    results = []
+    for idle, back_pressure in PAUSES:
+        frames = [segment(source, source.choice(flows)) for _ in range(1500)]
+        came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
+        expected = [transmit(frame, CONFIG, table, bad) for frame, bad in frames]
+        check(came, expected)
+        results += expected
+    check_counters(nic, "tx", results)
+    verdicts = Counter(result.verdict for result in results)
+    assert min(verdicts[verdict] for verdict in (Verdict.COMPRESSED, Verdict.PHASE, Verdict.SYN)) > 100
+
+
+def test_reset_forgets_frames_and_flows(nic: VerilatedNic) -> None:
+    off_grid = packets.tcp(bytes(400), sequence=2)
+    on_grid = packets.tcp(bytes(400))
+    for _ in range(2):
+        table = FlowTable()
+        frames = [off_grid, *[on_grid] * 20]
+        expected = [transmit(frame, CONFIG, table) for frame in frames]
+        check(nic.transmit(frames), expected)
+        assert [result.verdict for result in expected] == [Verdict.COMPRESSED, *[Verdict.PHASE] * 20]
+        nic.reset()
+        assert read_counter(nic, "TX_FRAMES_IN") == 0
+        check(nic.transmit([on_grid]), [transmit(on_grid, CONFIG, FlowTable())])
+        nic.reset()
+
+
+def test_performance(nic: VerilatedNic, engines: int) -> None:
+    """One flow at the full rate of all engines; see inceptionn.sim.performance."""
+    figures = measure(nic)
+    assert figures.engines == engines == nic.engines
+    assert figures.shortfalls() == []
