@@ -47,8 +47,9 @@ lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	rm -rf build/lib build/bdist.*
 	MYPYPATH=build/lint mypy --package inceptionn
 
-timing: $(VENV)/.stamp-dev ## Place and route the engines; print clock, critical path and area
+timing: $(VENV)/.stamp-dev ## Place and route the engines; print clock, critical path, and the area of every part
 	inceptionn timing
+	inceptionn report --board vc709
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "inceptionn needs Python >= 3.11; none found. Name one with" \
