@@ -91,7 +91,7 @@ class BlockStore(wiring.Component):
         m.submodules.tags = tags = BlockRam(8 * BURST_BYTES, self.tag_depth)
         m.submodules.data = stored = BlockRam(8 * BURST_BYTES, self.data_depth)
         # One more than may still be finished: `room` falls a cycle after the queue's own.
-        m.submodules.shapes = shapes = PushQueue(BlockShape, 64, self.slack // 2 + 1)
+        m.submodules.shapes = shapes = PushQueue(BlockShape, 64, self.slack // 2 + 1, elastic=True)
         m.d.comb += [shapes.push.eq(self.finished), shapes.push_data.eq(self.finished_shape)]
 
         # Writing.

@@ -43,6 +43,7 @@ class ElasticRegister(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         # `spare` holds the item that was taken while the consumer did not pop; the source then waits.
+        # `pop` comes late in the cycle: `source_ready` takes it in one plain gate.
         m = Module()
         width = Shape.cast(self.shape).width
         output, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)
@@ -53,8 +54,6 @@ class ElasticRegister(wiring.Component):
             m.d.sync += [
                 output.eq(Mux(self.source_ready, self.source_data, spare)),
                 self.valid.eq(self.source_valid | ~self.source_ready),
-                self.source_ready.eq(1),
             ]
-        with m.Elif(self.source_valid):
-            m.d.sync += self.source_ready.eq(0)
+        m.d.sync += self.source_ready.eq(~self.valid | self.pop | (self.source_ready & ~self.source_valid))
         return m

@@ -7,6 +7,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.elastic_register import ElasticRegister
 from inceptionn.hdl.memory import LutRam
 
 
@@ -25,6 +26,9 @@ class PushQueue(wiring.Component):
         Places, a power of two (the output register is one more).
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
+    elastic : :class:`bool`
+        The output register is an :class:`ElasticRegister`, one place more: for a ``pop`` that comes late in
+        the cycle, which then reaches no counter and no address. Same latency, twice the registers.
 
     Members
     -------
@@ -39,7 +43,7 @@ class PushQueue(wiring.Component):
         Takes the item; ignored without ``valid``.
     """
 
-    def __init__(self, shape: Any, depth: int, slack: int):
+    def __init__(self, shape: Any, depth: int, slack: int, *, elastic: bool = False):
         if depth < 4 or depth & (depth - 1):
             raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
         if not 0 <= slack < depth - 2:
@@ -47,6 +51,7 @@ class PushQueue(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.slack = slack
+        self.elastic = elastic
         super().__init__(
             {
                 "push": In(1),
@@ -66,21 +71,32 @@ class PushQueue(wiring.Component):
         read = Signal(range(self.depth))
         level = Signal(range(self.depth + 1))  # in the RAM, without the output register
         stored = Signal()  # level != 0
-        output = Signal(width, reset_less=True)
 
         # The output register is loaded when it is empty or popped. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
-        load = Signal()
+        load, wanted = Signal(), Signal()
         m.d.comb += [
-            load.eq(stored & (~self.valid | self.pop)),
+            load.eq(stored & wanted),
             ram.write.eq(self.push),
             ram.write_address.eq(write),
             ram.write_data.eq(self.push_data),
             ram.read_address.eq(read),
-            self.data.eq(output),
         ]
-        with m.If(~self.valid | self.pop):
-            m.d.sync += [output.eq(ram.read_data), self.valid.eq(stored)]
+        if self.elastic:
+            m.submodules.register = register = ElasticRegister(width)
+            m.d.comb += [
+                wanted.eq(register.source_ready),
+                register.source_valid.eq(stored),
+                register.source_data.eq(ram.read_data),
+                self.valid.eq(register.valid),
+                self.data.eq(register.data),
+                register.pop.eq(self.pop),
+            ]
+        else:
+            output = Signal(width, reset_less=True)
+            m.d.comb += [wanted.eq(~self.valid | self.pop), self.data.eq(output)]
+            with m.If(wanted):
+                m.d.sync += [output.eq(ram.read_data), self.valid.eq(stored)]
         with m.If(load):
             m.d.sync += read.eq(read + 1)
         # `push` and `load` come late in the cycle: every outcome is ready before they choose.

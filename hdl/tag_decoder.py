@@ -116,7 +116,7 @@ class TagDecoder(wiring.Component):
             sync += free.eq(free + 1)
 
         # A word sent takes six cycles to the queue, and `room` is three cycles old.
-        m.submodules.queue = queue = PushQueue(GROUP_LAYOUT, self.GROUPS, slack=10)
+        m.submodules.queue = queue = PushQueue(GROUP_LAYOUT, self.GROUPS, slack=10, elastic=True)
         room = delayed(m, queue.room, 1, name="room", reset=True)
 
         # The sequencer.

@@ -13,6 +13,8 @@ from inceptionn.sim.runner import bench_parameters
 
 PARAMETERS = bench_parameters()
 WIDTH, DEPTH, SLACK = PARAMETERS["width"], PARAMETERS["depth"], PARAMETERS["slack"]
+PLACES = DEPTH + PARAMETERS.get("registers", 1)
+"""Items that fit inside."""
 
 
 class TB(Lockstep):
@@ -35,7 +37,7 @@ class TB(Lockstep):
             found, (item, _) = self.read("data"), items[0]
             assert found == item, f"cycle {self.now}: {found:#x}, not {item:#x}"
         room = self.read("room")
-        assert not room or DEPTH + 1 - len(items) >= SLACK, f"room with {len(items)} items inside"
+        assert not room or PLACES - len(items) >= SLACK, f"room with {len(items)} items inside"
         self.credit = SLACK if room else self.credit
         wants, takes = random.random() < push and (room or self.credit), random.random() < pop
         if takes and valid:
@@ -67,7 +69,7 @@ async def filled_to_the_brim(dut):
         assert tb.credit == 0
         for _ in range(random.randint(1, DEPTH)):
             await tb.step(0.0, 1.0)
-    assert tb.most == DEPTH + 1, f"{tb.most} items at most, but depth and output register hold {DEPTH + 1}"
+    assert tb.most == PLACES, f"{tb.most} items at most, but depth and output registers hold {PLACES}"
     await tb.empty()
 
 

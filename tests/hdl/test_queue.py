@@ -13,11 +13,14 @@ from inceptionn.sim.runner import run_bench
 BENCH = Path(__file__).with_name("bench_queue.py")
 
 
-@pytest.mark.parametrize(("width", "depth", "slack"), [(33, 32, 9), (1, 4, 1)])
-def test_bench(width: int, depth: int, slack: int) -> None:
-    """A usual one, and the smallest one, whose slack is all that its depth can bear."""
-    numbers = {"width": width, "depth": depth, "slack": slack}
-    run_bench(PushQueue(width, depth, slack), "push_queue", BENCH, parameters=numbers)
+@pytest.mark.parametrize(
+    ("width", "depth", "slack", "elastic"), [(33, 32, 9, False), (1, 4, 1, False), (33, 16, 5, True)]
+)
+def test_bench(width: int, depth: int, slack: int, elastic: bool) -> None:
+    """A usual one, the smallest one, whose slack is all that its depth can bear, and one of both kinds."""
+    numbers = {"width": width, "depth": depth, "slack": slack, "registers": 1 + elastic}
+    queue = PushQueue(width, depth, slack, elastic=elastic)
+    run_bench(queue, "push_queue", BENCH, parameters=numbers)
 
 
 @pytest.mark.parametrize(("depth", "slack"), [(16, 14), (4, 2), (32, -1), (32, 40)])
