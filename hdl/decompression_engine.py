@@ -72,13 +72,12 @@ class DecompressionEngine(wiring.Component):
         m.submodules.decision = decision = ReceiveDecision()
         m.submodules.decompressor = decompressor = Decompressor()
         m.submodules.assembler = assembler = ReceiveAssembler()
-        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK)
+        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK, elastic=True)
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._SLACK)
         m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
-        # Between the queues and the assembler, which pops by what all of them hold.
-        m.submodules.waiting_register = first_beat = ElasticRegister(WireBeat)
+        # Behind the Decompressor's queue, since the assembler pops by what all of them hold.
         payload_shape = data.StructLayout({"tdata": 8 * BURST_BYTES, "tuser": 1})
         m.submodules.payload_register = payload = ElasticRegister(payload_shape)
         m.d.comb += [
@@ -168,12 +167,9 @@ class DecompressionEngine(wiring.Component):
             assembler.order.eq(orders.data),
             assembler.order_valid.eq(orders.valid),
             orders.pop.eq(assembler.order_pop),
-            first_beat.source_valid.eq(waiting.valid),
-            first_beat.source_data.eq(waiting.data),
-            waiting.pop.eq(first_beat.source_ready),
-            assembler.wire_beat.eq(first_beat.data),
-            assembler.wire_valid.eq(first_beat.valid),
-            first_beat.pop.eq(assembler.wire_pop),
+            assembler.wire_beat.eq(waiting.data),
+            assembler.wire_valid.eq(waiting.valid),
+            waiting.pop.eq(assembler.wire_pop),
             payload.source_valid.eq(decompressor.m_axis.tvalid),
             payload.source_data.tdata.eq(decompressor.m_axis.tdata),
             payload.source_data.tuser.eq(decompressor.m_axis.tuser),

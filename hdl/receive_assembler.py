@@ -3,20 +3,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.alignment_unit import rotate_left_bytes
 from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.checksum import swap16
 from inceptionn.hdl.counters import FrameReport
 from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.elastic_register import ElasticRegister
+from inceptionn.hdl.header_walk import WORDS, HeaderWalk, patched_word
 from inceptionn.hdl.output_queue import OutputQueue
+from inceptionn.hdl.queue import PushQueue
 from inceptionn.hdl.receive_decision import ReceiveOrder
 from inceptionn.wire import BURST_BYTES, Verdict
 
-_WORDS = BURST_BYTES // 2
+_IP_BYTES = 20
 
 
 class WireBeat(data.Struct):
@@ -29,6 +31,40 @@ class WireBeat(data.Struct):
     ending: 5  # with `last`: bytes, modulo 32
 
 
+class _Plan(data.Struct):
+    """An order, and what follows from it alone."""
+
+    order: ReceiveOrder
+    bytes_out: 17  # of a restored frame
+    rest: 1  # the last output beat holds nothing but what the payload's last burst left over
+
+
+class _Part(data.Struct):
+    """An output beat without its payload."""
+
+    header: 8 * BURST_BYTES  # zero behind the header
+    payload: 1  # a burst belongs to it
+    place: 3  # where payloads begin in their beat: byte 4 * place + 2
+    first: 1
+    last: 1
+    restored: 1
+    awaits_tail: 1  # the last one of a restored frame
+    bad: 1  # with `last`, unless restored: marked bad
+    ending: 5  # with `last`: bytes, modulo 32
+
+
+class _Account(data.Struct):
+    """What the report needs of a frame, but for its payload's faults."""
+
+    verdict: 5
+    restored: 1
+    bad: 1
+    short: 1
+    beats: 13
+    ending: 5
+    bytes_out: 17
+
+
 class ReceiveAssembler(wiring.Component):
     """Carries out one order after the other, one output beat per cycle, without a gap between frames.
 
@@ -37,7 +73,7 @@ class ReceiveAssembler(wiring.Component):
     the waiting beats that held the block are thrown away meanwhile. Its last beat waits for the last of
     these, which tells whether the frame came whole and good.
 
-    Latency: 4 cycles from a beat that is wanted to the output queue.
+    Latency: 6 cycles from the cycle in which order, beat and burst are there to the output queue.
 
     Members
     -------
@@ -52,6 +88,8 @@ class ReceiveAssembler(wiring.Component):
         To the counters.
     """
 
+    _PIPELINE = 3  # from joining header and payload to the output queue
+
     order: In(ReceiveOrder)
     order_valid: In(1)
     order_pop: Out(1)
@@ -64,220 +102,251 @@ class ReceiveAssembler(wiring.Component):
     report_valid: Out(1)
 
     def elaborate(self, platform: Any) -> Module:
+        # Two steps with an elastic register between them, so that neither waits in one cycle for all that the
+        # frame needs. `_lay_out` turns orders and waiting beats into parts, one per output beat; `_join`
+        # brings parts and payload together. The tail's news (how a restored frame came) pass by the register,
+        # one frame's at a time: they come with its second part at the earliest, and that one is let in only
+        # when the frame before has left.
         m = Module()
-        m.submodules.output = output = OutputQueue(slack=8)
-        wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
+        m.submodules.parts = parts = ElasticRegister(_Part)
+        m.submodules.accounts = accounts = PushQueue(_Account, 16, 0)
+        tail_known, tail_spoilt = Signal(), Signal()
+        self._lay_out(m, parts, accounts, tail_known, tail_spoilt)
+        self._join(m, parts, accounts, tail_known, tail_spoilt)
+        return m
 
-        # The order at hand. `index`: of the output beat. `join`: index of the beat that header and
-        # payload share, never 0. The last output beat is a `rest` if it holds nothing but what
-        # the payload's last burst left over. What `index` says is worked out one beat ahead, so that the
-        # queues are popped by registered bits and their own states alone: `in_header`, `in_payload` and
-        # `at_final`.
-        order = Signal(ReceiveOrder)
-        busy, room = Signal(), Signal()
-        index = Signal(9)
-        join, rest = Signal(2), Signal()
-        tail_seen, tail_bad, tail_short = Signal(), Signal(), Signal()
-        malformed = Signal()
-        before_join, before_final = Signal(2), Signal(9)
-        in_header, in_payload, at_final, last = Signal(), Signal(), Signal(), Signal()
-        at_first, at_second = Signal(), Signal()
-        go, load = Signal(), Signal()
+    def _plan(self, m: Module) -> ElasticRegister:
+        """The next order, with the sums that it needs."""
+        m.submodules.plans = plans = ElasticRegister(_Plan)
+        plan = data.View(_Plan, plans.source_data)
+        order = self.order
+        # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
+        # less in its last two bits alone.
+        total = Signal(17)
+        m.d.comb += [
+            total.eq(order.payload_at + order.payload_length),
+            plan.order.eq(order),
+            plan.bytes_out.eq(total),
+            # The last burst begins at `payload_at` modulo 32; if the frame ends below that, it is a rest.
+            plan.rest.eq(total[2:5] <= order.payload_at[2:5]),
+            plans.source_valid.eq(self.order_valid),
+            self.order_pop.eq(plans.source_ready),
+        ]
+        return plans
+
+    def _lay_out(
+        self, m: Module, parts: ElasticRegister, accounts: PushQueue, tail_known: Signal, tail_spoilt: Signal
+    ) -> None:
+        plans = self._plan(m)
+        following = data.View(_Plan, plans.data)
         wire = self.wire_beat
-        m.d.comb += last.eq(Mux(order.restore, at_final, wire.last))
-        # A restored frame's tail is known when its last waiting beat was seen, now or before.
-        tail_now, tail_known = Signal(), Signal()
-        stash, stashed = Signal(), Signal()
+
+        # The plan at hand. `taking`: the next part needs a waiting beat, in a frame that is `copying` or in a
+        # header; `filling`: it needs none. `final`: it is the last one of a restored frame, `closing`: and
+        # needs no beat. What waits behind a header is thrown away while `dropping`. A frame whose tail is
+        # not there with its last part has all `laid` and waits; that costs two cycles, and so does a header
+        # that fills its frame to the end.
+        plan = Signal(_Plan)
+        order = plan.order
+        idle = Signal(init=1)
+        taking, copying, filling, laid = Signal(), Signal(), Signal(), Signal()
+        final, closing, first = Signal(), Signal(), Signal()
+        dropping, tail_seen = Signal(), Signal()
+        number = Signal(9)  # of the part that follows
+        m.submodules.walk = walk = HeaderWalk()
+        issue, leave, load, waited = Signal(), Signal(), Signal(), Signal()
+        final_follows = order.restore & (number == plan.bytes_out[5:])
         m.d.comb += [
-            tail_now.eq(self.wire_valid & wire.last),
-            tail_known.eq(tail_seen | tail_now),
-            go.eq(
-                busy
-                & room
-                & (~in_header | self.wire_valid | stashed)
-                & (~in_payload | self.payload.tvalid)
-                & (~at_final | tail_known)
-            ),
-            load.eq(~busy | (go & last)),
-            self.order_pop.eq(load),
-            self.payload.tready.eq(go & in_payload),
-            # Behind the header, what waits is thrown away up to the frame's end.
-            self.wire_pop.eq(Mux(in_header & ~stashed, go | stash, busy & ~tail_seen)),
+            parts.source_valid.eq((taking & self.wire_valid) | filling),
+            issue.eq(parts.source_valid & parts.source_ready),
+            leave.eq(parts.source_ready & ((copying & self.wire_valid & wire.last) | (closing & tail_seen))),
+            waited.eq(laid & tail_seen),
+            load.eq(idle | leave),
+            plans.pop.eq(load),
+            self.wire_pop.eq((taking & parts.source_ready) | dropping),
+            walk.load.eq(load),
+            walk.step.eq(issue),
+            walk.patch.eq(following.order.restore),
+            walk.vlan.eq(following.order.vlan),
+            walk.tcp.eq(following.order.tcp),
+            walk.payload_at.eq(following.order.payload_at),
         ]
-        # A frame so short that its last output beat holds the header's end, but with more waiting behind it
-        # (padding): the header's beat stays in stage 1 until the tail is known.
-        m.d.comb += stash.eq(busy & in_header & at_final & self.wire_valid & ~wire.last & ~tail_seen)
-        with m.If(stash & ~stashed):
-            m.d.sync += stashed.eq(1)
-        with m.If(go):
-            m.d.sync += stashed.eq(0)
-        taken = Signal()
-        m.d.comb += taken.eq(self.wire_valid & self.wire_pop)
-        m.d.sync += room.eq(output.room)
-        beats_in = Signal(13)
-        with m.If(taken):
-            m.d.sync += beats_in.eq(beats_in + 1)
-            with m.If(wire.last):
-                m.d.sync += [tail_seen.eq(1), tail_bad.eq(wire.bad), tail_short.eq(wire.short)]
-        with m.If(go):
+        taken, tail = Signal(), Signal()
+        m.d.comb += [taken.eq(self.wire_valid & self.wire_pop), tail.eq(taken & wire.last)]
+        with m.If(tail):
+            m.d.sync += [dropping.eq(0), tail_seen.eq(order.restore)]
+        with m.If(issue):
             m.d.sync += [
-                index.eq(index + 1),
-                at_first.eq(0),
-                at_second.eq(at_first),
-                at_final.eq(order.restore & (index == before_final)),
-                in_header.eq(~order.restore | (in_header & (index != join))),
-                in_payload.eq(
-                    order.restore & (in_payload | (index == before_join)) & ~(rest & (index == before_final))
-                ),
+                first.eq(0),
+                number.eq(number + 1),
+                final.eq(final_follows),
+                closing.eq(final_follows & ~walk.header_follows),
+                taking.eq(walk.header_follows & ~final),
+                filling.eq(~walk.header_follows & ~final),
+                laid.eq(final),
             ]
-            with m.If(in_payload):
-                m.d.sync += malformed.eq(self.payload.tuser)
-        following = self.order
-        begins = following.payload_at
-        bytes_out = Signal(17)
-        restored_length = Signal(17)
-        last_byte = Signal(17)
-        m.d.comb += [
-            restored_length.eq(begins + following.payload_length),
-            last_byte.eq(restored_length - 1),
-        ]
+            with m.If(taking & ~walk.header_follows & ~wire.last):
+                m.d.sync += dropping.eq(1)
+        with m.If(waited):
+            m.d.sync += [idle.eq(1), laid.eq(0)]
         with m.If(load):
             m.d.sync += [
-                busy.eq(self.order_valid),
-                order.eq(following),
-                index.eq(0),
-                join.eq(begins[5:]),
-                before_join.eq(begins[5:] - 1),
-                before_final.eq(last_byte[5:] - 1),
-                at_first.eq(1),
-                at_second.eq(0),
-                at_final.eq(0),
-                in_header.eq(1),
-                in_payload.eq(0),
-                # The last burst begins at `begins` modulo 32; if the frame ends below that, it is a rest.
-                rest.eq(last_byte[:5] < begins[:5]),
-                bytes_out.eq(restored_length),
+                idle.eq(~plans.valid),
+                plan.eq(following),
+                taking.eq(plans.valid),
+                copying.eq(plans.valid & ~following.order.restore),
+                filling.eq(0),
+                laid.eq(0),
+                dropping.eq(0),
                 tail_seen.eq(0),
-                beats_in.eq(0),
-                malformed.eq(0),
+                first.eq(1),
+                final.eq(0),
+                closing.eq(0),
+                number.eq(1),
             ]
 
-        # Stage 1: header and payload beat, the patch beside them.
-        marks = Cat(in_header, in_payload)
-        header1, payload1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(8 * BURST_BYTES, reset_less=True)
-        patch1, keep1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(_WORDS, reset_less=True)
-        marks1, place1 = Signal(2, reset_less=True), Signal(3, reset_less=True)
-        patch, keep = self._patch(order, (at_first, at_second), in_header & in_payload)
-        with m.If(~stashed):
-            m.d.sync += header1.eq(wire.tdata)
-        m.d.sync += [
-            payload1.eq(self.payload.tdata),
-            patch1.eq(patch),
-            keep1.eq(keep),
-            marks1.eq(marks),
-            place1.eq(order.payload_at[2:5]),
+        part = data.View(_Part, parts.source_data)
+        fields = {
+            "total_length": order.total_length,
+            "ip_checksum": order.ip_checksum,
+            "udp_length": (order.total_length - _IP_BYTES)[:16],
+        }
+        for i in range(WORDS):
+            hit, value = patched_word(walk.marks, i, fields)
+            word = Mux(walk.keep[i], wire.tdata.word_select(i, 16), 0)
+            m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
+        m.d.comb += [
+            part.payload.eq(walk.in_payload & ~(final & plan.rest)),
+            part.place.eq(order.payload_at[2:5]),
+            part.first.eq(first),
+            part.last.eq(Mux(order.restore, final, wire.last)),
+            part.restored.eq(order.restore),
+            part.awaits_tail.eq(order.restore & final),
+            part.bad.eq(wire.bad),
+            part.ending.eq(Mux(order.restore, plan.bytes_out[:5], wire.ending)),
         ]
-        # Stages 2 and 3: the payload moves up by `4 * place + 2` bytes and is split at that; header and
-        # patch join.
-        rotated2, header2 = Signal(8 * BURST_BYTES, reset_less=True), Signal(8 * BURST_BYTES, reset_less=True)
-        place2 = Signal(3, reset_less=True)
-        source = Mux(marks1[1], payload1, 0).rotate_left(16)
-        m.d.sync += [rotated2.eq(rotate_left_bytes(source, place1[:2], 4)), place2.eq(place1)]
-        for i in range(_WORDS):
-            word = Mux(keep1[i] & marks1[0], header1.word_select(i, 16), 0)
-            m.d.sync += header2.word_select(i, 16).eq(word | patch1.word_select(i, 16))
-        current3, leftover3 = (
+
+        # The tail's news hold until `_join` has put out the frame's last beat.
+        tail_of_restored = tail & order.restore
+        with m.If(tail_of_restored):
+            m.d.sync += [tail_known.eq(1), tail_spoilt.eq(wire.bad | wire.short)]
+
+        # The account, two cycles behind the frame's end: by then its tail is held, and the next one's is not.
+        taken1 = delayed(m, taken, 1, name="taken", reset=True)
+        done1 = delayed(m, leave | waited, 1, name="done", reset=True)
+        beats = Signal(13)
+        m.d.sync += beats.eq(Mux(done1, 0, beats + taken1))
+        tail1 = delayed(m, tail, 1, name="tail", reset=True)
+        news1 = delayed(m, wire, 1, name="news")
+        account = accounts.push_data
+        m.d.sync += account.beats.eq(beats + taken1)
+        with m.If(tail1):
+            m.d.sync += [
+                account.bad.eq(news1.bad),
+                account.short.eq(news1.short),
+                account.ending.eq(news1.ending),
+            ]
+        m.d.comb += [
+            account.verdict.eq(delayed(m, order.verdict, 2, name="verdict")),
+            account.restored.eq(delayed(m, order.restore, 2, name="restored")),
+            account.bytes_out.eq(delayed(m, plan.bytes_out, 2, name="bytes_out")),
+            accounts.push.eq(delayed(m, done1, 1, name="account", reset=True)),
+        ]
+
+    def _join(
+        self, m: Module, parts: ElasticRegister, accounts: PushQueue, tail_known: Signal, tail_spoilt: Signal
+    ) -> None:
+        # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
+        # here is a cycle old.
+        m.submodules.output = output = OutputQueue(slack=self._PIPELINE + 1)
+        wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
+        part = data.View(_Part, parts.data)
+        go, room = Signal(), Signal()
+        m.d.comb += [
+            go.eq(
+                parts.valid & room & (~part.payload | self.payload.tvalid) & (~part.awaits_tail | tail_known)
+            ),
+            parts.pop.eq(go),
+            self.payload.tready.eq(go & part.payload),
+        ]
+        m.d.sync += room.eq(output.room)
+        with m.If(go & part.awaits_tail):
+            m.d.sync += tail_known.eq(0)
+
+        # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
+        # and payload join.
+        rotated1, header1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(8 * BURST_BYTES, reset_less=True)
+        place1, payload1 = Signal(3, reset_less=True), Signal(reset_less=True)
+        m.d.sync += [
+            rotated1.eq(rotate_left_bytes(self.payload.tdata.rotate_left(16), part.place[:2], 4)),
+            header1.eq(part.header),
+            place1.eq(part.place),
+            payload1.eq(part.payload),
+        ]
+        current2, leftover2 = (
             Signal(8 * BURST_BYTES, reset_less=True),
             Signal(8 * BURST_BYTES, reset_less=True),
         )
-        rotated = rotate_left_bytes(rotated2, place2[2:], 16)
-        for i in range(_WORDS):
+        rotated = rotate_left_bytes(rotated1, place1[2:], 16)
+        for i in range(WORDS):
             word = rotated.word_select(i, 16)
-            here = Signal(name=f"here{i}")
-            m.d.comb += here.eq((place2 << 1) < i)
-            m.d.sync += [
-                current3.word_select(i, 16).eq(Mux(here, word, 0) | header2.word_select(i, 16)),
-                leftover3.word_select(i, 16).eq(Mux(here, 0, word)),
+            here, later = Signal(name=f"here{i}"), Signal(name=f"later{i}")
+            m.d.comb += [
+                here.eq(payload1 & ((place1 << 1) < i)),
+                later.eq(payload1 & ((place1 << 1) >= i)),
             ]
-        # Stage 4: with what the burst before left over.
+            m.d.sync += [
+                current2.word_select(i, 16).eq(Mux(here, word, 0) | header1.word_select(i, 16)),
+                leftover2.word_select(i, 16).eq(Mux(later, word, 0)),
+            ]
+        # Stage 3: with what the burst before left over.
         carry = Signal(8 * BURST_BYTES, reset_less=True)
-        first3 = delayed(m, at_first, 3, name="first")
-        go3 = delayed(m, go, 3, name="go", reset=True)
-        with m.If(go3):
-            m.d.sync += carry.eq(leftover3)
-        m.d.sync += output.push_data.tdata.eq(current3 | Mux(first3, 0, carry))
+        first2 = delayed(m, part.first, 2, name="first")
+        go2 = delayed(m, go, 2, name="go", reset=True)
+        with m.If(go2):
+            m.d.sync += carry.eq(leftover2)
+        m.d.sync += output.push_data.tdata.eq(current2 | Mux(first2, 0, carry))
 
-        bad = Signal()
-        faulty, cut, came_bad = Signal(), Signal(), Signal()
+        # A block is known to be malformed with its last burst; the frame's last beat may be a rest behind it.
+        malformed, malformed_before = Signal(), Signal()
+        m.d.comb += malformed.eq(Mux(part.payload, self.payload.tuser, malformed_before))
+        with m.If(go):
+            m.d.sync += malformed_before.eq(malformed)
+        bad = Mux(part.restored, tail_spoilt | malformed, part.bad)
+        late = delayed(
+            m, Cat(part.last, part.last & bad, Mux(part.last, part.ending, 0)), self._PIPELINE, name="late"
+        )
         m.d.comb += [
-            faulty.eq(Mux(in_payload, self.payload.tuser, malformed)),
-            cut.eq(Mux(tail_seen, tail_short, wire.short)),
-            came_bad.eq(Mux(tail_seen, tail_bad, wire.bad)),
-            bad.eq(last & (came_bad | (order.restore & (faulty | cut)))),
-        ]
-        ending = Mux(order.restore, bytes_out[:5], wire.ending)
-        late = delayed(m, Cat(last, bad, Mux(last, ending, 0)), 4, name="late")
-        m.d.comb += [
-            output.push.eq(delayed(m, go, 4, name="push", reset=True)),
+            output.push.eq(delayed(m, go, self._PIPELINE, name="push", reset=True)),
             output.push_data.tlast.eq(late[0]),
             output.push_data.tuser.eq(late[1]),
             output.push_data.ending.eq(late[2:]),
         ]
+        self._report(m, accounts, go & part.last, malformed)
 
-        self._report(m, order, go & last, beats_in + taken, came_bad, faulty | cut, bytes_out)
-        return m
+    def _report(self, m: Module, accounts: PushQueue, done: Value, malformed: Value) -> None:
+        """One report per frame; of a frame that passes, both lengths are what was counted.
 
-    def _report(
-        self, m: Module, order: Any, done: Value, beats: Value, bad: Value, malformed: Value, bytes_out: Value
-    ) -> None:
-        """One report per frame; of a frame that passes, both lengths are what was counted."""
-        ending = Signal(5)
-        with m.If(self.wire_valid & self.wire_pop & self.wire_beat.last):
-            m.d.sync += ending.eq(self.wire_beat.ending)
-        done1 = Signal()
-        beats1, out1 = Signal(13, reset_less=True), Signal(17, reset_less=True)
-        verdict1, restored1 = Signal(5, reset_less=True), Signal(reset_less=True)
-        whole = Mux(malformed, Verdict.MALFORMED, Verdict.RESTORED)
-        m.d.sync += [
-            done1.eq(done),
-            beats1.eq(beats),
-            out1.eq(bytes_out),
-            restored1.eq(order.restore),
-            verdict1.eq(Mux(bad, Verdict.BAD, Mux(order.restore, whole, order.verdict))),
-        ]
-        length = Signal(17)
-        m.d.comb += length.eq(((beats1 - (ending != 0)) << 5) + ending)
-        m.d.sync += [
-            self.report_valid.eq(done1),
-            self.report.verdict.eq(verdict1),
-            self.report.bytes_in.eq(length),
-            self.report.bytes_out.eq(Mux(restored1, out1, length)),
-        ]
-
-    @staticmethod
-    def _patch(order: Any, at_beat: tuple[Value, Value], at_join: Value) -> tuple[Value, Value]:
-        """Words to put in, and which words of the waiting beat stay.
-
-        ``at_beat``: this is the frame's first, its second beat; ``at_join``: header and payload share it.
+        Accounts and payload faults come in the same order, either of them first; each queue holds at most
+        what the two steps are apart.
         """
-        udp_length = order.total_length - 20
-        # (beat, word without VLAN tag, only with, value); a VLAN tag moves everything by two words.
-        fields = [
-            (0, 8, Const(1), order.total_length),
-            (0, 12, Const(1), order.ip_checksum),
-            (1, 3, ~order.tcp, udp_length[:16]),
+        m.submodules.faults = faults = PushQueue(1, 16, 0)
+        both = accounts.valid & faults.valid
+        m.d.comb += [
+            faults.push.eq(delayed(m, done, 1, name="fault_valid", reset=True)),
+            faults.push_data.eq(delayed(m, malformed, 1, name="fault")),
+            faults.pop.eq(both),
+            accounts.pop.eq(both),
         ]
-        words, stay = [], []
-        for i in range(_WORDS):
-            word: Any = Const(0, 16)
-            patched: Any = Const(0, 1)
-            for beat, place, condition, value in fields:
-                for vlan, at in ((0, place), (1, place + 2)):
-                    if at == i:
-                        hit = order.restore & at_beat[beat] & condition & (order.vlan == vlan)
-                        word = word | Mux(hit, swap16(value), 0)
-                        patched = patched | hit
-            header = ~at_join | (order.payload_at[1:5] > i)
-            words.append(word[:16])
-            stay.append((~order.restore | header) & ~patched)
-        return Cat(words), Cat(word[0] for word in stay)
+        account = accounts.data
+        whole = Mux(account.short | faults.data, Verdict.MALFORMED, Verdict.RESTORED)
+        length = Signal(17)
+        m.d.comb += length.eq(((account.beats - (account.ending != 0)) << 5) + account.ending)
+        m.d.sync += [
+            self.report_valid.eq(both),
+            self.report.verdict.eq(
+                Mux(account.bad, Verdict.BAD, Mux(account.restored, whole, account.verdict))
+            ),
+            self.report.bytes_in.eq(length),
+            self.report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
+        ]

@@ -11,12 +11,13 @@ from inceptionn.hdl.axi import AXIStream
 from inceptionn.hdl.block_store import BlockStore
 from inceptionn.hdl.checksum import swap16
 from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.header_walk import WORDS, HeaderWalk, patched_word
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.output_queue import OutputQueue
 from inceptionn.hdl.transmit_decision import FrameOrder
 from inceptionn.wire import BURST_BYTES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
-_WORDS = BURST_BYTES // 2
+_IP_BYTES = 20
 
 
 class TransmitAssembler(wiring.Component):
@@ -60,62 +61,105 @@ class TransmitAssembler(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.output = output = OutputQueue(slack=BlockStore.LATENCY + 6)
+        # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
+        # here is a cycle old.
+        wait = BlockStore.LATENCY + 1
+        m.submodules.output = output = OutputQueue(slack=wait + 1)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
-        # The order at hand; the next one is taken with the last command of this one.
+        # The order at hand; the next one is taken with the last command of this one. What a command needs and
+        # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one, be it
+        # to throw it away (`dropping`, with the first of at least two beats) or to read it (`in_block`).
+        # `raw_last`: the last beat of a frame that is copied.
         order = Signal(FrameOrder)
-        busy, room = Signal(), Signal()
-        index = Signal(3)  # of the beat in the frame; saturates
+        idle, room = Signal(init=1), Signal()
         left = Signal(10)  # raw beats
         following_base = Signal(range(self.ring_depth))
-        header_beats, block_at = Signal(3), Signal(2)
+        copying, fetching, dropping, in_block, raw_last = (
+            Signal(name=name) for name in ("copying", "fetching", "dropping", "in_block", "raw_last")
+        )
+        spills = Signal()  # the shim ends in the beat behind the one in which it begins
+        in_shim, behind_shim = Signal(), Signal()
+        m.submodules.walk = walk = HeaderWalk()
         go, last, load = Signal(), Signal(), Signal()
-        needs_block = order.compressed | (order.drop & (index == 0))
+        following = self.order
+        block_wanted = following.compressed | following.drop
         m.d.comb += [
-            go.eq(busy & room & (self.block_ready | ~needs_block)),
-            self.block_drop.eq(go & order.drop & (index == 0)),
-            self.block_step.eq(go & order.compressed & (index >= block_at)),
-            last.eq(Mux(order.compressed, (index >= block_at) & self.block_last, left == 1)),
-            load.eq(~busy | (go & last)),
+            go.eq(room & (copying | (fetching & self.block_ready))),
+            self.block_drop.eq(room & self.block_ready & dropping),
+            self.block_step.eq(room & self.block_ready & in_block),
+            last.eq(raw_last | (in_block & self.block_last)),
+            load.eq(idle | (room & (raw_last | (in_block & self.block_ready & self.block_last)))),
             self.order_pop.eq(load),
+            walk.load.eq(load),
+            walk.step.eq(go),
+            walk.patch.eq(following.compressed),
+            walk.vlan.eq(following.vlan),
+            walk.tcp.eq(following.tcp),
+            walk.payload_at.eq(following.payload_at),
+            in_shim.eq(walk.in_header & walk.in_payload),
         ]
         m.d.sync += room.eq(output.room)
         with m.If(go):
-            m.d.sync += [left.eq(left - 1), index.eq(index + (index < 7))]
-        with m.If(go & (~order.compressed | (index < header_beats))):
+            m.d.sync += [
+                left.eq(left - 1),
+                raw_last.eq(~order.compressed & (left == 2)),
+                copying.eq(~order.compressed),
+                fetching.eq(order.compressed),
+                dropping.eq(0),
+                in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
+                behind_shim.eq(in_shim),
+            ]
+        with m.If(go & walk.in_header):
             m.d.sync += self.raw_address.eq(self.raw_address + 1)
         with m.If(load):
             m.d.sync += [
-                busy.eq(self.order_valid),
-                order.eq(self.order),
-                index.eq(0),
-                left.eq(self.order.beats),
-                header_beats.eq((self.order.payload_at + (BURST_BYTES - 1))[5:]),
-                block_at.eq((self.order.payload_at + SHIM_BYTES)[5:]),
+                idle.eq(~self.order_valid),
+                order.eq(following),
+                left.eq(following.beats),
+                raw_last.eq(self.order_valid & ~following.compressed & (following.beats == 1)),
+                copying.eq(self.order_valid & ~block_wanted),
+                fetching.eq(self.order_valid & block_wanted),
+                dropping.eq(self.order_valid & following.drop),
+                in_block.eq(0),
+                behind_shim.eq(0),
+                spills.eq(following.payload_at[:5] >= BURST_BYTES - SHIM_BYTES),
                 self.raw_address.eq(following_base),
             ]
             with m.If(self.order_valid):
-                m.d.sync += following_base.eq(following_base + self.order.beats)
+                m.d.sync += following_base.eq(following_base + following.beats)
 
         # One cycle after the command: the patch. Two: the raw beat. LATENCY of the store: the block's.
-        patch1, keep1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(_WORDS, reset_less=True)
-        patch, keep = self._patch(order, index)
-        m.d.sync += [patch1.eq(patch), keep1.eq(keep)]
+        patch1, keep1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(WORDS, reset_less=True)
+        fields = {
+            "total_length": order.total_length,
+            "ip_checksum": order.ip_checksum,
+            "udp_length": (order.total_length - _IP_BYTES)[:16],
+            "udp_checksum": order.checksum,
+            "tcp_checksum": order.checksum,
+        }
+        for i in range(WORDS):
+            hit, value = patched_word(walk.marks, i, fields)
+            m.d.sync += [
+                patch1.word_select(i, 16).eq(
+                    Mux(hit, value, 0) | self._shim_word(order, in_shim, behind_shim, i)
+                ),
+                keep1[i].eq(walk.keep[i] & ~hit),
+            ]
         patch2 = delayed(m, patch1, BlockRam.LATENCY - 1, name="patch")
         keep2 = delayed(m, keep1, BlockRam.LATENCY - 1, name="keep")
         header3 = Signal(8 * BURST_BYTES, reset_less=True)
-        for i in range(_WORDS):
+        for i in range(WORDS):
             word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
             m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
         header = delayed(m, header3, BlockStore.LATENCY - BlockRam.LATENCY - 1, name="header")
         m.d.sync += output.push_data.tdata.eq(header | self.block_beat)
 
         ending = Mux(order.compressed, self.block_ending, order.ending)
-        marks = Cat(go & last & order.end, order.bad & last & order.end, Mux(last & order.end, ending, 0))
-        late = delayed(m, marks, BlockStore.LATENCY + 1, name="marks")
+        marks = Cat(last & order.end, order.bad & last & order.end, Mux(last & order.end, ending, 0))
+        late = delayed(m, marks, wait, name="marks")
         m.d.comb += [
-            output.push.eq(delayed(m, go, BlockStore.LATENCY + 1, name="push", reset=True)),
+            output.push.eq(delayed(m, go, wait, name="push", reset=True)),
             output.push_data.tlast.eq(late[0]),
             output.push_data.tuser.eq(late[1]),
             output.push_data.ending.eq(late[2:]),
@@ -123,40 +167,20 @@ class TransmitAssembler(wiring.Component):
         return m
 
     @staticmethod
-    def _patch(order: Any, index: Value) -> tuple[Value, Value]:
-        """Words to put in, and which words of the raw beat stay, for beat ``index`` of the frame."""
+    def _shim_word(order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
+        """What the shim puts into ``word`` of the beat in which it begins, or of the one behind that."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
-        shim_beat, shim_word = order.payload_at[5:], order.payload_at[1:5]
+        place = order.payload_at[1:5]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
             Cat(Const(SHIM_VERSION, 8), order.b),
             swap16(order.original_length),
             Const(0, 16),
         ]
-        udp_length = order.total_length - 20
-        # (beat, word without VLAN tag, only with, value); a VLAN tag moves everything by two words.
-        fields = [
-            (0, 8, Const(1), order.total_length),
-            (0, 12, Const(1), order.ip_checksum),
-            (1, 9, order.tcp, order.checksum),
-            (1, 3, ~order.tcp, udp_length[:16]),
-            (1, 4, ~order.tcp, order.checksum),
-        ]
-        words, stay = [], []
-        for i in range(_WORDS):
-            word: Any = Const(0, 16)
-            patched: Any = Const(0, 1)
-            for q, value in enumerate(shim):
-                here = ((index == shim_beat) & (shim_word == i - q)) if i >= q else Const(0, 1)
-                over = ((index == shim_beat + 1) & (shim_word == 16 + i - q)) if i < q else Const(0, 1)
-                word = word | Mux(here | over, value, 0)
-            for beat, place, condition, value in fields:
-                for vlan, at in ((0, place), (1, place + 2)):
-                    if at == i:
-                        hit = (index == beat) & condition & (order.vlan == vlan)
-                        word = word | Mux(hit, swap16(value), 0)
-                        patched = patched | hit
-            header = (index < shim_beat) | ((index == shim_beat) & (shim_word > i))
-            words.append(Mux(order.compressed, word, 0)[:16])
-            stay.append(~order.compressed | (header & ~patched))
-        return Cat(words), Cat(word[0] for word in stay)
+        result: Any = Const(0, 16)
+        for number, value in enumerate(shim):
+            begins = (word - number) % WORDS
+            if begins % 2:
+                here = (in_shim if word >= number else behind_shim) & (place == begins)
+                result = result | Mux(here, value, 0)
+        return result[:16]

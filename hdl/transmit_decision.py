@@ -53,7 +53,7 @@ class FrameOrder(data.Struct):
     """What the assembler has to do for a frame (or a piece of one)."""
 
     compressed: 1
-    drop: 1  # there is a block and it is not wanted
+    drop: 1  # there is a block and it is not wanted; the frame has at least two beats
     end: 1  # `tlast` behind the last beat
     bad: 1
     beats: 10  # in the raw ring
@@ -102,6 +102,7 @@ class TransmitDecision(wiring.Component):
     """
 
     LATENCY = 4
+    """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
     record: In(FrameRecord)
     record_valid: In(1)
@@ -118,11 +119,14 @@ class TransmitDecision(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        # Slack. Records and header sums: what `room` promises (8) and the cycle of its own register, rounded
+        # up. Statistics: some 40 cycles from the engine's input to here, at most every fourth with a block.
+        # Judged: the frame in its four steps. Orders: one in each of the settling's three stages.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
         m.submodules.statistics = statistics = PushQueue(Statistics, 64, 32)
         m.submodules.judged = judged = PushQueue(_Judged, 16, 4)
-        m.submodules.orders = orders = PushQueue(FrameOrder, 16, 6)
+        m.submodules.orders = orders = PushQueue(FrameOrder, 16, 6, elastic=True)
         m.d.comb += [
             records.push.eq(self.record_valid),
             records.push_data.eq(self.record),
@@ -153,8 +157,10 @@ class TransmitDecision(wiring.Component):
             flows.index.eq(record.index),
             flows.key.eq(record.key),
         ]
+        final = Signal()  # step == 3
         with m.If((step != 0) | start):
             m.d.sync += step.eq(step + 1)
+        m.d.sync += final.eq(step == 2)
 
         # The fixed words: pseudo header, TCP or UDP header, shim; a binary tree beside the steps.
         source = Signal(17, reset_less=True)
@@ -179,7 +185,6 @@ class TransmitDecision(wiring.Component):
         ]
 
         verdict = Signal(Verdict)
-        final = step == 3
         sequenced = record.verdict == Verdict.SYN
         judging = Signal()
         m.d.comb += judging.eq(final & ~record.partial)

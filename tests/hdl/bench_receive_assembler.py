@@ -19,8 +19,8 @@ from inceptionn.hdl.receive_decision import ReceiveOrder
 from inceptionn.wire import BURST_BYTES, Verdict
 
 FULL = (1 << BURST_BYTES) - 1
-LATENCY = 4
-"""Cycles from a beat that is wanted to the output queue, which takes two more to show it."""
+LATENCY = 5
+"""Cycles from an order, behind the one in which it is taken, to the output queue, which takes two more."""
 QUEUE_LATENCY = 2
 OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
 

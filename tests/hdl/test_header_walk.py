@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The walk along a header in simulation, and the words that are patched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Const, Signal
+
+from inceptionn.hdl.header_walk import WORDS, HeaderMarks, HeaderWalk, patched_word
+from inceptionn.sim.runner import run_bench
+
+# Byte in the frame without VLAN tag, counted by hand: Ethernet header 14, IPv4 header 20 bytes.
+PLACES = {
+    "total_length": 14 + 2,
+    "ip_checksum": 14 + 10,
+    "udp_length": 34 + 4,
+    "udp_checksum": 34 + 6,
+    "tcp_checksum": 34 + 16,
+}
+
+
+def test_bench() -> None:
+    run_bench(HeaderWalk, "header_walk", Path(__file__).with_name("bench_header_walk.py"))
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_place_of_field(name: str) -> None:
+    """A field is patched in one word, two words behind that with a VLAN tag, and nowhere else."""
+    marks = Signal(HeaderMarks)
+    fields = {name: Signal(16)}
+    hits = [word for word in range(WORDS) if not isinstance(patched_word(marks, word, fields)[0], Const)]
+    first = PLACES[name] // 2 % WORDS
+    assert hits == [first, first + 2]
