@@ -85,17 +85,18 @@ class BlockStatistics(wiring.Component):
             tag_sum.eq(tag_folded[:16] + tag_folded[16]),
         ]
 
-        # Lanes per class: a population count per group, then a sum.
+        # Lanes per class: which they are, a population count per group, then a sum.
         counted = Signal(data.ArrayLayout(12, 4))
-        ending1 = Signal()
-        m.d.sync += ending1.eq(ending)
+        ending2 = delayed(m, ending, 2, name="ending", reset=True)
         lanes = Signal(data.ArrayLayout(12, 4), reset_less=True)
         for tag in Tag:
-            hits = [self.valid & self.present[i] & (self.tags.word_select(i, 2) == tag) for i in range(LANES)]
+            hits = Signal(LANES, name=f"hits_{tag.name.lower()}")
+            for i in range(LANES):
+                m.d.sync += hits[i].eq(self.valid & self.present[i] & (self.tags.word_select(i, 2) == tag))
             group = Signal(4, name=f"group_{tag.name.lower()}")
             m.d.sync += group.eq(sum(hits[1:], hits[0]))
             total = (counted[tag] + group)[:12]
-            m.d.sync += [counted[tag].eq(Mux(ending1, 0, total)), lanes[tag].eq(total)]
+            m.d.sync += [counted[tag].eq(Mux(ending2, 0, total)), lanes[tag].eq(total)]
 
         # Everything waits for the data's sum.
         waits = self.LATENCY
@@ -106,6 +107,6 @@ class BlockStatistics(wiring.Component):
             self.report.cleared_sum.eq(
                 delayed(m, cleared_sum.sum, waits - cleared_sum.LATENCY, name="cleared_sum")
             ),
-            self.report.lanes.eq(delayed(m, lanes.as_value(), waits - 2, name="lanes")),
+            self.report.lanes.eq(delayed(m, lanes.as_value(), waits - 3, name="lanes")),
         ]
         return m

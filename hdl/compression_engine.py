@@ -238,30 +238,29 @@ class CompressionEngine(wiring.Component):
     ) -> None:
         """Sum of the TCP or UDP header: words of the second to fourth beat, from its start to the payload."""
         m.submodules.header_sum = header_sum = OnesComplementSum()
-        # `start`, `stop`: in words, from the frame's second beat on. `index` counts beats, saturating.
-        start, stop = Signal(2, reset_less=True), Signal(6, reset_less=True)
-        index = Signal(3)
+        # Words count from the frame's second beat on, where the header sum begins. The comparisons are made
+        # when the header is known, so that a word waits for its beat's number alone.
+        most = 3 * (BURST_BYTES // 2)
+        start, stop = Signal(2), Signal(6)
+        wanted = Signal(most, reset_less=True)
+        m.d.comb += [
+            start.eq(Mux(parser.header.vlan, 3, 1)),
+            stop.eq(parser.header.payload_at[1:] - BURST_BYTES // 2),
+        ]
         with m.If(parser.header_valid):
-            m.d.sync += [
-                start.eq(Mux(parser.header.vlan, 3, 1)),
-                stop.eq(parser.header.payload_at[1:] - BURST_BYTES // 2),
-            ]
+            m.d.sync += [wanted[word].eq((word >= start) & (word < stop)) for word in range(most)]
+        number = Signal(4, init=1)  # one-hot: first to fourth beat; none behind them
         with m.If(valid):
-            m.d.sync += index.eq(Mux(last, 0, index + (index < 4)))
+            m.d.sync += number.eq(Mux(last, 1, number << 1))
         masked = Signal(8 * BURST_BYTES, reset_less=True)
         for i in range(BURST_BYTES // 2):
-            inside = Signal(name=f"inside{i}")
-            place = Signal(6, name=f"place{i}")
-            m.d.comb += [
-                place.eq(((index - 1) << 4)[:6] + i),
-                inside.eq((index != 0) & (index < 4) & (place >= start) & (place < stop)),
-            ]
+            inside = (wanted[i::16] & number[1:]).any()
             m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beat.word_select(i, 16), 0))
         # A sum ends with the fourth beat or the frame, whichever is first.
         done, finished = Signal(), Signal()
-        m.d.comb += done.eq(valid & ~finished & (last | (index == 3)))
+        m.d.comb += done.eq(valid & ~finished & (last | number[3]))
         with m.If(valid):
-            m.d.sync += finished.eq(~last & (finished | (index == 3)))
+            m.d.sync += finished.eq(~last & (finished | number[3]))
         m.d.comb += [
             header_sum.valid.eq(delayed(m, valid, 1, name="sum_valid", reset=True)),
             header_sum.last.eq(delayed(m, done, 1, name="sum_last", reset=True)),

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,15 @@ class OutputBeat(data.Struct):
     tlast: 1
     tuser: 1
     ending: 5
+
+
+class _StoredBeat(data.Struct):
+    """The same in the queue: ``top`` is the place of the beat's last byte."""
+
+    tdata: 8 * BURST_BYTES
+    tlast: 1
+    tuser: 1
+    top: 5
 
 
 class OutputQueue(wiring.Component):
@@ -46,18 +55,21 @@ class OutputQueue(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.queue = queue = PushQueue(OutputBeat, self.DEPTH, self.slack)
-        ending = queue.data.ending
+        m.submodules.queue = queue = PushQueue(_StoredBeat, self.DEPTH, self.slack)
+        beat = queue.data
         m.d.comb += [
             queue.push.eq(self.push),
-            queue.push_data.eq(self.push_data),
+            queue.push_data.tdata.eq(self.push_data.tdata),
+            queue.push_data.tlast.eq(self.push_data.tlast),
+            queue.push_data.tuser.eq(self.push_data.tuser),
+            queue.push_data.top.eq(Mux(self.push_data.tlast, self.push_data.ending - 1, ~0)),
             self.room.eq(queue.room),
             self.m_axis.tvalid.eq(queue.valid),
-            self.m_axis.tdata.eq(queue.data.tdata),
-            self.m_axis.tlast.eq(queue.data.tlast),
-            self.m_axis.tuser.eq(queue.data.tuser),
+            self.m_axis.tdata.eq(beat.tdata),
+            self.m_axis.tlast.eq(beat.tlast),
+            self.m_axis.tuser.eq(beat.tuser),
             queue.pop.eq(self.m_axis.tready),
         ]
         for i in range(BURST_BYTES):
-            m.d.comb += self.m_axis.tkeep[i].eq(~queue.data.tlast | (ending == 0) | (ending > i))
+            m.d.comb += self.m_axis.tkeep[i].eq(beat.top >= i)
         return m
