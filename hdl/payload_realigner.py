@@ -41,11 +41,9 @@ class PayloadRealigner(wiring.Component):
     out_count : :py:`Out(6)`
         Bytes of the run in the burst, 1..32; with ``out_last``, as if the frame had not ended too early.
     out_burst : :py:`Out(256)`
-        Not cleared behind the run.
-    out_before : :py:`Out(1)`
-        ``out_burst`` holds the 32 bytes in front of the run, as far as they lie behind the frame's first
-        beat: the shim, if the run is a block. Comes once, before the run's first burst, unless the frame
-        ends before the beat in which the run begins.
+        Not cleared behind the run. :attr:`LATENCY` cycles after the beat in which the run begins, it
+        holds the 32 bytes in front of the run, as far as they lie behind the frame's first beat: the
+        shim, if the run is a block.
     """
 
     LATENCY = 3
@@ -62,7 +60,6 @@ class PayloadRealigner(wiring.Component):
     out_last: Out(1)
     out_count: Out(6)
     out_burst: Out(8 * BURST_BYTES)
-    out_before: Out(1)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -131,8 +128,8 @@ class PayloadRealigner(wiring.Component):
             m.d.sync += held.eq(Mux(loaded2, 0, holding2))
         m.d.sync += self.out_burst.eq(held | Mux(flush2, 0, completing2))
 
-        marks = Cat(emit, first, closing, take & ~begun)
-        m.d.comb += Cat(self.out_valid, self.out_first, self.out_last, self.out_before).eq(
+        marks = Cat(emit, first, closing)
+        m.d.comb += Cat(self.out_valid, self.out_first, self.out_last).eq(
             delayed(m, marks, self.LATENCY, name="marks", reset=True)
         )
         count = Mux(closing & (ending != 0), ending, BURST_BYTES)

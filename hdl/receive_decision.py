@@ -50,7 +50,8 @@ class ReceiveDecision(wiring.Component):
     count : :py:`In(6)`
         A beat of the frame, in step with the :class:`PayloadRealigner`'s input.
     burst : :py:`In(256)`
-        The realigner's output: in step with its ``out_before``, the shim is in the last 8 bytes.
+        The realigner's output: its latency after the beat that holds the shim's last byte, the shim is in the
+        last 8 bytes.
     order, order_valid : :py:`Out`
     shim : :py:`Out(Shim)`
         Of the last frame that was restored; changes with its order.

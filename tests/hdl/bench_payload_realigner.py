@@ -55,7 +55,7 @@ class TB(Lockstep):
     """Sends frames, and knows when each burst is due and which of its bytes the frame fixes."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid", "load"), quiet={"out_valid": 0, "out_before": 0})
+        super().__init__(dut, pulses=("valid", "load"), quiet={"out_valid": 0})
         self._bytes: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
 
     async def step(self, **inputs: int) -> None:
@@ -87,7 +87,6 @@ class TB(Lockstep):
                 await self.step(**load if index == 1 and cycle == idle[1] - 1 else {})
             data = frame[BURST_BYTES * index : BURST_BYTES * (index + 1)]
             if run.length and index == run.begin:
-                self.due(LATENCY, out_before=1)
                 before = frame[max(BURST_BYTES, run.start - BURST_BYTES) : run.start]
                 self._bytes[self.now + LATENCY].append((BURST_BYTES - len(before), before))
             if run.length and index > run.begin and emitted < run.bursts:
