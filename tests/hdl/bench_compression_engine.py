@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import repeat
 
 import cocotb
 from cocotb.triggers import ClockCycles
-from engine_bench import DEFAULT, PAUSES, CompressionTB, Stimulus, beats, input_rate, output_rate
+from engine_bench import (
+    ANY_LENGTH,
+    IDLE,
+    PAUSES,
+    RATE,
+    CompressionTB,
+    Stimulus,
+    beats,
+    input_rate,
+    output_rate,
+)
 from engine_traffic import (
     PARAMETERS,
     RATIOS,
@@ -33,11 +42,6 @@ from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, Verdict
 
 LATENCY = 48
 """Most cycles from first beat to first beat, beyond the frame's beats."""
-RATE = 0.97
-"""Fewest beats per cycle in steady state."""
-IDLE = 2
-"""Most idle cycles of a 64-byte frame."""
-ANY_LENGTH = replace(DEFAULT, min_payload=0)
 
 
 async def started(dut) -> CompressionTB:

@@ -9,7 +9,18 @@ from itertools import repeat
 
 import cocotb
 from cocotb.triggers import ClockCycles
-from engine_bench import DEFAULT, PAUSES, DecompressionTB, Stimulus, beats, input_rate, output_rate
+from engine_bench import (
+    ANY_LENGTH,
+    DEFAULT,
+    IDLE,
+    PAUSES,
+    RATE,
+    DecompressionTB,
+    Stimulus,
+    beats,
+    input_rate,
+    output_rate,
+)
 from engine_traffic import (
     OPTION_SIZES,
     PARAMETERS,
@@ -38,11 +49,6 @@ BYPASS_LATENCY = 24
 """Most cycles from first beat to first beat of a frame that passes."""
 RESTORED_LATENCY = 56
 """The same of one that is restored, beyond the tag plane's beats."""
-RATE = 0.97
-"""Fewest beats per cycle in steady state."""
-IDLE = 2
-"""Most idle cycles of a 64-byte frame."""
-ANY_LENGTH = replace(DEFAULT, min_payload=0)
 
 
 async def started(dut) -> DecompressionTB:

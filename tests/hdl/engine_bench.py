@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import cocotb
@@ -28,6 +28,12 @@ PATIENCE = 4000
 SETTLE = 60
 """Cycles behind the last frame in which nothing more may come out."""
 DEFAULT = EngineConfig()
+ANY_LENGTH = replace(DEFAULT, min_payload=0)
+"""Compresses payloads of any length."""
+RATE = 0.97
+"""Fewest beats per cycle in steady state, of either engine."""
+IDLE = 2
+"""Most idle cycles of a 64-byte frame."""
 
 
 def beats(length: int) -> int:
