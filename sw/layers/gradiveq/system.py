@@ -207,7 +207,11 @@ class GradiVeQ:
 
     def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
         """The mean of all workers' values, one behind the other, by the ring of the collectives."""
-        flat = np.concatenate([part.reshape(-1) for part in values]) * np.float32(share)
+        flat = np.concatenate([part.reshape(-1) for part in values])
+        if share:
+            flat *= np.float32(share)
+        else:
+            flat[:] = 0  # not a product: what is not finite would stay
         size, before = self.transport.size, self.transport.bytes_sent
         parts = Parts(flat.size, size, SUB_BLOCK)
         ring(form, range(size), flat, flat, parts, all_reduce_steps(size), form.settle)
