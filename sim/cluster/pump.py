@@ -31,7 +31,8 @@ class Pump:
     """Moves a host's frames until `stop`.
 
     ``counts``: ``tx_frames``, ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
-    ``wire_frames``, ``wire_bytes`` (to the switch), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
+    ``wire_frames``, ``wire_bytes`` (to the switch), ``flooded``, ``flooded_bytes`` (what the switch made more
+    of them, since broadcasts go to all other hosts), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
     (frames that the MAC dropped because they were marked bad), ``other_vlan`` (frames with another VLAN tag
     than the host's, dropped too), ``refused`` (frames that the kernel would not take). ``error``: what ended
     it, if something did.
@@ -98,7 +99,10 @@ class Pump:
                 counts["padding"] += SHORTEST - len(frame)
                 frame = wire[number] = frame.ljust(SHORTEST, b"\0")
             counts["wire_bytes"] += len(frame)
-            self.switch.forward(self.number, frame)
+            copies = self.switch.forward(self.number, frame)
+            if copies != 1:
+                counts["flooded"] += copies - 1
+                counts["flooded_bytes"] += (copies - 1) * len(frame)
         counts["wire_frames"] += len(wire)
         counts["tx_frames"] += len(tx)
         counts["tx_bytes"] += sum(map(len, tx))

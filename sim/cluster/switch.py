@@ -157,18 +157,22 @@ class Switch:
         self.ports = [Port(impairments, f"{seed}/{number}") for number in range(ports)]
         self._table: dict[bytes, int] = {}
 
-    def forward(self, source: int, frame: bytes) -> None:
-        """Takes a frame from a port's host to where its destination was last seen, or to everywhere else."""
+    def forward(self, source: int, frame: bytes) -> int:
+        """Takes a frame from a port's host to where its destination was last seen, or to everywhere else.
+
+        Returns at how many ports that is.
+        """
         self._table[frame[6:12]] = source
         target = None if frame[0] & 1 else self._table.get(frame[:6])
         if target == source:
-            self.ports[source].counts["filtered"] += 1
-        elif target is not None:
+            return 0
+        if target is not None:
             self.ports[target].enter(frame)
-        else:
-            for number, port in enumerate(self.ports):
-                if number != source:
-                    port.enter(frame)
+            return 1
+        for number, port in enumerate(self.ports):
+            if number != source:
+                port.enter(frame)
+        return len(self.ports) - 1
 
     def impair(self, impairments: Impairments) -> None:
         """Other impairments at all ports, for what comes from now on."""
