@@ -187,6 +187,39 @@ def train(data: str, steps: str, folder: str) -> None:
         say(values=velocity.size, **answers)
 
 
+def soak(seconds: str) -> None:
+    """Mixed traffic until the time is up: all-reduces of many sizes, untagged bulk, datagrams of floats."""
+    from inceptionn.collectives import allreduce_comp
+    from inceptionn.transport import connect
+
+    rendezvous, address = os.environ["INCEPTIONN_RENDEZVOUS"], os.environ["INCEPTIONN_ADDRESS"]
+    neighbour = os.environ["INCEPTIONN_ADDRESSES"].split(",")[(RANK + 1) % SIZE]
+    source = np.random.default_rng(1)  # alike at all ranks
+    sums, bulk, floats, digest = 0, 0, 0, hashlib.sha256()
+    with (
+        connect(RANK, SIZE, rendezvous, host=address, timeout=PATIENCE, nic=True) as group,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+    ):
+        tos.tag(datagrams)
+        end = time.monotonic() + float(seconds)
+        while group.exchange(time.monotonic() < end)[0]:
+            count = int(source.integers(1, 60_000))
+            x = gradients(int(source.integers(1 << 30)) + RANK, count)
+            path = ("nic", "nic", "software", "off")[int(source.integers(4))]
+            y = np.empty_like(x)
+            allreduce_comp(group, x, y, path=path)
+            digest.update(y.tobytes())
+            sums, floats = sums + 1, floats + count
+            for _ in range(int(source.integers(8))):
+                datagrams.sendto(gradients(RANK, int(source.integers(20, 360))).tobytes(), (neighbour, 9))
+            raw = source.bytes(int(source.integers(1, 100_000)))
+            back = bytearray(len(raw))
+            group.sendrecv((RANK + 1) % SIZE, raw, (RANK - 1) % SIZE, back)
+            assert bytes(back) == raw, "untagged bytes have changed"
+            bulk += len(raw)
+    say(sums=sums, bulk=bulk, floats=floats, digest=digest.hexdigest())
+
+
 if __name__ == "__main__":
-    programs = (allreduce, receive, send, send_pieces, echo, type_keys, train)
+    programs = (allreduce, receive, send, send_pieces, echo, type_keys, train, soak)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

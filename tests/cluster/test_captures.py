@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The pcap files of a cluster, as tshark and scapy see them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cluster_hosts import MakeCluster, gradients, result, start, wait_for_line
+from scapy.layers.inet import IP, TCP
+from scapy.utils import rdpcap
+
+from inceptionn.sim.capture import read_pcap
+from inceptionn.sim.golden import EngineConfig, receive
+from inceptionn.wire import Tag, Verdict
+
+DISSECTOR = Path(__file__).parents[2] / "examples" / "wireshark" / "inceptionn.lua"
+FIELDS = ("length", "lanes.zero", "lanes.bits8", "lanes.bits16", "lanes.raw", "malformed", "b", "ratio")
+
+
+@pytest.fixture
+def captures(make_cluster: MakeCluster, tmp_path: Path) -> tuple[Path, dict[str, int]]:
+    """A transfer of 100,000 floats from host 0 to host 1, and host 0's registers."""
+    cluster = make_cluster(2, "golden", pcap=tmp_path)
+    sink = start(cluster, 1, "receive", tmp_path, 6000)
+    wait_for_line(sink)
+    result(start(cluster, 0, "send", "host1", 6000, 1, 100_000))
+    result(sink)
+    cluster.settle()
+    registers = cluster.host_reports()[0].registers
+    cluster.close()
+    return tmp_path, registers
+
+
+def test_both_sides_of_the_nic_are_recorded(captures: tuple[Path, dict[str, int]]) -> None:
+    folder, registers = captures
+    inside, wire = read_pcap(folder / "host0.pcap"), read_pcap(folder / "wire-host0.pcap")
+    assert len(inside) == len(wire) == registers["TX_FRAMES_IN"] + registers["RX_FRAMES_IN"]
+    assert sorted(len(frame) for frame in wire) == sorted(
+        len(frame) for frame in read_pcap(folder / "wire-host1.pcap")
+    )
+    packets = rdpcap(str(folder / "host0.pcap"))
+    carried = b"".join(
+        bytes(packet[TCP].payload) for packet in packets if TCP in packet and packet[TCP].dport == 6000
+        and packet[IP].len > 60
+    )  # fmt: skip
+    assert carried == gradients(1, 100_000).tobytes()
+
+
+def test_the_dissector_reads_what_the_engines_wrote(captures: tuple[Path, dict[str, int]]) -> None:
+    folder, registers = captures
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        if os.environ.get("CI"):
+            pytest.fail("tshark is not installed")
+        pytest.skip("tshark is not installed")
+    wire = folder / "wire-host0.pcap"
+    command = [tshark, "-X", f"lua_script:{DISSECTOR}", "-r", str(wire), "-Y", "inceptionn", "-T", "fields"]
+    for field in FIELDS:
+        command += ["-e", f"inceptionn.{field}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "lua" not in done.stderr.lower(), done.stderr
+    rows = [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    assert len(rows) == registers["TX_COMPRESSED"] > 100
+    for tag in Tag:
+        assert sum(int(row[f"lanes.{tag.name.lower()}"]) for row in rows) == registers[f"TX_LANES_{tag.name}"]
+    assert {row["malformed"] for row in rows} <= {"0", "False"}
+    assert {row["b"] for row in rows} == {"122"}
+    assert sum(int(row["length"]) for row in rows) == 4 * sum(registers[f"TX_LANES_{t.name}"] for t in Tag)
+    saved = registers["TX_BYTES_IN"] - registers["TX_BYTES_OUT"]
+    wire_bytes = sum(round(int(row["length"]) / float(row["ratio"])) for row in rows)
+    assert sum(int(row["length"]) for row in rows) - wire_bytes == saved
+    restored = [receive(frame, EngineConfig()).verdict for frame in read_pcap(wire)]
+    assert restored.count(Verdict.RESTORED) == len(rows)

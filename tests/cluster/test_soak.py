@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Mixed traffic, and books that balance: ten minutes in ``make soak``, seconds in ``make test``."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from cluster_hosts import MakeCluster, no_checksum_errors, start, total
+
+from inceptionn.hdl.registers import VERDICTS
+from inceptionn.sim.cluster import HostReport
+
+SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))
+RANKS = 4
+_RAW = ("SHORT", "LONG", "ALIGNMENT", "PHASE", "EXPANDED", "AMBIGUOUS")
+_ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded
+
+
+def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(RANKS)
+    processes = [start(cluster, rank, "soak", SECONDS) for rank in range(RANKS)]
+    answers = []
+    for process in processes:
+        output, _ = process.communicate(timeout=SECONDS + 120)
+        assert process.returncode == 0
+        answers.append(json.loads(output.splitlines()[-1]))
+    assert len({answer["digest"] for answer in answers}) == 1, "ranks hold different sums"
+    assert answers[0]["sums"] > 0
+    assert cluster.settle()
+    reports = cluster.host_reports()
+    assert no_checksum_errors(reports)
+    for host in reports:
+        balance_one(host)
+    balance_all(reports)
+    assert total(reports, "TX_COMPRESSED") > 100
+    assert total(reports, "TX_UNTAGGED") > 100
+    print(
+        f"{answers[0]['sums']} sums, {total(reports, 'TX_FRAMES_IN'):,} frames, "
+        f"{total(reports, 'TX_BYTES_IN'):,} bytes in, {total(reports, 'TX_BYTES_OUT'):,} on the wire"
+    )
+
+
+def balance_one(host: HostReport) -> None:
+    """The books of one host: TAP, engines, MAC and switch port."""
+    registers, mac = host.registers, host.mac
+    for direction in ("tx", "rx"):
+        name = direction.upper()
+        verdicts = sum(registers[f"{name}_{verdict.name}"] for verdict in VERDICTS[direction])  # type: ignore[index]
+        assert registers[f"{name}_FRAMES_IN"] == registers[f"{name}_FRAMES_OUT"] == verdicts
+    assert mac["tx_frames"] == registers["TX_FRAMES_IN"]
+    assert mac["tx_bytes"] == registers["TX_BYTES_IN"]
+    assert mac["wire_frames"] == registers["TX_FRAMES_OUT"]
+    assert mac["wire_bytes"] == registers["TX_BYTES_OUT"] + mac["padding"]
+    assert host.switch["frames"] == registers["RX_FRAMES_IN"]
+    assert host.switch["bytes"] == registers["RX_BYTES_IN"]
+    assert mac["rx_frames"] == registers["RX_FRAMES_OUT"]
+    assert mac["rx_bytes"] == registers["RX_BYTES_OUT"]
+    assert not host.malformed
+    assert not mac.get("bad")
+    assert not mac.get("refused")
+
+
+def balance_all(reports: list[HostReport]) -> None:
+    """The books of all: what one host's engine says of a class of frames, another's must have met."""
+    assert total(reports, "TX_COMPRESSED") == total(reports, "RX_RESTORED")
+    for name in _ANSWERS:
+        assert total(reports, f"TX_{name}") == total(reports, f"RX_{name}")
+    assert sum(total(reports, f"TX_{name}") for name in _RAW) == total(reports, "RX_NO_SHIM")
+
+    def mac(name: str) -> int:
+        return sum(host.mac.get(name, 0) for host in reports)
+
+    assert mac("wire_frames") + mac("flooded") == total(reports, "RX_FRAMES_IN")
+    assert mac("wire_bytes") + mac("flooded_bytes") == total(reports, "RX_BYTES_IN")
+    # What the hosts get is what the hosts sent, with the padding of short frames and copies of broadcasts.
+    sent = total(reports, "TX_BYTES_IN") + mac("padding") + mac("flooded_bytes")
+    assert total(reports, "RX_BYTES_OUT") == sent
