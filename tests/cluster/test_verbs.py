@@ -92,7 +92,7 @@ def test_mpirun() -> None:
 def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     script = f"import time; time.sleep(1)\n{SUM}"
-    done = run("run", "-n", "2", "--nic", "golden", "--at", "0:host1:CONTROL=0x2", "-q", "--json", str(report),
+    done = run("run", "--nic", "golden", "--at", "0:host1:CONTROL=0x2", "-q", "--json", str(report),
                "--", sys.executable, "-c", script)  # fmt: skip
     assert done.returncode == 0, done.stderr
     hosts = json.loads(report.read_text())["hosts"]
