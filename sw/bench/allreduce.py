@@ -25,8 +25,8 @@ RANK = "inceptionn.bench.allreduce_rank"
 PORT = 29520
 SLOW, VERY_SLOW = 1.0, 5.0
 """Seconds that the link alone needs, from which on a measurement is made at most three times, or once."""
-TIMEOUT = 120.0
-"""Seconds without progress after which a rank gives up."""
+TIMEOUT, PATIENCE = 60.0, 150.0
+"""Seconds without progress after which a rank gives up, and without a line after which they all are."""
 
 
 def allreduce(
@@ -87,7 +87,7 @@ def allreduce(
             path = network.folder / "plan.json"
             path.write_text(json.dumps({**plan, "rounds": rounds[rate]}))
             longest = max(_link_seconds(name, rate, 4 * count, hosts) for name in names)
-            for line in lines_of(network, RANK, str(path), TIMEOUT + 10 * longest):
+            for line in lines_of(network, RANK, str(path), PATIENCE + 10 * longest):
                 results.add(rate, line)
                 progress.update(
                     task, advance=1, description=f"{rate_text(rate)}, {line['data']}: {line['variant']}"

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import IO, Any
 
 from inceptionn.netns import Namespaces, NetworkError, mpi_popen
 
@@ -53,14 +53,14 @@ def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> It
                 try:
                     line = arrived.get(timeout=patience)
                 except queue.Empty:
-                    raise NetworkError(f"the ranks have said nothing for {patience:.0f} s") from None
+                    text = f"the ranks have said nothing for {patience:.0f} s; before: {_said(said)}"
+                    raise NetworkError(text) from None
                 if line is None:
                     break
                 if line.startswith("{"):
                     yield json.loads(line)
             if any(_status(rank) for rank in ranks):
-                said.seek(0)
-                raise NetworkError(f"a rank failed: {_reason([line.strip() for line in said])}")
+                raise NetworkError(f"a rank failed: {_said(said)}")
         finally:
             for rank in ranks:
                 rank.kill()
@@ -78,12 +78,14 @@ def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None
     arrived.put(None)
 
 
-def _reason(said: list[str]) -> str:
+def _said(file: IO[str]) -> str:
     """Of what the ranks said, the first exception that is not about another rank, or the last line."""
-    errors = [line for line in said if _EXCEPTION.match(line)]
+    file.seek(0)
+    lines = [line.strip() for line in file]
+    errors = [line for line in lines if _EXCEPTION.match(line)]
     own = [line for line in errors if "PeerLost" not in line]
-    rest = [line for line in said if line and "plm:ssh" not in line]
-    return next(iter([*own, *errors, *rest[-1:]]), "it said nothing")
+    rest = [line for line in lines if line and "plm:ssh" not in line]
+    return next(iter([*own, *errors, *rest[-1:]]), "not a word")
 
 
 def _status(rank: subprocess.Popen[str]) -> int:

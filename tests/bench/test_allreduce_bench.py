@@ -170,6 +170,6 @@ def test_silent_ranks_are_not_waited_for(rank: str, monkeypatch: pytest.MonkeyPa
     with Namespaces(1) as network:
         lines = job.lines_of(network, rank, "silent", 2)
         assert next(lines) == {"line": 1}
-        with pytest.raises(NetworkError, match="the ranks have said nothing for 2 s"):
+        with pytest.raises(NetworkError, match="the ranks have said nothing for 2 s; before: not a word"):
             next(lines)
         assert network.hosts[0].pids() == []
