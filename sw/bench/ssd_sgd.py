@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Annotated, Any
 
@@ -174,7 +175,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
                 weights = trainer.step(model.gradients(weights, batches.at(step)))
             return model.accuracy(trainer.finish(), data.test)
 
-    return in_threads([lambda t=t: rank(t) for t in loopback(workers)])[0]
+    return in_threads([partial(rank, transport) for transport in loopback(workers)])[0]
 
 
 def in_threads(calls: list[Callable[[], float]]) -> list[float]:

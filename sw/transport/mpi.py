@@ -124,7 +124,9 @@ class MpiTransport(Transport):
         self._alive()
         deadline, spins = time.monotonic() + timeout, 0
         while True:
-            done = [r for r in requests if isinstance(r, _MpiRequest) and (r._done or r._poll())]
+            done: list[Request] = [
+                r for r in requests if isinstance(r, _MpiRequest) and (r._done or r._poll())
+            ]
             if done or self._woken.is_set() or time.monotonic() >= deadline:
                 self._woken.clear()
                 return done

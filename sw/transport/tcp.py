@@ -93,7 +93,7 @@ class TcpTransport(Transport):
         deadline = time.monotonic() + timeout
         try:
             while True:
-                done = [r for r in requests if isinstance(r, Transfer) and r.done]
+                done: list[Request] = [r for r in requests if isinstance(r, Transfer) and r.done]
                 left = deadline - time.monotonic()
                 if done or self._woken or left <= 0:
                     self._woken = False

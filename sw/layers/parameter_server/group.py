@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
+from inceptionn.codec import crc32
 from inceptionn.collectives.agreement import MismatchError, agree
 from inceptionn.collectives.allreduce import transport_of
 from inceptionn.collectives.settings import Path
@@ -130,7 +130,7 @@ class ParameterServer:
                 "restore": restore is not None,
             }  # fmt: skip
             if restore is None:  # a restored server has its own weights
-                terms |= {f"values of key {key!r}": zlib.crc32(value) for key, value in values.items()}
+                terms |= {f"values of key {key!r}": crc32(value) for key, value in values.items()}
         except (TypeError, ValueError, OSError) as problem:
             error = problem
         agree(transport, terms, None, error)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -198,7 +199,7 @@ class Node:
             self.traffic.count("push", data.nbytes, sum(part.nbytes for part in slices))
             envelope = Envelope(Kind.PUSH, numbers, at, 0, meta, data.nbytes)
             self._control_bytes(envelope)
-            self._links.send(peer, envelope, data, lambda peer=peer: self._advance(handle, peer))
+            self._links.send(peer, envelope, data, partial(self._advance, handle, peer))
 
     def _pull(self, versions: Mapping[str, int], into: Parameters, handle: Handle[Parameters]) -> None:
         self._tickets += 1

@@ -91,7 +91,7 @@ class SSDSGD:
         if not self.delayed:
             self.weights = self._wait(self._ask())
             self._step += 1
-            if self.delayed:
+            if self._step == self._begin:
                 self._end_warm_up()
             return self.weights
         computed_at = self.weights
