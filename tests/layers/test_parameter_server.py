@@ -115,6 +115,15 @@ def test_gradients_over_marked_connections(threads: Group) -> None:
     assert np.abs(found[1] - by_hand(2)).max() > 1e-5
 
 
+def test_gradients_over_marked_tcp_connections(tcp: Group) -> None:
+    """Without engines on the way what is sent over them comes as it was."""
+    codec = Codec(2**-12)
+    settings = {"servers": [0], "workers": [1, 2], "codec": codec, "path": "nic", "scale": 3}
+    found = tcp(3, lambda t: train(t, **settings), nic=codec)
+    np.testing.assert_allclose(found[1][0], by_hand(2), rtol=0, atol=1e-5)
+    assert found[1][1].traffic.sent["push"] == 4 * found[1][0].size * STEPS
+
+
 class Leading:
     """Two leading bytes of each value: an encoding that depends on the key, with its size in the data."""
 
