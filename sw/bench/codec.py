@@ -260,6 +260,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
 def _draw(path: Path, rows: list[Row]) -> None:
     """Throughput against ratio, one point for each implementation."""
     from matplotlib.figure import Figure  # the extra `plot`
+    from matplotlib.ticker import LogLocator
 
     kinds = list(dict.fromkeys(row.data for row in rows))
     figure = Figure(figsize=(5.2 * len(kinds), 4.2), layout="constrained")
@@ -269,10 +270,14 @@ def _draw(path: Path, rows: list[Row]) -> None:
             marker, colour = ("o", "C0") if row.kind == OWN else ("s", "C7")
             axes.plot(row.compress, row.ratio, marker, color=colour)
             axes.plot(row.decompress, row.ratio, marker, color=colour, fillstyle="none")
-            axes.annotate(row.name, (row.compress, row.ratio), (4, 4), textcoords="offset points", fontsize=8)
+            point = (row.compress, row.ratio)
+            axes.annotate(row.name, point, (3, 4), textcoords="offset points", fontsize=8, rotation=30)
         axes.axvline(max(row.memcpy for row in shown), color="C3", linestyle=":", label="memcpy")
         axes.plot([], [], "ko", label="compress")
         axes.plot([], [], "ko", fillstyle="none", label="decompress")
         axes.set(title=kind, xscale="log", yscale="log", xlabel="GB/s of fp32, one thread", ylabel="ratio")
-        axes.legend(fontsize=8)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     figure.savefig(path)
