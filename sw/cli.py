@@ -60,6 +60,12 @@ VERBS = {
             "layers": Verb(
                 "inceptionn.bench.layers", "layers", "bench", "Training systems between shaped hosts."
             ),
+            "a2dtwp": Verb(
+                "inceptionn.bench.a2dtwp", "a2dtwp", "bench", "Packing weights against memcpy; GPU copies."
+            ),
+            "gradiveq": Verb(
+                "inceptionn.bench.gradiveq", "gradiveq", "bench", "Sums of compressed gradients; training."
+            ),
             "ssd-sgd": Verb(
                 "inceptionn.bench.ssd_sgd", "ssd_sgd", "bench", "SSD-SGD: times by model, accuracy by delay."
             ),

@@ -12,9 +12,6 @@ of registers give, and in which four kept bytes are a copy. Discarding rounds to
 
 from __future__ import annotations
 
-import ctypes
-import math
-import time
 from types import ModuleType
 from typing import Any
 
@@ -175,25 +172,3 @@ def _check_threads(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 4096:
         raise ValueError(f"threads must be 1..4096, not {threads!r}")
     return threads
-
-
-def speed(count: int = 1 << 24, threads: int = 1, repeats: int = 5) -> dict[str, float]:
-    """GB/s of fp32 values on the active path, and of ``memcpy`` on the same array in the same run.
-
-    Keys: ``memcpy``, ``pack1`` … ``pack4``, ``unpack1`` … ``unpack4``, by the bytes kept. The best of
-    ``repeats`` rounds over all of them, in memory that was allocated and touched beforehand.
-    """
-    x = np.random.default_rng(1).standard_normal(count, np.float32)
-    copy, y = np.empty_like(x), np.empty_like(x)
-    packed = {keep: bitpack(x, keep) for keep in range(1, WHOLE + 1)}
-    work: dict[str, Any] = {"memcpy": lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes)}
-    for keep, data in packed.items():
-        work[f"pack{keep}"] = lambda keep=keep, data=data: bitpack(x, keep, data, threads=threads)
-        work[f"unpack{keep}"] = lambda keep=keep, data=data: bitunpack(data, keep, y, threads=threads)
-    best = dict.fromkeys(work, math.inf)
-    for _ in range(repeats + 1):  # the first one warms up
-        for name, call in work.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return {name: x.nbytes / seconds / 1e9 for name, seconds in best.items()}
