@@ -158,7 +158,7 @@ async def whole_frames(dut, idle, stall):
     for sink in tb.sinks:
         if stall:
             sink.set_pause_generator(gaps(stall, 20))
-    frames = mixture(150)
+    frames = mixture(50)
     bad = [random.random() < 0.2 for _ in frames]
     await check(tb, frames, bad, await tb.send(frames, bad))
 
@@ -175,7 +175,7 @@ async def long_frames(dut):
 async def every_engine_gets_its_share(dut):
     """By words waiting, not by frames: long and short ones in turn would else load one engine."""
     tb = await started(dut)
-    frames = [random.randbytes(size) for _ in range(40) for size in (1514, 60)]
+    frames = [random.randbytes(size) for _ in range(20) for size in (1514, 60)]
     await check(tb, frames, [False] * len(frames), await tb.send(frames))
     load = [
         sum(len(f) for f, (owner, _) in zip(frames, tb.way, strict=True) if owner == i)
@@ -191,7 +191,7 @@ async def waits_for_engines(dut):
     tb.answering = False
     frames = [random.randbytes(20) for _ in range((MOST_FRAMES + 30) * ENGINES)]
     configs = await tb.send(frames)
-    await ClockCycles(dut.aclk, 1500)
+    await ClockCycles(dut.aclk, 1400)
     assert MOST_FRAMES - 8 < tb.most_open <= MOST_FRAMES
     tb.answering = True
     await check(tb, frames, [False] * len(frames), configs)
