@@ -16,7 +16,7 @@ from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import SSDSGD
 from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Batch, Model, Parameters, flatten, unflatten
+from inceptionn.training import Batch, Floats, Model, Parameters, flatten, unflatten
 from inceptionn.transport import Transport
 
 
@@ -115,8 +115,11 @@ class _AllReduce(Run):
         allreduce_comp(self.transport, None, own, MEAN, **self.settings)
         raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
         self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
+        self._descend(own)
+
+    def _descend(self, mean: Floats) -> None:
         self.velocity *= np.float32(self.job.momentum)
-        self.velocity -= np.float32(self.job.rate) * own
+        self.velocity -= np.float32(self.job.rate) * mean
         self.vector += self.velocity
 
     def parameters(self) -> Parameters:
@@ -124,6 +127,21 @@ class _AllReduce(Run):
 
     def close(self) -> None:
         self.transport.barrier()
+
+
+class _GradiVeQ(_AllReduce):
+    """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, codec: bool) -> None:
+        super().__init__(transport, model, job)
+        used = {name: Codec(job.bound, threads=1) for name in ("codec", "rest_codec") if codec}
+        self.exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
+            transport, self.weights, warm_up=10, sampling=30, compressed=120, **used
+        )
+        self.traffic = self.exchange.traffic
+
+    def step(self, batch: Batch) -> None:
+        self._descend(flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch))))
 
 
 class _Parallax(Run):
@@ -148,10 +166,14 @@ class _Parallax(Run):
 
 
 def _adt(model: Model, job: Job) -> Any:
-    """AWP with its paper's increment and a threshold and interval for a run of so few steps."""
+    """AWP with its paper's increment, and a threshold and interval for a run of so few steps.
+
+    Norms only grow here, as there is no weight decay: below a negative threshold, like the paper's, no layer
+    would ever get more than its first byte.
+    """
     a2dtwp = import_module("inceptionn.layers.a2dtwp")
     keys = a2dtwp.weight_keys(model.initial(job.seed))
-    return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=-2e-3, interval=max(1, job.steps // 8)))
+    return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=1e-3, interval=max(1, job.steps // 8)))
 
 
 def _codec(job: Job) -> dict[str, Any]:
@@ -182,10 +204,15 @@ SYSTEMS = {
         "A2DTWP, PS, codec", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j))
     ),
     "parallax": System("Parallax", _Parallax, 12),
+    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, False), 42),
+    "gradiveq+codec": System("GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, True), 42),
     "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
     "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
 }
-"""By name; a further one needs a `Run` and a line here."""
+"""By name; a further one needs a `Run` and a line here. GradiVeQ is timed in a compressed phase."""
+
+CONVOLUTIONS = ("gradiveq", "gradiveq+codec")
+"""Systems for models with convolutions."""
 
 
 def ssd(k: int, codec: bool) -> System:
