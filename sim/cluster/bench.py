@@ -39,7 +39,7 @@ class Flow:
     nic: str
     received: int
     seconds: float
-    """From the first start to the last end of the transfers that ran side by side."""
+    """From the first byte of any of the transfers that ran side by side to the last one of all."""
     processor_seconds: float
     """Of models, switch, programs, and what the kernel does for them."""
     model_seconds: float
@@ -90,6 +90,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
             raise RuntimeError(f"a transfer of {name!r} has failed with status {process.returncode}")
         came.append(json.loads(output.splitlines()[-1]))
     ours = time.process_time() - before
+    taken = [each for each in came if each["bytes"]]
     cluster.settle()
     cycles = sum(nic.cycles for nic in cluster.nics) - cycles
     beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics) - beats
@@ -98,7 +99,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
         cluster.mtu,
         cluster.kinds[0],
         int(sum(each["bytes"] for each in came)),
-        max(each["seconds"] for each in came),
+        max(each["end"] for each in taken) - min(each["begin"] for each in taken),
         ours + sum(each["processor_seconds"] for each in came),
         sum(nic.seconds for nic in cluster.nics) - model,
         cycles,

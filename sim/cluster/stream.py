@@ -3,7 +3,7 @@
 
 ``python -m inceptionn.sim.cluster.stream PORT BYTES TAKE [TARGET]``: takes a connection if ``TAKE`` is 1, and
 makes one to the host ``TARGET`` if that is named, both at a time. Its only line of output is what came, in
-bytes and in seconds from the first to the last, and the processor time that it took, as JSON.
+bytes, and from when to when on the monotonic clock, and the processor time that it took, as JSON.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def receive(listener: socket.socket) -> dict[str, float]:
         while got := connection.recv_into(buffer):
             begin = begin or time.monotonic()
             total += got
-    return {"bytes": total, "seconds": time.monotonic() - begin}
+    return {"bytes": total, "begin": begin, "end": time.monotonic()}
 
 
 def main(port: str, size: str, take: str, target: str = "") -> None:
     """Runs both directions at a time."""
     begin = time.process_time()
-    came: dict[str, float] = {"bytes": 0, "seconds": 0.0}
+    came: dict[str, float] = {"bytes": 0}
     sender = threading.Thread(target=send, args=(target, int(port), int(size)), daemon=True)
     with socket.socket() as listener:
         if int(take):
