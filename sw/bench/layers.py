@@ -16,8 +16,10 @@ from rich.table import Table
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.job import lines_of
-from inceptionn.bench.layers_systems import SYSTEMS
+from inceptionn.bench.layers_rank import model_of
+from inceptionn.bench.layers_systems import CONVOLUTIONS, SYSTEMS
 from inceptionn.netns import Network, bits_per_second, rate_text, require
+from inceptionn.training import count_of
 
 RANK = "inceptionn.bench.layers_rank"
 PORT = 29540
@@ -28,6 +30,8 @@ PATIENCE = 600.0
 RATE, MOMENTUM = 0.05, 0.9
 WARM_UP = 60
 """Steps of SSGD before SSD-SGD, in trainings."""
+MODELS = {"cnn": ("64,128", 16), "mlp": ("512,512", 128)}
+"""Layer sizes, and samples per worker and step, at which 100 Mbit/s is too slow for them."""
 POINTS = 20
 """Of a curve."""
 BOUND_BY_COMMUNICATION = "100m"
@@ -42,8 +46,13 @@ def layers(
     systems: Annotated[str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.")] = ",".join(
         SYSTEMS
     ),
-    hidden: Annotated[int, report.whole(1, 8192, "Units of each of the two hidden layers.")] = 512,
-    batch: Annotated[int, report.whole(1, 256, "Samples per worker and step.")] = 128,
+    model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}.")] = "cnn",
+    sizes: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Channels of the convolutions, or hidden units.")
+    ] = None,
+    batch: Annotated[
+        int, report.whole(0, 256, "Samples per worker and step; 0: 16, of a perceptron 128.")
+    ] = 0,
     steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each round.")] = 15,
     rounds: Annotated[int, report.whole(1, 100, "Rounds over all systems at each rate; medians count.")] = 3,
     trained: Annotated[int, report.whole(1, 100_000, "Steps of the trainings to the final accuracy.")] = 300,
@@ -55,18 +64,21 @@ def layers(
 ) -> None:
     """Bytes per step, iteration time and final accuracy of each training system. Needs root.
 
-    A perceptron with two hidden layers learns scikit-learn's digits. Times are the slowest rank's mean over
-    the timed steps, computation included; hosts share this machine's processors. Each system is trained once
-    to the end, at the highest rate: only in ASGD does the result depend on it.
+    A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
+    mean over the timed steps, computation included; hosts share this machine's processors. Each system is
+    trained once to the end, at the highest rate: only in ASGD does the result depend on it.
     """
     if quick:
         steps, rounds, trained, rates = min(steps, 10), 1, min(trained, 60), "100m,1g"
+    (kind,) = report.choices(model, tuple(MODELS), "--model")
     chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
+    if kind != "cnn":
+        chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = parsed_rates(rates)
     report.check_files(json_file, plot)
     require()
     console, facts = report.new_console(), environment(seed)
-    plan = plan_of(hidden, batch, bound, seed)
+    plan = plan_of(kind, sizes, batch, bound, seed)
     timing = [{"what": "time", "system": name, "steps": steps} for name in chosen] * rounds
     warm_up = min(WARM_UP, trained // 4)
     training = [
@@ -97,11 +109,12 @@ def layers(
     for found in results["time"].values():
         for name, several in found.items():
             found[name] = {**several[0], "seconds": median(line["seconds"] for line in several)}
-    values = 64 * hidden + hidden * hidden + 10 * hidden + 2 * hidden + 10
+    trained_model = model_of(plan)
+    size = 4 * count_of(trained_model.initial())
     console.print(
-        f"{hosts} hosts, each worker and server; perceptron 64-{hidden}-{hidden}-10, "
-        f"{4 * values / 1e6:.2f} MB of gradients, batch {batch} per worker; error bound 2**-{bound}; "
-        f"{conditions(facts)}",
+        f"{hosts} hosts, each worker and server; {trained_model.name}, "
+        f"{size / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
+        f"error bound 2**-{bound}; {conditions(facts)}",
         soft_wrap=True,
     )
     for rate in chosen_rates:
@@ -118,10 +131,17 @@ def layers(
         draw(plot, results)
 
 
-def plan_of(hidden: int, batch: int, bound: int, seed: int) -> dict[str, Any]:
-    """What all cases have in common."""
+def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:
+    """What all cases have in common; sizes and batch of the model if None and 0. Names a wrong size."""
+    widths, samples = MODELS[model]
+    found: dict[str, Any] = {"model": model}
+    try:
+        found["sizes"] = [int(word) for word in (sizes or widths).split(",")]
+        model_of(found).initial()
+    except ValueError as error:
+        raise typer.BadParameter(f"--sizes takes whole numbers, not {sizes!r} ({error})") from error
     return {
-        "port": PORT, "timeout": TIMEOUT, "seed": seed, "hidden": [hidden, hidden], "batch": batch,
+        **found, "port": PORT, "timeout": TIMEOUT, "seed": seed, "batch": batch or samples,
         "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound,
     }  # fmt: skip
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from inceptionn.bench.layers_systems import SYSTEMS, Job, Run, System, ssd
 from inceptionn.layers.ssd_sgd import GLU
-from inceptionn.training import MLP, Batches, Dataset, Model, copy_of, digits
+from inceptionn.training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
 from inceptionn.transport import Transport, connect
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     addresses = plan["addresses"]
     where = f"{addresses[0]}:{plan['port']}"
     data = digits(plan["seed"])
-    model = MLP(64, tuple(plan["hidden"]), data.classes)
+    model = model_of(plan)
     with connect(
         rank, len(addresses), where, host=addresses[rank], nic=False, timeout=plan["timeout"]
     ) as transport:
@@ -39,6 +39,12 @@ def main() -> None:
             found = WHAT[case["what"]](transport, model, data, plan, case)
             if rank == 0:
                 print(json.dumps({**case, **found}), flush=True)
+
+
+def model_of(plan: dict[str, Any]) -> Model:
+    """The classifier of 8 x 8 pixels that the plan names."""
+    sizes = tuple(plan["sizes"])
+    return CNN((1, 8, 8), sizes, 10) if plan["model"] == "cnn" else MLP(64, sizes, 10)
 
 
 def system_of(case: dict[str, Any]) -> System:

@@ -64,7 +64,7 @@ def ssd_sgd(
     console.print(conditions(facts), soft_wrap=True)
     if "times" in parts:
         require()
-        plan = plan_of(hidden, batch, bound, 0)
+        plan = plan_of("mlp", f"{hidden},{hidden}", batch, bound, 0)
         few = max(5, steps // 4)
         forms = ({"codec": False}, {"codec": True})
         cases = [{"what": "parts", "k": 0, **form, "steps": few} for form in forms]

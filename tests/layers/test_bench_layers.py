@@ -10,25 +10,23 @@ import pytest
 from rich.console import Console
 
 from inceptionn.bench import layers, ssd_sgd
-from inceptionn.bench.layers_rank import WHAT
+from inceptionn.bench.layers_rank import WHAT, model_of
 from inceptionn.bench.layers_systems import SYSTEMS
 from inceptionn.cli import main
-from inceptionn.training import MLP, count_of, digits
+from inceptionn.training import count_of, digits
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]
 
-HIDDEN = 24
 DATA = digits()
-MODEL = MLP(64, (HIDDEN, HIDDEN), 10)
+PLAN = layers.plan_of("cnn", "8,8", 8, 10, 0)
+MODEL = model_of(PLAN)
 VALUES = count_of(MODEL.initial())
 
 
 def run(threads: Group, case: dict[str, Any], size: int = 3) -> dict[str, Any]:
-    plan = layers.plan_of(HIDDEN, 8, 10, 0)
-
     def rank(transport: Transport) -> dict[str, Any]:
-        return WHAT[case["what"]](transport, MODEL, DATA, plan, case)
+        return WHAT[case["what"]](transport, MODEL, DATA, PLAN, case)
 
     found = threads(size, rank, timeout=20.0)
     for outcome in found:
@@ -113,6 +111,9 @@ def test_accuracies_are_measured() -> None:
     [
         (["layers", "--systems", "sgd"], "--systems takes ssgd, "),
         (["layers", "--rates", "fast"], "--rates: rate must be"),
+        (["layers", "--model", "rnn"], "--model takes cnn, mlp, not 'rnn'"),
+        (["layers", "--sizes", "8,x"], "--sizes takes whole numbers, not '8,x'"),
+        (["layers", "--sizes", "8,8,8,8"], "--sizes takes whole numbers, not '8,8,8,8'"),
         (["layers", "--hosts", "1"], "must be 2..16, not 1"),
         (["layers", "--plot", "curves.txt"], "not '.txt'"),
         (["ssd-sgd", "--rate", "fast"], "--rate: rate must be"),
