@@ -59,6 +59,12 @@ EXCEPTIONS = {
     "header_parser": Bench(
         "inceptionn.hdl.header_parser:HeaderParser", {"transmit": True}, {"transmit": True}
     ),
+    "packet_dispatch": Bench(
+        "inceptionn.hdl.packet_dispatch:PacketDispatch",
+        {"engines": 2, "flows": True},
+        {"engines": 2, "flows": True},
+    ),
+    "packet_collect": Bench("inceptionn.hdl.packet_collect:PacketCollect", {"engines": 2}, {"engines": 2}),
     "transmit_assembler": Bench(
         "inceptionn.hdl.transmit_assembler:TransmitAssembler", {"ring_depth": 64}, {"ring_depth": 64}
     ),
