@@ -3,8 +3,8 @@
 
     inceptionn cluster run -n 4 -- python examples/train.py [--path nic|software|off|auto] [--steps N]
 
-It finds its rank, the number of ranks and the rendezvous in its environment (``docs/cluster.md``), so it runs on
-real hosts as it is:
+It finds its rank, the number of ranks and the rendezvous in its environment (``docs/cluster.md``), so it runs
+on real hosts as it is:
 
     INCEPTIONN_RANK=1 INCEPTIONN_SIZE=4 INCEPTIONN_RENDEZVOUS=10.0.0.1:29520 python examples/train.py
 """
