@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
-from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
+from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.training import MLP, Batches, digits, flatten, unflatten
-from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
+from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]
 
@@ -189,24 +187,6 @@ def test_bytes_by_class_of_one_step_by_hand(tcp: Group) -> None:
 # Errors.
 
 
-def test_shapes_and_keys_that_differ(group: Group) -> None:
-    def shapes(t: Transport) -> None:
-        width = 5 if t.rank == 2 else 4
-        ParameterServer(t, {"a": np.zeros(3, np.float32), "b": np.zeros(width, np.float32)})
-
-    for error in group(3, shapes):
-        assert isinstance(error, MismatchError)
-        assert str(error) == "shape of key 'b' differs: rank 0 has [4], rank 2 has [5]"
-
-    def keys(t: Transport) -> None:
-        names = "ac" if t.rank == 1 else "ab"
-        ParameterServer(t, {name: np.zeros(3, np.float32) for name in names})
-
-    for error in group(2, keys):
-        assert isinstance(error, MismatchError)
-        assert str(error) == "keys differs: rank 0 has ['a', 'b'], rank 1 has ['a', 'c']"
-
-
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -234,111 +214,6 @@ def test_settings_that_differ(threads: Group) -> None:
     first, _ = threads(2, rank)
     assert isinstance(first, MismatchError)
     assert "optimizer differs: rank 0 has 'MomentumSGD(Constant(rate=0.1)" in str(first)
-
-
-def test_a_push_that_does_not_fit(threads: Group) -> None:
-    def rank(t: Transport) -> None:
-        with ParameterServer(t, {"a": np.zeros((2, 3), np.float32)}) as g:
-            with pytest.raises(ValueError, match=r"key 'a' has the shape \(2, 3\), not \(3, 2\)"):
-                g.worker.push({"a": np.zeros((3, 2), np.float32)})
-            with pytest.raises(TypeError, match="key 'a' must be a float32 array, not float64"):
-                g.worker.push({"a": np.zeros((2, 3))})
-            with pytest.raises(ValueError, match="there is no key 'b'; the keys are 'a'"):
-                g.worker.pull(["b"])
-            with pytest.raises(ValueError, match="push needs at least one key"):
-                g.worker.push({})
-            g.worker.push({"a": np.zeros((2, 3), np.float32)})
-        with pytest.raises(TransportError, match="this rank's worker is closed"):
-            g.worker.pull()
-
-    assert threads(2, rank) == [None, None]
-
-
-def test_a_worker_that_gives_up_is_named(group: Group) -> None:
-    def rank(t: Transport) -> None:
-        with ParameterServer(t, {"a": np.zeros(600, np.float32)}) as g:
-            for step in range(10):
-                if t.rank == 2 and step == 3:
-                    raise RuntimeError("out of memory")
-                g.worker.push({"a": np.ones(600, np.float32)})
-                g.worker.pull()
-
-    *others, own = group(3, rank)
-    assert isinstance(own, RuntimeError)
-    for error in others:
-        assert isinstance(error, PeerLost)
-        assert str(error) == "rank 2 gave up: RuntimeError: out of memory"
-
-
-def test_a_worker_that_falls_silent_is_named_within_the_time_out(group: Group) -> None:
-    heard = threading.Event()
-
-    def rank(t: Transport) -> None:
-        with ParameterServer(t, {"a": np.zeros(600, np.float32)}) as g:
-            g.worker.push({"a": np.ones(600, np.float32)})
-            g.worker.pull()
-            if t.rank == 1:
-                heard.wait(20)
-            try:
-                g.worker.push({"a": np.ones(600, np.float32)})
-                g.worker.pull()
-            finally:
-                heard.set()
-
-    start = time.monotonic()
-    for error in group(2, rank, timeout=1.0):
-        assert isinstance(error, TransportTimeout | PeerLost)
-        assert "worker rank 1 has not pushed key 'a' of step 1 in 1 s" in str(error)
-    assert time.monotonic() - start < 15  # rank 1 was not waited for
-
-
-def test_a_worker_that_ends_early_is_named(group: Group) -> None:
-    def rank(t: Transport) -> None:
-        with ParameterServer(t, {"a": np.zeros(600, np.float32)}) as g:
-            for _ in range(3 if t.rank == 1 else 5):
-                g.worker.push({"a": np.ones(600, np.float32)})
-                g.worker.pull()
-
-    for error in group(2, rank):
-        assert isinstance(error, TransportError)
-        assert "worker rank 1 has not pushed key 'a' of step 3 and is done, while rank 0 waits" in str(error)
-
-
-def test_a_gradient_that_is_not_finite(group: Group) -> None:
-    def rank(t: Transport) -> Any:
-        with ParameterServer(t, {"a": np.zeros(600, np.float32), "b": np.zeros(2, np.float32)}) as g:
-            for step in range(5):
-                gradient = np.ones(2, np.float32)
-                if t.rank == 1 and step == 2:
-                    gradient[1] = np.nan
-                g.worker.push({"a": np.ones(600, np.float32), "b": gradient})
-                g.worker.pull()
-
-    other, own = group(2, rank)
-    text = "the gradient of key 'b' at step 2 has values that are not finite"
-    assert isinstance(own, NonFiniteGradient)
-    assert (str(own), own.key, own.step) == (text, "b", 2)
-    assert isinstance(other, PeerLost)
-    assert text in str(other)
-    assert "rank 1" in str(other)
-
-
-def test_a_gradient_that_is_not_finite_can_be_skipped(group: Group) -> None:
-    def rank(t: Transport) -> Any:
-        rule = MomentumSGD(1.0, momentum=0)
-        with ParameterServer(t, {"a": np.zeros(600, np.float32)}, rule, nonfinite="skip") as g:
-            for step in range(3):
-                bad = t.rank == 1 and step == 1
-                gradient = np.full(600, np.inf if bad else t.rank + 1, np.float32)
-                g.worker.push({"a": gradient})
-                weights = g.worker.pull()
-            return weights["a"], g.worker.skipped, g.server.skipped
-
-    found = group(2, rank)
-    for weights, _, noted in found:
-        assert set(weights.tolist()) == {-(1.5 + 1 + 1.5)}
-        assert noted == [(1, "a", 1)]
-    assert [skipped for _, skipped, _ in found] == [[], [("a", 1)]]
 
 
 # Checkpoints.
