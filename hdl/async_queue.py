@@ -121,15 +121,12 @@ class AsyncQueue(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         # Pointers count places; their low bits address the RAM, which is written by one clock and read
-        # into `output` by the other. A side is held while the other one is in reset.
+        # into `output` by the other.
         m = Module()
         d_write, d_read = m.d[self.write_domain], m.d[self.read_domain]
         width, bits = Shape.cast(self.shape).width, exact_log2(self.depth)
-        write_hold, read_hold = Signal(), Signal()
-        write_reset = ResetSignal(self.write_domain, allow_reset_less=True)
-        read_reset = ResetSignal(self.read_domain, allow_reset_less=True)
-        m.submodules.write_hold = AsyncFFSynchronizer(read_reset, write_hold, o_domain=self.write_domain)
-        m.submodules.read_hold = AsyncFFSynchronizer(write_reset, read_hold, o_domain=self.read_domain)
+        write_hold = self._hold(m, "write", self.write_domain, self.read_domain)
+        read_hold = self._hold(m, "read", self.read_domain, self.write_domain)
 
         produced, produced_next = Signal(bits + 1), Signal(bits + 1)
         produced_gray, produced_seen = Signal(bits + 1), Signal(bits + 1)
@@ -166,3 +163,21 @@ class AsyncQueue(wiring.Component):
         with m.If(~self.valid | self.pop | read_hold):
             d_read += [output.eq(ram.read_data), self.valid.eq(stored)]
         return m
+
+    @staticmethod
+    def _hold(m: Module, name: str, own: str, other: str) -> Signal:
+        """In the domain ``own``: stay empty, since a reset of either side has not yet reached both.
+
+        That is while the other side is in reset, and after an own reset until the other side has seen it:
+        its pointer, as it is seen here, may be that of before.
+        """
+        own_reset, other_reset = (ResetSignal(domain, allow_reset_less=True) for domain in (own, other))
+        there, back, direct, hold = (Signal(name=f"{name}_{part}") for part in ("out", "back", "in", "hold"))
+        for part, source, sink, domain in (
+            ("out", own_reset, there, other),
+            ("back", there, back, own),
+            ("in", other_reset, direct, own),
+        ):
+            m.submodules[f"{name}_{part}"] = AsyncFFSynchronizer(source, sink, o_domain=domain)
+        m.d.comb += hold.eq(direct | back)
+        return hold

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of AsyncQueue: nothing lost, doubled or reordered between any two clocks."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from inceptionn.sim.runner import bench_parameters
+
+WRITE_PS, READ_PS, DEPTH = (bench_parameters()[name] for name in ("write_ps", "read_ps", "depth"))
+
+
+class TB:
+    """A producer and a consumer, each on its clock, and what is between them."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.write_clk, WRITE_PS, unit="ps").start())
+        cocotb.start_soon(Clock(dut.read_clk, READ_PS, unit="ps").start())
+        dut.write_valid.value = dut.pop.value = 0
+        dut.write_rst.value = dut.read_rst.value = 1
+        self.inside: deque[int] = deque()
+        self.number = self.taken = 0
+
+    async def start(self) -> None:
+        slower = self.dut.write_clk if WRITE_PS > READ_PS else self.dut.read_clk
+        await ClockCycles(slower, 3)
+        self.dut.write_rst.value = self.dut.read_rst.value = 0
+        await ClockCycles(slower, 8)
+
+    async def produce(self, count: int, probability: float) -> None:
+        dut = self.dut
+        while count:
+            offer = random.random() < probability
+            dut.write_valid.value = int(offer)
+            dut.write_data.value = self.number & 0xFFFF
+            while True:
+                await RisingEdge(dut.write_clk)
+                if not offer:
+                    break
+                if int(dut.write_ready.value):
+                    self.inside.append(self.number & 0xFFFF)
+                    self.number += 1
+                    count -= 1
+                    break
+        dut.write_valid.value = 0
+
+    async def consume(self, count: int, probability: float) -> None:
+        dut, idle = self.dut, 0
+        while count:
+            take = random.random() < probability
+            dut.pop.value = int(take)
+            await RisingEdge(dut.read_clk)
+            if take and int(dut.valid.value):
+                found, idle = int(dut.data.value), 0
+                assert self.inside, f"item {found} that nobody wrote"
+                expected = self.inside.popleft()
+                assert found == expected, f"item {found}, not {expected}"
+                count -= 1
+                self.taken += 1
+            idle += 1
+            assert idle < 500, f"no item for {idle} cycles, {count} to come"
+        dut.pop.value = 0
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(write=[1.0, 0.3], read=[1.0, 0.3])
+async def in_order(dut, write, read):
+    """Every pace on both sides: full, empty and in between."""
+    tb = TB(dut)
+    await tb.start()
+    sides = [cocotb.start_soon(tb.produce(300, write)), cocotb.start_soon(tb.consume(300, read))]
+    for side in sides:
+        await side
+    assert not tb.inside
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def full_rate_and_depth(dut):
+    """It holds its depth and one more; it then moves an item per cycle of the slower clock."""
+    tb = TB(dut)
+    await tb.start()
+    writing = cocotb.start_soon(tb.produce(400, 1.0))
+    await ClockCycles(dut.write_clk, 4 * DEPTH + 20)
+    assert DEPTH <= len(tb.inside) <= DEPTH + 1
+    begun = cocotb.utils.get_sim_time("ps")
+    await tb.consume(400, 1.0)
+    await writing
+    cycles = (cocotb.utils.get_sim_time("ps") - begun) / max(WRITE_PS, READ_PS)
+    assert cycles < 400 * 1.1 + 40, f"{cycles:.0f} cycles for 400 items"
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(sides=["write", "read", "both"])
+async def any_reset_empties_both_sides(dut, sides):
+    """A reset of either side, even a short one at a bad moment, leaves an empty queue that works."""
+    tb = TB(dut)
+    await tb.start()
+    for _ in range(12):
+        writing = cocotb.start_soon(tb.produce(10_000, 0.7))
+        reading = cocotb.start_soon(tb.consume(random.randint(1, 30), 0.8))
+        await reading
+        writing.cancel()
+        dut.write_valid.value = 0
+        await Timer(random.randrange(0, 2 * READ_PS), unit="ps")
+        for side in ("write", "read"):
+            if sides in (side, "both"):
+                clock = getattr(dut, f"{side}_clk")
+                await RisingEdge(clock)
+                getattr(dut, f"{side}_rst").value = 1
+        if sides in ("write", "both"):
+            await RisingEdge(dut.write_clk)
+        if sides in ("read", "both"):
+            await RisingEdge(dut.read_clk)
+        dut.write_rst.value = dut.read_rst.value = 0
+        tb.inside.clear()
+        tb.number = random.getrandbits(16)
+        # As long as an item from before could still be on its way.
+        await Timer(8 * max(WRITE_PS, READ_PS), unit="ps")
+        await RisingEdge(dut.read_clk)
+        assert not int(dut.valid.value), "an item survived the reset"
+        both = [cocotb.start_soon(tb.produce(20, 0.9)), cocotb.start_soon(tb.consume(20, 0.9))]
+        for side in both:
+            await side
+        assert not tb.inside
