@@ -92,8 +92,8 @@ def pack(
     scale: int | Literal["auto"] | None = None,
     *,
     kind: Kind | None = None,
-) -> bytes:
-    """The message of a float32 array of any shape.
+) -> bytearray:
+    """The message of a float32 array of any shape, in memory of its own.
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
     :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
@@ -116,31 +116,41 @@ def pack(
     else:
         kind, optional = Kind(kind), False
 
-    numbers, blocks, index = (0, 0, 0), 0, b""
-    payload: Any
+    message, numbers, index = bytearray(), (0, 0, 0), b""
+    start = HEADER.size + 8 * len(shape)
     if kind == Kind.INCEPTIONN:
         assert codec is not None
-        payload = codec.compress(values, scale=exponent)
-        if optional and len(payload) >= values.nbytes:
-            kind = Kind.RAW
+        indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
+        first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
+        message = bytearray(first + codec.max_compressed_size(values.size))
+        with memoryview(message)[first:] as room:  # the stream is made where it stays
+            stream = codec.compress(values, room, scale=exponent)
+            size = len(stream)
+            if indexed:
+                index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
+            del stream
+        if optional and size >= values.nbytes:
+            kind, index = Kind.RAW, b""
         else:
             parameters = codec.parameters
             numbers = (parameters.e0, parameters.t, parameters.b)
-            if values.size > INDEX_BLOCKS * wire.STREAM_LANES:
-                blocks = INDEX_BLOCKS
-                index = codec.index(payload, values.size, blocks).offsets
+            del message[first + size :]
     if kind != Kind.INCEPTIONN:
         exponent = 0
         flat = np.ascontiguousarray(values).reshape(-1)
         payload = _to_bfloat16(flat) if kind == Kind.BFLOAT16 else flat.astype("<f4", copy=False)
-        payload = payload.view(np.uint8)
-    head = HEADER.pack(
-        MAGIC, VERSION, kind, *numbers, len(shape), exponent, blocks,
-        values.size, len(payload), len(index) // 8, 0,
-    )[:CHECKSUM_OFFSET]  # fmt: skip
-    tail = struct.pack(f"<{len(shape)}Q", *shape) + index
-    checksum = crc32(payload, crc32(tail, crc32(head)))
-    return b"".join((head, struct.pack("<I", checksum), tail, payload))
+        size = payload.nbytes
+        message = bytearray(start + size)
+        message[start:] = payload.view(np.uint8).data
+    message[: HEADER.size] = HEADER.pack(
+        MAGIC, VERSION, kind, *numbers, len(shape), exponent, INDEX_BLOCKS if index else 0,
+        values.size, size, len(index) // 8, 0,
+    )  # fmt: skip
+    message[HEADER.size : len(message) - size] = struct.pack(f"<{len(shape)}Q", *shape) + index
+    with memoryview(message) as view:
+        checksum = crc32(view[HEADER.size :], crc32(view[:CHECKSUM_OFFSET]))
+    struct.pack_into("<I", message, CHECKSUM_OFFSET, checksum)
+    return message
 
 
 def parse(buffer: Any) -> Header:
