@@ -92,8 +92,8 @@ def pack(
     scale: int | Literal["auto"] | None = None,
     *,
     kind: Kind | None = None,
-) -> bytearray:
-    """The message of a float32 array of any shape, in memory of its own.
+) -> memoryview:
+    """The message of a float32 array of any shape, as bytes in memory of their own.
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
     :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
@@ -116,39 +116,37 @@ def pack(
     else:
         kind, optional = Kind(kind), False
 
-    message, numbers, index = bytearray(), (0, 0, 0), b""
+    message, numbers, index = memoryview(b""), (0, 0, 0), b""
     start = HEADER.size + 8 * len(shape)
     if kind == Kind.INCEPTIONN:
         assert codec is not None
         indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
         first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
-        message = bytearray(first + codec.max_compressed_size(values.size))
-        with memoryview(message)[first:] as room:  # the stream is made where it stays
-            stream = codec.compress(values, room, scale=exponent)
-            size = len(stream)
-            if indexed:
-                index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
-            del stream
+        # The stream is made where it stays; what it does not take of this memory is never touched.
+        message = _memory(first + codec.max_compressed_size(values.size))
+        stream = codec.compress(values, message[first:], scale=exponent)
+        size = len(stream)
+        if indexed:
+            index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
         if optional and size >= values.nbytes:
             kind, index = Kind.RAW, b""
         else:
             parameters = codec.parameters
             numbers = (parameters.e0, parameters.t, parameters.b)
-            del message[first + size :]
+            message = message[: first + size]
     if kind != Kind.INCEPTIONN:
         exponent = 0
         flat = np.ascontiguousarray(values).reshape(-1)
         payload = _to_bfloat16(flat) if kind == Kind.BFLOAT16 else flat.astype("<f4", copy=False)
         size = payload.nbytes
-        message = bytearray(start + size)
+        message = _memory(start + size)
         message[start:] = payload.view(np.uint8).data
     message[: HEADER.size] = HEADER.pack(
         MAGIC, VERSION, kind, *numbers, len(shape), exponent, INDEX_BLOCKS if index else 0,
         values.size, size, len(index) // 8, 0,
     )  # fmt: skip
     message[HEADER.size : len(message) - size] = struct.pack(f"<{len(shape)}Q", *shape) + index
-    with memoryview(message) as view:
-        checksum = crc32(view[HEADER.size :], crc32(view[:CHECKSUM_OFFSET]))
+    checksum = crc32(message[HEADER.size :], crc32(message[:CHECKSUM_OFFSET]))
     struct.pack_into("<I", message, CHECKSUM_OFFSET, checksum)
     return message
 
@@ -213,6 +211,11 @@ def unpack(buffer: Any) -> NDArray[np.float32]:
     else:
         values = header.codec.decompress(header.payload, header.count, scale=header.scale, index=header.index)
     return values.astype(np.float32, copy=False).reshape(header.shape)
+
+
+def _memory(size: int) -> memoryview:
+    """So many bytes; unlike a bytearray's they are not set to zero."""
+    return np.empty(size, np.uint8).data
 
 
 def _to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, codec, wire
+from inceptionn.bench.data import synthetic
+from inceptionn.bench.memory import peak_of
 from inceptionn.message import Kind, pack, parse, unpack
 from inceptionn.sim import golden
 
@@ -130,3 +132,12 @@ def test_senders_of_another_mind(fields: dict[str, tuple[str, int, int]], text: 
     with pytest.raises(ValueError) as caught:
         unpack(sealed(message, **fields))
     assert text in str(caught.value)
+
+
+def test_packing_takes_no_hidden_copy() -> None:
+    x = synthetic(8_000_000, seed=1)
+    codec = Codec(threads=1)
+    peak = peak_of(lambda: pack(x, codec))
+    if peak is None:
+        pytest.skip("this system does not tell a process's peak memory")
+    assert x.nbytes + peak < 1.1 * (x.nbytes + len(pack(x, codec)))
