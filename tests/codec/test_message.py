@@ -106,7 +106,7 @@ def test_damage() -> None:
         with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
             unpack(flipped)
     with pytest.raises(ValueError, match=rf"^malformed message at byte {len(message)}: it has "):
-        unpack(message + b"\0")
+        unpack(bytes(message) + b"\0")
 
 
 @pytest.mark.parametrize(
