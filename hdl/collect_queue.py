@@ -36,7 +36,7 @@ class CollectQueue(wiring.Component):
     So a frame leaves without a gap, however slowly it came. A frame of more than :attr:`MOST_WORDS` words
     is announced in pieces of that length. A frame that is not kept is dropped here and not announced.
 
-    Throughput: one beat in, one word out per cycle. A frame is announced 3 cycles after its last beat.
+    Throughput: one beat in, one word out per cycle. A frame is announced 4 cycles after its last beat.
 
     Parameters
     ----------

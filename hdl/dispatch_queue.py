@@ -33,7 +33,7 @@ class DispatchQueue(wiring.Component):
     The data lie in as many block RAMs as a word has bursts: written at once, read one after the other. What
     must be known to read them (last word, its bursts) lies beside them in LUT RAM.
 
-    Throughput: one word in and one burst out per cycle. An empty queue shows a word's first burst 6 cycles
+    Throughput: one word in and one burst out per cycle. An empty queue shows a word's first burst 7 cycles
     after its push. A frame may leave before it is whole.
 
     Parameters

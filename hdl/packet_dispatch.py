@@ -64,8 +64,8 @@ class PacketDispatch(wiring.Component):
     goes to.
 
     Throughput: one word per cycle, one frame per cycle; frames that go to all engines, or look for their
-    flow (:class:`FlowDirectory`), are slower. Latency of an empty dispatcher, word in to burst out: 12
-    cycles; with ``flows`` 16 for a frame that cannot touch the table, 20 for one that can.
+    flow (:class:`FlowDirectory`), are slower. Latency of an empty dispatcher, word in to burst out: 11
+    cycles; with ``flows`` 16 for a frame that cannot touch the table, 19 for one that can.
 
     Parameters
     ----------

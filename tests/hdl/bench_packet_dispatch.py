@@ -208,3 +208,25 @@ async def shared_frames(dut):
         await tb.source.send(AxiStreamFrame(frame))
     await check(tb, frames, [False] * 5, [config] * 5)
     assert [targets == (1 << ENGINES) - 1 for _, targets in tb.way] == [True, False, True, False, False]
+
+
+@cocotb.test(skip=not FLOWS)
+async def latency(dut):
+    """Of an idle dispatcher, from a frame's first word in to its first burst out."""
+    tb = await started(dut)
+    for frame, cycles in ((udp(bytes(64)), 16), (tcp(bytes(400)), 19)):
+        while not dut.s_axis_tready.value:  # the directory empties itself first
+            await RisingEdge(dut.aclk)
+        configs = await tb.send([frame])
+        while not dut.s_axis_tvalid.value:
+            await RisingEdge(dut.aclk)
+        count = 0
+        while not any(getattr(dut, f"m_axis_{i}_tvalid").value for i in range(ENGINES)):
+            await RisingEdge(dut.aclk)
+            count += 1
+            assert count < 100, "no burst"
+        assert count == cycles, f"{count} cycles"
+        await check(tb, [frame], [False], configs)
+        tb.way.clear()
+        for found in tb.found:
+            found.clear()
