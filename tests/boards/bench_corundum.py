@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of Corundum's application block, at its sync tap, against the golden model."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from shell_bench import (
+    Frame,
+    Referee,
+    Registers,
+    Streams,
+    check,
+    compressed,
+    limited,
+    no_gaps,
+    padded,
+    traffic,
+)
+
+from inceptionn.hdl.registers import IDENTITY
+from inceptionn.sim.runner import bench_parameters
+
+WIDTH = bench_parameters()["width"]
+TAG_BITS, TIMESTAMP_BITS = 16, 96
+
+
+class TB:
+    """The block with one port: 250 MHz, reset active high; every input that is not used is 0."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        for handle in dut:
+            if handle._name.startswith(("s_axi", "m_axi", "direct_", "ptp_", "ddr_", "hbm_", "jtag", "gpio")):
+                try:
+                    handle.value = 0
+                except (TypeError, AttributeError):
+                    continue
+        cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
+        dut.rst.value = 1
+        self.streams = Streams(dut, dut.clk, dut.rst, active_level=True)
+        self.streams.add("s_axis_sync_tx", "m_axis_sync_tx", "s_axis_sync_rx", "m_axis_sync_rx")
+        self.registers = Registers(dut, "s_axil_app_ctrl", dut.clk, dut.rst, active_level=True)
+        self.referee = Referee()
+
+    async def start(self) -> None:
+        await ClockCycles(self.dut.clk, 8)
+        self.dut.rst.value = 0
+        await ClockCycles(self.dut.clk, 16)
+        assert await self.registers.read("ID") == IDENTITY
+
+    async def run(self, way: str, frames: list[Frame]) -> list[bytes]:
+        """Sends and checks data, the bad mark, and that each frame keeps its own user word."""
+        for frame in frames:
+            await self.streams.send(f"s_axis_sync_{way}", frame, bad_bit=True, first_only=True)
+        answers = []
+        for frame in frames:
+            data, user = await self.streams.receive(f"m_axis_sync_{way}")
+            check(self.referee.expect(way, frame.data, frame.bad), data, bool(user[-1] & 1))
+            words = {word >> 1 for word in user}
+            assert words == {frame.user}, f"{way}: user words {words}, not {frame.user:#x}"
+            answers.append(data)
+        return answers
+
+
+def frames(count: int, bits: int, source: random.Random) -> list[Frame]:
+    """Traffic with a user word each, one in ten marked bad."""
+    return [
+        Frame(data, source.random() < 0.1, source.getrandbits(bits)) for data in traffic(count, source, 80)
+    ]
+
+
+@limited
+async def user_words_and_gaps(dut):
+    """Both ways at once: tags and timestamps stay with their frames, a frame for the MAC never falters."""
+    tb = TB(dut)
+    await tb.start()
+    source = random.Random(4)
+    watch = cocotb.start_soon(
+        no_gaps(dut.clk, dut.m_axis_sync_tx_tvalid, dut.m_axis_sync_tx_tlast, dut.m_axis_sync_tx_tready)
+    )
+    for probability in (0.0, 0.3):
+        tb.streams.pause(probability, source)
+        incoming = [
+            Frame(
+                padded(compressed(source.choice((16, 40, 90)), 43000 + n)[1]), False, source.getrandbits(96)
+            )
+            for n in range(4)
+        ] + frames(4, TIMESTAMP_BITS, source)
+        sides = [
+            cocotb.start_soon(tb.run("tx", frames(10, TAG_BITS, source))),
+            cocotb.start_soon(tb.run("rx", incoming)),
+        ]
+        for side in sides:
+            await side
+    tb.streams.pause(0, source)
+    await ClockCycles(dut.clk, 200)
+    tb.streams.quiet()
+    watch.cancel()
+    assert tb.referee.counted["TX_COMPRESSED"] > 2
+    assert tb.referee.counted["RX_RESTORED"] > 4
+    await tb.registers.check(tb.referee.counted)
+
+
+@limited
+async def receive_without_ready(dut):
+    """A MAC does not wait: what a queue before a stalled block cannot hold is lost by whole frames."""
+    tb = TB(dut)
+    await tb.start()
+    source = random.Random(5)
+    sink, feed = tb.streams.ends["m_axis_sync_rx"], tb.streams.ends["s_axis_sync_rx"]
+    sink.pause = True
+    kept, lost = [], 0
+    for n in range(120):
+        if lost == 3:
+            break
+        frame = Frame(padded(compressed(90, 44000 + n)[1]), False, source.getrandbits(TIMESTAMP_BITS))
+        if feed.count() < 3:
+            await tb.streams.send("s_axis_sync_rx", frame, bad_bit=True)
+            kept.append(frame)
+        else:
+            lost += 1
+        await ClockCycles(dut.clk, max(1, len(frame.data) * 8 // WIDTH))
+    assert lost, "the block was never full"
+    sink.pause = False
+    for frame in kept:
+        data, user = await tb.streams.receive("m_axis_sync_rx")
+        check(tb.referee.expect("rx", frame.data), data, bool(user[-1] & 1))
+        assert {word >> 1 for word in user} == {frame.user}
+    await ClockCycles(dut.clk, 200)
+    tb.streams.quiet()
+
+
+@limited
+async def other_taps_pass_through(dut):
+    """The direct tap is wires; nothing is sent to the DMA, the statistics, or the NIC's own registers."""
+    tb = TB(dut)
+    await tb.start()
+    pattern = random.getrandbits(WIDTH)
+    dut.s_axis_direct_rx_tdata.value = pattern
+    dut.s_axis_direct_rx_tvalid.value = 1
+    dut.m_axis_direct_rx_tready.value = 1
+    await RisingEdge(dut.clk)
+    await RisingEdge(dut.clk)
+    assert int(dut.m_axis_direct_rx_tdata.value) == pattern
+    assert int(dut.m_axis_direct_rx_tvalid.value) == 1
+    assert int(dut.s_axis_direct_rx_tready.value) == 1
+    for name in ("m_axil_ctrl_awvalid", "m_axis_stat_tvalid", "m_axis_data_dma_read_desc_valid"):
+        assert int(getattr(dut, name).value) == 0

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of the VC709 shell in the reference NIC's dialect, against the golden model."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from shell_bench import Frame, Referee, Registers, Streams, check, compressed, limited, padded, traffic
+
+from inceptionn.hdl.registers import IDENTITY, REGISTERS
+from inceptionn.sim.runner import bench_parameters
+
+PORTS = bench_parameters()["ports"]
+RATIO = bench_parameters()["ratio"]
+PAGE = 0x400
+SLVERR = 2
+
+
+class TB:
+    """All ports of the shell; ``user_clk`` at 250 MHz, AXI4-Lite at a clock unrelated to it."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.user_clk, 4000, unit="ps").start())
+        cocotb.start_soon(Clock(dut.s_axil_aclk, 7000, unit="ps").start())
+        if RATIO:
+            cocotb.start_soon(Clock(dut.engine_clk, int(4000 * RATIO) // 2 * 2, unit="ps").start())
+            dut.engine_aresetn.value = 0
+        self.streams = Streams(dut, dut.user_clk, None)
+        for n in range(PORTS):
+            for way in ("s2c", "c2s"):
+                reset = {"reset": self.reset_of(n, way), "reset_active_level": False}
+                self.streams.add(f"s_axis_{way}{n}", f"m_axis_{way}{n}", **reset)
+                self.reset_of(n, way).value = 0
+        dut.s_axil_aresetn.value = 0
+        self.registers = Registers(dut, "s_axil", dut.s_axil_aclk, dut.s_axil_aresetn)
+        self.referees = [Referee() for _ in range(PORTS)]
+
+    def reset_of(self, port: int, way: str):
+        return getattr(self.dut, f"{way}{port}_aresetn")
+
+    async def start(self) -> None:
+        await ClockCycles(self.dut.user_clk, 10)
+        if RATIO:
+            self.dut.engine_aresetn.value = 1
+        self.dut.s_axil_aresetn.value = 1
+        for n in range(PORTS):
+            for way in ("s2c", "c2s"):
+                self.reset_of(n, way).value = 1
+        await ClockCycles(self.dut.user_clk, 40)
+
+    async def transmit(self, port: int, frames: list[bytes]) -> list[bytes]:
+        """Host to wire; the driver's word is beside each frame and changes nothing."""
+        for data in frames:
+            await self.streams.send(f"s_axis_s2c{port}", Frame(data, user=random.getrandbits(64)))
+        sent = []
+        for data in frames:
+            answer, _ = await self.streams.receive(f"m_axis_s2c{port}")
+            check(self.referees[port].expect("tx", data), answer)
+            sent.append(answer)
+        return sent
+
+    async def deliver(self, port: int, frames: list[bytes]) -> list[bytes]:
+        """Wire to host."""
+        for data in frames:
+            await self.streams.send(f"s_axis_c2s{port}", Frame(data))
+        restored = []
+        for data in frames:
+            answer, _ = await self.streams.receive(f"m_axis_c2s{port}")
+            check(self.referees[port].expect("rx", data), answer)
+            restored.append(answer)
+        return restored
+
+
+@limited
+async def every_port_with_padding_that_returns(dut):
+    """All ports at once, idle cycles, back-pressure; what a MAC pads comes back as data, without harm."""
+    tb = TB(dut)
+    await tb.start()
+    source = random.Random(1)
+    tb.streams.pause(0.3, source)
+
+    async def port(n: int) -> None:
+        frames = [*traffic(10, random.Random(n)), compressed(16, 41000 + n)[0], traffic(1, source)[0]]
+        sent = await tb.transmit(n, frames)
+        assert any(len(data) < 60 for data in sent), "no frame that a MAC would pad"
+        restored = await tb.deliver(n, [padded(data) for data in sent])
+        for data, answer, wire in zip(frames, restored, sent, strict=True):
+            assert len(answer) >= len(data)
+            assert wire == data or len(answer) <= len(padded(wire)) + len(data) - len(wire)
+
+    for running in [cocotb.start_soon(port(n)) for n in range(PORTS)]:
+        await running
+    tb.streams.pause(0, source)
+    await ClockCycles(dut.user_clk, 300)
+    tb.streams.quiet()
+    for n in range(PORTS):
+        assert tb.referees[n].counted["TX_COMPRESSED"] > 1
+        await tb.registers.check(tb.referees[n].counted, n * PAGE)
+
+
+@limited
+async def ports_and_resets_are_apart(dut):
+    """Registers per port; a port reset in the middle of a frame answers SLVERR, the others go on."""
+    tb = TB(dut)
+    await tb.start()
+    for n in range(PORTS):
+        assert await tb.registers.read("ID", n * PAGE) == IDENTITY
+    last = PORTS - 1
+    await tb.registers.write("TOS", 0xFC68, last * PAGE)
+    for n in range(PORTS):
+        expected = 0xFC68 if n == last else REGISTERS["TOS"].reset
+        assert await tb.registers.read("TOS", n * PAGE) == expected
+    for n in range(PORTS, 4):
+        assert await tb.registers.response(n * PAGE) == SLVERR
+    # The last port goes into reset while a frame and a register access are under way.
+    frame, wire = compressed(300)
+    sending = tb.streams.ends[f"s_axis_c2s{last}"]
+    await tb.streams.send(f"s_axis_c2s{last}", Frame(wire))
+    await ClockCycles(dut.user_clk, 3)
+    reading = cocotb.start_soon(tb.registers.response(last * PAGE))
+    await RisingEdge(dut.user_clk)
+    tb.reset_of(last, "c2s").value = 0
+    tb.reset_of(last, "s2c").value = 0
+    await reading
+    assert await tb.registers.response(last * PAGE) == SLVERR
+    if PORTS > 1:
+        assert await tb.registers.read("ID", 0) == IDENTITY
+        await tb.deliver(0, [wire])
+    sending.clear()
+    tb.streams.ends[f"m_axis_c2s{last}"].clear()
+    tb.reset_of(last, "c2s").value = 1
+    tb.reset_of(last, "s2c").value = 1
+    await ClockCycles(dut.user_clk, 60)
+    assert await tb.registers.read("ID", last * PAGE) == IDENTITY
+    assert await tb.registers.read("TOS", last * PAGE) == REGISTERS["TOS"].reset
+    tb.referees[last] = Referee()
+    (restored,) = await tb.deliver(last, [wire])
+    assert len(restored) == len(frame)
+    await tb.transmit(last, [frame])
+
+
+@limited
+async def partial_beat(dut):
+    """A beat with holes before tlast makes its frame bad, which is counted; the next is none the worse."""
+    tb = TB(dut)
+    await tb.start()
+    frame, wire = compressed(60)
+    bus = tb.streams.ends["s_axis_c2s0"].bus
+    for number, at in enumerate(range(0, len(wire), 32)):
+        part = wire[at : at + 32]
+        keep = (1 << 32) - 1 if number != 1 else (1 << 20) - 1
+        bus.tdata.value = int.from_bytes(part.ljust(32, b"\0"), "little")
+        bus.tkeep.value = keep if len(part) == 32 else (1 << len(part)) - 1
+        bus.tlast.value = int(at + 32 >= len(wire))
+        bus.tvalid.value = 1
+        await RisingEdge(dut.user_clk)
+        while not int(bus.tready.value):
+            await RisingEdge(dut.user_clk)
+    bus.tvalid.value = 0
+    await tb.streams.receive("m_axis_c2s0")
+    (restored,) = await tb.deliver(0, [wire])
+    assert len(restored) == len(frame)
+    await ClockCycles(dut.user_clk, 300)
+    assert await tb.registers.read("RX_BAD") == 1
+    assert await tb.registers.read("RX_RESTORED") == 1

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the shells' benches share: traffic, the golden model as referee, streams, register access."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import (
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiStreamBus,
+    AxiStreamFrame,
+    AxiStreamSink,
+    AxiStreamSource,
+)
+
+from inceptionn.hdl.registers import REGISTERS
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import payload
+from inceptionn.wire import Verdict
+
+Way = Literal["tx", "rx"]
+PATIENCE = 6000
+"""Cycles without a frame after which a shell counts as hung."""
+SMALLEST = 60
+"""Bytes that a MAC pads shorter frames to, without FCS (IEEE 802.3, 4.2.3.3)."""
+
+
+@dataclass
+class Frame:
+    """A frame on a stream; ``user`` is the target's word, ``bad`` its mark at ``tlast``."""
+
+    data: bytes
+    bad: bool = False
+    user: int = 0
+
+
+class Referee:
+    """The golden model of one port: both directions, with what its counters must show."""
+
+    def __init__(self) -> None:
+        self.flows = FlowTable()
+        self.counted: Counter[str] = Counter()
+
+    def expect(self, way: Way, data: bytes, bad: bool = False) -> Result:
+        """The model's answer to the port's next frame in this direction."""
+        config = EngineConfig()
+        result = transmit(data, config, self.flows, bad) if way == "tx" else receive(data, config, bad)
+        self.counted[f"{way.upper()}_{result.verdict.name}"] += 1
+        return result
+
+
+def check(result: Result, data: bytes, bad: bool | None = None) -> None:
+    """``data`` is what the model says; ``bad`` too, where the target can mark it."""
+    what = f"{result.verdict.name}, {len(result.frame)} bytes"
+    assert len(data) == len(result.frame), f"{len(data)} bytes, not {what}"
+    sure = result.unspecified_from
+    assert data[:sure] == result.frame[:sure], what
+    if bad is not None:
+        assert bad == result.bad, what
+
+
+def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
+    """Tagged and untagged, TCP and UDP, short and long, with VLAN tags and options."""
+    frames, sequence = [], Counter[int]()
+    for _ in range(count):
+        port = 40000 + source.randrange(3)
+        size = source.choice((0, 1, 15, 16, 17, source.randint(18, lanes)))
+        data = payload(source.choice(("gradients", "fractions", "edges")), size, source.getrandbits(20))
+        tos, vlan = source.choice((0x28, 0x28, 0x2A, 0x00)), source.choice((None, None, 7))
+        if source.random() < 0.75:
+            options = bytes(source.choice((0, 12)))
+            frame = tcp(
+                data, sequence=sequence[port], source_port=port, tcp_options=options, vlan=vlan, tos=tos
+            )
+            sequence[port] += len(data)
+        else:
+            frame = udp(data, source_port=port, vlan=vlan, tos=tos)
+        frames.append(frame)
+    return frames
+
+
+def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
+    """A frame and its wire form."""
+    frame = tcp(payload("gradients", lanes), source_port=port)
+    result = transmit(frame, EngineConfig(), FlowTable())
+    assert result.verdict is Verdict.COMPRESSED
+    return frame, result.frame
+
+
+def padded(frame: bytes) -> bytes:
+    """As a MAC sends it, and as the other side receives it."""
+    return frame + bytes(max(0, SMALLEST - len(frame)))
+
+
+def pauses(probability: float, source: random.Random) -> Iterable[bool]:
+    """Idle cycles at random."""
+    while True:
+        yield source.random() < probability
+
+
+class Streams:
+    """Sources and sinks of a shell by prefix, quiet, with a limit on every wait."""
+
+    def __init__(self, dut: Any, clock: Any, reset: Any, *, active_level: bool = False):
+        self.dut, self.clock = dut, clock
+        self.reset = {"reset": reset, "reset_active_level": active_level}
+        self.ends: dict[str, Any] = {}
+
+    def add(self, *prefixes: str, **reset: Any) -> None:
+        """``s_*``: a source drives it; ``m_*``: a sink takes it."""
+        for prefix in prefixes:
+            kind = AxiStreamSource if prefix.startswith("s_") else AxiStreamSink
+            bus = AxiStreamBus.from_prefix(self.dut, prefix)
+            self.ends[prefix] = kind(bus, self.clock, **(reset or self.reset))
+            self.ends[prefix].log.setLevel("WARNING")
+
+    def pause(self, probability: float, source: random.Random) -> None:
+        """Random gaps on the sources and back-pressure on the sinks; 0: none."""
+        for end in self.ends.values():
+            end.clear_pause_generator()
+            end.pause = False
+            if probability:
+                end.set_pause_generator(pauses(probability, source))
+
+    async def send(
+        self, prefix: str, frame: Frame, *, bad_bit: bool = False, first_only: bool = False
+    ) -> None:
+        """Queues a frame; ``tuser`` is ``user``, on the first beat only if so, else noise behind it."""
+        width = len(self.ends[prefix].bus.tkeep)
+        beats = -(-len(frame.data) // width)
+        words = [frame.user] + [
+            random.getrandbits(16) if first_only else frame.user for _ in range(beats - 1)
+        ]
+        if bad_bit:
+            marks = [random.getrandbits(1)] * (beats - 1) + [int(frame.bad)]
+            words = [word << 1 | mark for word, mark in zip(words, marks, strict=True)]
+        user = [word for word in words for _ in range(width)][: len(frame.data)]
+        await self.ends[prefix].send(AxiStreamFrame(frame.data, tuser=user))
+
+    async def receive(self, prefix: str) -> tuple[bytes, list[int]]:
+        """The next frame and its ``tuser``, one per byte."""
+        sink, waited = self.ends[prefix], 0
+        while sink.empty():
+            await RisingEdge(self.clock)
+            waited += 1
+            assert waited < PATIENCE, f"{prefix}: no frame for {waited} cycles"
+        frame = sink.recv_nowait()
+        user = frame.tuser if isinstance(frame.tuser, list) else [frame.tuser] * len(frame.tdata)
+        return bytes(frame.tdata), user
+
+    def quiet(self) -> None:
+        """Nothing is left over."""
+        for prefix, end in self.ends.items():
+            assert end.empty(), f"{prefix}: a frame too many"
+            assert end.idle(), f"{prefix}: a beat too many"
+
+
+async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
+    """For ever: once a frame has begun, ``tvalid`` does not fall before its last beat."""
+    inside = False
+    while True:
+        await RisingEdge(clock)
+        if not valid.value.is_resolvable:
+            continue
+        assert not inside or int(valid.value), "tvalid fell inside a frame"
+        if int(valid.value) and int(ready.value):
+            inside = not int(last.value)
+
+
+class Registers:
+    """AXI4-Lite access by register name, ``base`` being an engine pair's offset."""
+
+    def __init__(self, dut: Any, prefix: str, clock: Any, reset: Any, *, active_level: bool = False):
+        bus = AxiLiteBus.from_prefix(dut, prefix)
+        self.master = AxiLiteMaster(bus, clock, reset=reset, reset_active_level=active_level)
+        for part in (self.master.write_if, self.master.read_if):
+            part.log.setLevel("WARNING")
+
+    async def read(self, name: str, base: int = 0) -> int:
+        """A register's value, or a counter's 64 bits."""
+        register = REGISTERS[name]
+        answer = await self.master.read(base + register.offset, register.width // 8)
+        assert answer.resp == 0, f"{name}: {answer.resp!r}"
+        return int.from_bytes(answer.data, "little")
+
+    async def write(self, name: str, value: int, base: int = 0) -> None:
+        """Writes a register."""
+        answer = await self.master.write(base + REGISTERS[name].offset, value.to_bytes(4, "little"))
+        assert answer.resp == 0, f"{name}: {answer.resp!r}"
+
+    async def response(self, address: int) -> int:
+        """The response to a read, as a number."""
+        return int((await self.master.read(address, 4)).resp)
+
+    async def check(self, counted: Counter[str], base: int = 0) -> None:
+        """The counters named in ``counted`` show just that."""
+        for name, value in counted.items():
+            found = await self.read(name, base)
+            assert found == value, f"{name} is {found}, not {value}"
+
+
+def limited(test: Callable[..., Any]) -> Callable[..., Any]:
+    """A cocotb test with a limit on simulated time."""
+    import cocotb
+
+    return cocotb.test(timeout_time=300, timeout_unit="us")(test)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The shells in simulation, around the engines' own Verilog, each in its target's dialect."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inceptionn.boards.board import ENGINE, Options
+from inceptionn.boards.generate import load_board
+from inceptionn.boards.shells.common import EnginePair, emit
+from inceptionn.boards.shells.corundum import CorundumShell
+from inceptionn.boards.shells.vc709 import Vc709Shell
+from inceptionn.hdl.nic import Nic
+from inceptionn.sim import runner
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def engine() -> str:
+    """Verilog of the engine pair."""
+    return runner.emit(Nic, ENGINE)
+
+
+def simulate(engine: str, tmp_path: Path, board: str, options: Options, **parameters: Any) -> None:
+    """Runs the board's bench on the very Verilog that is generated for it."""
+    chosen = load_board(board)
+    target = chosen.target(chosen, chosen.resolve(options))
+    assert target.make is not None
+    shell = tmp_path / "shell.v"
+    shell.write_text("\n".join([*target.sources.values(), emit(target.make(), target.module)]))
+    bench = HERE / f"bench_{board.replace('-', '_')}.py"
+    top = target.top or target.module
+    runner.run_bench(shell, top, bench, libraries={ENGINE: engine}, parameters=parameters)
+
+
+@pytest.mark.parametrize("ports", [4, 1])
+def test_vc709(ports: int, engine: str, tmp_path: Path) -> None:
+    simulate(engine, tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
+
+
+def test_vc709_with_a_slower_engine_clock(engine: str, tmp_path: Path) -> None:
+    """The engines' clock is generated beside the shell; the bench drives both."""
+    shell = tmp_path / "shell.v"
+    shell.write_text(emit(Vc709Shell(2, engine_clock=True), "inceptionn_vc709"))
+    ratio = Fraction(5, 2)
+    parameters = {"ports": 2, "ratio": float(ratio)}
+    bench = HERE / "bench_vc709.py"
+    runner.run_bench(shell, "inceptionn_vc709", bench, libraries={ENGINE: engine}, parameters=parameters)
+
+
+def test_netfpga_sume(engine: str, tmp_path: Path) -> None:
+    simulate(engine, tmp_path, "netfpga-sume", Options())
+
+
+@pytest.mark.parametrize("width", [64, 512])
+def test_corundum(width: int, engine: str, tmp_path: Path) -> None:
+    simulate(engine, tmp_path, "corundum", Options(data_width=width), width=width)
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_engine_instance_has_the_engines_ports(engines: int) -> None:
+    assert EnginePair(engines=engines).signature == Nic(engines=engines).signature
+
+
+def test_refused() -> None:
+    with pytest.raises(ValueError, match=r"ports must be 1\.\.4, not 5$"):
+        Vc709Shell(5)
+    with pytest.raises(ValueError, match=r"one of \(8, 16, 32, 64\), not 10$"):
+        CorundumShell(1, data_bytes=10)
