@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of FrameQueue: whole frames without a gap, their length and word, and which are dropped."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+
+from inceptionn.sim.runner import bench_parameters
+
+BYTES, DEPTH, DROP_BAD, LOSSY = (bench_parameters()[name] for name in ("bytes", "depth", "drop_bad", "lossy"))
+LONGEST = (DEPTH - 1) * BYTES
+
+
+class TB:
+    """Source, sink, and a watch on gaps, lengths and drops."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
+        reset = {"reset": dut.aresetn, "reset_active_level": False}
+        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
+        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
+        for end in (self.source, self.sink):
+            end.log.setLevel("WARNING")
+        self.lengths: list[tuple[int, int]] = []
+        self.dropped = 0
+
+    async def start(self) -> None:
+        self.dut.s_word.value = 0
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        await ClockCycles(self.dut.aclk, 4)
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self) -> None:
+        dut, inside = self.dut, None
+        while True:
+            await RisingEdge(dut.aclk)
+            self.dropped += int(dut.dropped.value)
+            assert not LOSSY or int(dut.s_axis_tready.value)
+            if int(dut.m_axis_tvalid.value):
+                note = int(dut.length.value), int(dut.word.value)
+                assert inside in (None, note), "length or word changed inside a frame"
+                if int(dut.m_axis_tready.value):
+                    inside = None if int(dut.m_axis_tlast.value) else note
+                    if inside is None:
+                        self.lengths.append(note)
+            else:
+                assert inside is None, "tvalid fell inside a frame"
+
+    async def send(self, frames: list[tuple[bytes, bool]]) -> None:
+        """Frame by frame; the word is the frame's number, there with its last beat at the latest."""
+        for number, (data, bad) in enumerate(frames):
+            user = [random.getrandbits(1)] * (len(data) - 1 - (len(data) - 1) % BYTES)
+            user += [int(bad)] * (len(data) - len(user))
+            self.dut.s_word.value = number
+            await self.source.send(AxiStreamFrame(data, tuser=user))
+            await self.source.wait()
+
+    async def check(self, frames: list[tuple[bytes, bool]], expected: list[int]) -> None:
+        """The frames of these numbers come out, and no other."""
+        for number in expected:
+            waited = 0
+            while self.sink.empty():
+                await RisingEdge(self.dut.aclk)
+                waited += 1
+                assert waited < 4 * DEPTH + 200, f"frame {number} did not come"
+            frame = self.sink.recv_nowait()
+            data, bad = frames[number]
+            assert bytes(frame.tdata) == data, f"frame {number}"
+            mark = frame.tuser[-1] if isinstance(frame.tuser, list) else frame.tuser
+            assert bool(mark) == bad
+            assert self.lengths.pop(0) == (len(data), number)
+        await ClockCycles(self.dut.aclk, 40)
+        assert self.sink.empty()
+        assert self.sink.idle()
+
+
+def pauses(probability: float):
+    while True:
+        yield random.random() < probability
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+@cocotb.parametrize(source=[0.0, 0.5], sink=[0.0, 0.6])
+async def whole_frames(dut, source, sink):
+    """Every length around a beat, gaps on both sides; bad frames marked or dropped."""
+    tb = TB(dut)
+    await tb.start()
+    tb.source.set_pause_generator(pauses(source))
+    sizes = [1, BYTES - 1, BYTES, BYTES + 1, 3 * BYTES, *(random.randint(1, 6 * BYTES) for _ in range(20))]
+    frames = [(random.randbytes(size), random.random() < 0.2) for size in sizes]
+    expected = [number for number, (_, bad) in enumerate(frames) if not (bad and DROP_BAD)]
+    if not LOSSY:
+        tb.sink.set_pause_generator(pauses(sink))
+    sending = cocotb.start_soon(tb.send(frames))
+    await tb.check(frames, expected)
+    await sending
+    assert tb.dropped == len(frames) - len(expected)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def too_long(dut):
+    """A frame that can never be whole inside is dropped; the longest that fits, and its neighbours, pass."""
+    tb = TB(dut)
+    await tb.start()
+    sizes = [LONGEST, LONGEST + 1, 5, 3 * LONGEST, LONGEST, BYTES]
+    frames = [(random.randbytes(size), False) for size in sizes]
+    sending = cocotb.start_soon(tb.send(frames))
+    await tb.check(frames, [0, 2, 4, 5])
+    await sending
+    assert tb.dropped == 2
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us", skip=not LOSSY)
+async def source_that_cannot_wait(dut):
+    """With the output stalled, what does not fit is lost by whole frames, and all else is delivered."""
+    tb = TB(dut)
+    await tb.start()
+    tb.sink.pause = True
+    frames = [(random.randbytes(3 * BYTES), False) for _ in range(DEPTH)]
+    await tb.send(frames)
+    await ClockCycles(dut.aclk, 8)
+    assert 0 < tb.dropped < len(frames)
+    kept = len(frames) - tb.dropped
+    tb.sink.pause = False
+    await tb.check(frames, list(range(kept)))

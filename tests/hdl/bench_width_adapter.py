@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of Widener and Narrower: frames come through whole, at full pace, holes are marked."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.utils import get_sim_time
+from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+
+from inceptionn.sim.runner import bench_parameters
+
+NARROW, WIDE = bench_parameters()["narrow"], bench_parameters()["wide"]
+WIDENS = bench_parameters()["widens"]
+SOURCE_BYTES = NARROW if WIDENS else WIDE
+
+
+class TB:
+    """Source and sink."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
+        reset = {"reset": dut.aresetn, "reset_active_level": False}
+        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
+        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
+        for end in (self.source, self.sink):
+            end.log.setLevel("WARNING")
+
+    async def start(self) -> None:
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        self.dut.aresetn.value = 1
+        await ClockCycles(self.dut.aclk, 4)
+
+    async def run(self, frames: list[tuple[bytes, bool]], holes: bool = False) -> int:
+        """Checks frames and marks; returns cycles from the first beat to the last frame's end."""
+        for data, bad in frames:
+            rest = (len(data) - 1) % SOURCE_BYTES + 1
+            user = [0] * (len(data) - rest) + [int(bad)] * rest
+            keep = [1] * len(data)
+            if holes:
+                keep[SOURCE_BYTES - 1] = 0
+            await self.source.send(AxiStreamFrame(data, tkeep=keep, tuser=user))
+        begun = get_sim_time("ns")
+        for data, bad in frames:
+            waited = 0
+            while self.sink.empty():
+                await RisingEdge(self.dut.aclk)
+                waited += 1
+                assert waited < 2000, "no frame"
+            frame = self.sink.recv_nowait()
+            mark = frame.tuser[-1] if isinstance(frame.tuser, list) else frame.tuser
+            assert bool(mark) == (bad or holes)
+            assert holes or bytes(frame.tdata) == data
+        return int(get_sim_time("ns") - begun) // 4
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(source=[0.0, 0.5], sink=[0.0, 0.5])
+async def every_length(dut, source, sink):
+    """Lengths around both widths, gaps and back-pressure, some frames marked bad."""
+    tb = TB(dut)
+    await tb.start()
+    for end, probability in ((tb.source, source), (tb.sink, sink)):
+        end.set_pause_generator(iter(lambda p=probability: random.random() < p, None))
+    sizes = [*range(1, 2 * WIDE + 2), *(random.randint(1, 5 * WIDE) for _ in range(20))]
+    await tb.run([(random.randbytes(size), random.random() < 0.2) for size in sizes])
+    await ClockCycles(dut.aclk, 8)
+    assert tb.sink.empty()
+    assert tb.sink.idle()
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def full_pace(dut):
+    """A narrow beat per cycle, back to back."""
+    tb = TB(dut)
+    await tb.start()
+    cycles = await tb.run([(random.randbytes(4 * WIDE), False) for _ in range(20)])
+    assert cycles <= 20 * 4 * WIDE // NARROW + 8
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
+async def a_hole_makes_the_frame_bad(dut):
+    """A narrow beat before tlast that is not full; the next frame is good again."""
+    tb = TB(dut)
+    await tb.start()
+    await tb.run([(random.randbytes(2 * NARROW + 1), False)], holes=True)
+    await tb.run([(random.randbytes(3 * WIDE), False)])
