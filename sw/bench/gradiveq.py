@@ -128,12 +128,13 @@ def settings(name: str, steps: int) -> dict[str, Any]:
     codec = Codec(2.0**-BOUND, threads=1)
     warm_up = min(WARM_UP, steps // 10)
     short = {} if steps >= 500 else {"sampling": max(2, steps // 10), "compressed": max(1, steps // 2)}
-    return {
+    by_name: dict[str, dict[str, Any]] = {
         "raw": {"warm_up": steps},
         "QSGD, 4 bits": {"warm_up": 0, "sampling": max(2, steps)},
         "GradiVeQ": {"warm_up": warm_up, **short},
         "GradiVeQ, codec": {"warm_up": warm_up, **short, "codec": codec, "rest_codec": codec},
-    }[name]
+    }
+    return by_name[name]
 
 
 NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")

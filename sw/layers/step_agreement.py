@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def agree_on_step(
     error: Exception | None = None
     finite = True
     for key, shape in shapes.items():
-        gradient = gradients.get(key)
+        gradient: Any = gradients.get(key)
         if not isinstance(gradient, np.ndarray) or gradient.shape != shape or gradient.dtype != np.float32:
             is_array = isinstance(gradient, np.ndarray)
             found = f"{gradient.dtype} of {gradient.shape}" if is_array else type(gradient).__name__

@@ -38,7 +38,10 @@ class Compressor:
         O(m * K * d). ``share``: what the result is multiplied by, 1/N for one of N workers.
         """
         centred = slices - self.whitening[first : first + len(slices)]
-        return (centred @ self.components) * np.float32(share)
+        compressed = np.empty((len(slices), self.dimension), np.float32)
+        np.matmul(centred, self.components, out=compressed)
+        compressed *= np.float32(share)
+        return compressed
 
     def decompress(self, compressed: Floats, first: int) -> Floats:
         """Eq. 5: float32[m, K] of the sum of all workers' float32[m, d]."""

@@ -259,7 +259,7 @@ class GradiVeQ:
                 scale = scale_exponent(np.ascontiguousarray(centred @ compressor.components)) - _HEADROOM
             self.runs.append(Run(compressor, slices.count, scale))
         arrays = [a for run in self.runs for a in (run.compressor.components, run.compressor.whitening)]
-        sums = [[list(array.shape), zlib.crc32(array)] for array in arrays]
+        sums = [[list(array.shape), zlib.crc32(array.tobytes())] for array in arrays]
         scales = [run.scale for run in self.runs]
         answers = self.transport.exchange([sums, scales])
         if any(answer != answers[0] for answer in answers):
