@@ -197,9 +197,11 @@ class Status:
         self._status = console.status("starting")
 
     def say(self, text: str) -> None:
+        """Says something else."""
         self._status.update(text)
 
     def stop(self) -> None:
+        """Removes the line; nothing at a second call."""
         self._status.stop()
 
     def __enter__(self) -> None:
