@@ -75,7 +75,7 @@ VERBS = {
         "",
         "",
         "sim",
-        "Run programs on virtual hosts whose NICs are the generated Verilog.",
+        "Run programs on virtual hosts with NICs in Verilog.",
         {
             "run": Verb("inceptionn.sim.cluster.verbs", "run", "sim", "Run a program on virtual hosts."),
             "bench": Verb("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
