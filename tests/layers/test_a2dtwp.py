@@ -16,6 +16,7 @@ from inceptionn.layers.a2dtwp import (
     Oracle,
     WeightAggregator,
     adt,
+    host_to_device,
     residual_blocks,
     weight_keys,
 )
@@ -241,3 +242,14 @@ def test_trains_as_well_as_whole_weights(threads: Group) -> None:
     assert whole > 0.92
     assert adaptive > whole - 0.02
     assert accuracy(lambda: Oracle(1)) < adaptive
+
+
+@pytest.mark.skipif(host_to_device.missing() is None, reason="there is a GPU")
+def test_without_a_gpu() -> None:
+    """One line that says what is missing."""
+    lacking = host_to_device.missing()
+    assert lacking is not None
+    assert "torch" in lacking
+    for call in (lambda: host_to_device.DeviceCopy(10), lambda: host_to_device.speed(10)):
+        with pytest.raises(RuntimeError, match="weights cannot be copied to a GPU: torch"):
+            call()
