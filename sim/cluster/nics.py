@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from inceptionn.hdl.register_map import Register
 from inceptionn.hdl.registers import REGISTERS, VERDICTS
@@ -156,7 +157,7 @@ class GoldenNic(Nic):
     def _configure(self) -> None:
         control, tos, payload = (self._field(name) for name in ("CONTROL", "TOS", "PAYLOAD"))
         lane = self._field("PARAMETERS")
-        settings = {
+        settings: dict[str, Any] = {
             "tos": tos("VALUE"),
             "tos_mask": tos("MASK"),
             "parameters": Parameters(lane("E0"), lane("T"), lane("B")),

@@ -60,6 +60,8 @@ class Program:
     def __init__(self, cluster: Namespaces, argv: Sequence[str], line: Line | None = None) -> None:
         self._threads: list[threading.Thread] = []
         self._failed_at: float | None = None
+        self._first = 0
+        """Status of the first process that failed."""
         self.status: int | None = None
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL}
         if line is not None:

@@ -55,20 +55,20 @@ class Port:
         how, draw, counts = self.impairments, self._random.random, self.counts
         damaged = False
         if how.any_fault:
-            if how.loss and draw() < how.loss:
+            if how.loss and draw() < float(how.loss):
                 counts["lost"] += 1
                 return
-            if how.mark and draw() < how.mark:
+            if how.mark and draw() < float(how.mark):
                 frame = self._changed(frame, with_congestion(frame), "marked")
             if how.tos is not None:
                 frame = self._changed(frame, with_tos(frame, how.tos, 0xFC), "tos_rewritten")
-            if how.flip and draw() < how.flip:
+            if how.flip and draw() < float(how.flip):
                 bit = self._random.randrange(8 * 12, 8 * len(frame))
                 flipped = bytearray(frame)
                 flipped[bit // 8] ^= 1 << bit % 8
                 frame, damaged = bytes(flipped), how.fcs
                 counts["flipped"] += 1
-            if how.truncate and len(frame) > 15 and draw() < how.truncate:
+            if how.truncate and len(frame) > 15 and draw() < float(how.truncate):
                 frame, damaged = frame[: self._random.randrange(14, len(frame))], how.fcs
                 counts["truncated"] += 1
         due = self._leaves_at(frame)
@@ -77,10 +77,10 @@ class Port:
             return
         if how.rate is not None and self._backlog() > float(how.queue) / 2:
             frame = self._changed(frame, with_congestion(frame), "marked")
-        copies = 2 if how.duplicate and draw() < how.duplicate else 1
+        copies = 2 if how.duplicate and draw() < float(how.duplicate) else 1
         counts["duplicated"] += copies - 1
         for _ in range(copies):
-            if how.reorder and draw() < how.reorder:
+            if how.reorder and draw() < float(how.reorder):
                 when = max(due, time.monotonic()) + self._random.uniform(*_HELD)
                 counts["reordered"] += 1
             else:

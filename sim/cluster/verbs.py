@@ -144,10 +144,12 @@ def run(
         kinds = parse_kinds(nic, hosts)
     with _option("--bound" if mode in MODES else "--mode"):
         parameters(k, mode)
+    with _option("--tos"):
+        written = None if tos is None else _byte(tos)
     with _option("switch"):
         impairments = Impairments(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
-            flip=flip, truncate=truncate, fcs=fcs, tos=None if tos is None else int(tos, 0),
+            flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
     with _option("--at"):
         events = sorted((Event(text, hosts) for text in at or []), key=lambda event: event.seconds)
@@ -188,6 +190,17 @@ def run(
     if report_file is not None:
         report_file.write_text(json.dumps(report.as_dict(), indent=1) + "\n")
     return status
+
+
+def _byte(text: str) -> int:
+    """0..255 from decimal or hexadecimal text; ``ValueError`` for another."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0xFF:
+        raise ValueError(f"ToS must be a number of 0..255 such as 0x28, not {text!r}")
+    return value
 
 
 class Status:
