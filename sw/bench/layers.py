@@ -66,7 +66,8 @@ def layers(
 
     A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
     mean over the timed steps, computation included; hosts share this machine's processors. Each system is
-    trained once to the end, at the highest rate: only in ASGD does the result depend on it.
+    trained once to the end, at the highest rate: only in ASGD does the result depend on it. A2DTWP and
+    GradiVeQ change what they send in the course of a training: their bytes are the mean over all of it.
     """
     if quick:
         steps, rounds, trained, rates = min(steps, 10), 1, min(trained, 60), "100m,1g"
@@ -79,7 +80,9 @@ def layers(
     require()
     console, facts = report.new_console(), environment(seed)
     plan = plan_of(kind, sizes, batch, bound, seed)
-    timing = [{"what": "time", "system": name, "steps": steps} for name in chosen] * rounds
+    timing = [
+        {"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen
+    ] * rounds
     warm_up = min(WARM_UP, trained // 4)
     training = [
         {
@@ -119,7 +122,7 @@ def layers(
     )
     for rate in chosen_rates:
         console.print(table_of(results, rate))
-    figures = figures_of(results)
+    figures = figures_of(results) if kind == "mlp" else []
     if figures:
         console.print(report.figures_table(figures))
     report.write_json(json_file, {
@@ -186,11 +189,12 @@ def table_of(results: dict[str, Any], rate: float) -> Table:
     table = report.new_table(f"{rate_text(rate)}", *columns)
     base = found["ssgd"]["seconds"] if "ssgd" in found else None
     for name, line in found.items():
-        classes = ", ".join(f"{kind} {sent / 1e3:.0f}" for kind, sent in line["sent"].items() if sent >= 500)
+        sent = (results["train"][name] if SYSTEMS[name].adaptive else line)["sent"]
+        classes = ", ".join(f"{kind} {size / 1e3:.0f}" for kind, size in sent.items() if size >= 500)
         curve = results["train"][name]["curve"]
         table.add_row(
             SYSTEMS[name].title,
-            f"{sum(line['sent'].values()) / 1e3:.0f}",
+            f"{sum(sent.values()) / 1e3:.0f}",
             classes,
             f"{1e3 * line['seconds']:.1f}",
             f"{1 / line['seconds']:.1f}",

@@ -71,7 +71,7 @@ def timed(
     sent: list[Counter[str]] = []
     seconds = 0.0
     for counted in (0, steps):
-        run = system.open(transport, model, job_of(plan, system.settle + steps))
+        run = system.open(transport, model, job_of(plan, case.get("trained", steps)))
         for step in range(system.settle):
             run.step(batches.at(step))
         start = time.perf_counter()
@@ -91,7 +91,7 @@ def timed(
 def trained(
     transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
 ) -> dict[str, Any]:
-    """Test accuracy along a training, at rank 0, as [step, accuracy]."""
+    """Test accuracy along a training, at rank 0, as [step, accuracy]; mean bytes per step by class."""
     job = job_of(plan, case["steps"], case["warm_up"])
     run: Run = system_of(case).open(transport, model, job)
     batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
@@ -104,7 +104,7 @@ def trained(
         if step < case["steps"]:
             run.step(batches.at(step))
     run.close()
-    return {"curve": curve}
+    return {"curve": curve, "sent": run.traffic.of_all(transport).per_step(case["steps"])}
 
 
 def parts(

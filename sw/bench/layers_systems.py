@@ -191,6 +191,8 @@ class System:
     open: Callable[[Transport, Model, Job], Run]
     settle: int = 2
     cycle: int = 1
+    adaptive: bool = False
+    """Whether what it sends changes in the course of a training: then the mean over all of it counts."""
 
 
 SYSTEMS = {
@@ -199,13 +201,15 @@ SYSTEMS = {
     "asgd": System("PS, ASGD", lambda t, m, j: _Servers(t, m, j, mode="async")),
     "ssd": System("SSD-SGD, k = 5", lambda t, m, j: _SSD(t, m, j, 5), 5, 5),
     "ssd+codec": System("SSD-SGD, k = 5, codec", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j)), 5, 5),
-    "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j))),
+    "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j)), adaptive=True),
     "a2dtwp+codec": System(
-        "A2DTWP, PS, codec", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j))
+        "A2DTWP, PS, codec",
+        lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j)),
+        adaptive=True,
     ),
     "parallax": System("Parallax", _Parallax, 12),
-    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, False), 42),
-    "gradiveq+codec": System("GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, True), 42),
+    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, False), 42, adaptive=True),
+    "gradiveq+codec": System("GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, True), 42, adaptive=True),
     "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
     "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
 }
