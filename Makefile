@@ -40,8 +40,8 @@ test: $(VENV)/.stamp-dev ## Run every test
 soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root); books balance
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
-test-exhaustive: $(VENV)/.stamp-dev ## The codec's error bound over all 2^32 values, and a long fuzz
-	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py $(PYTEST_ARGS)
+test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a long fuzz, the soaks with 2 and 4 engines
+	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/sim $(PYTEST_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .
