@@ -16,6 +16,7 @@ import pytest
 from inceptionn.cli import main
 from inceptionn.netns import registry, require
 from inceptionn.sim.cluster import tap
+from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.cluster.verbs import Event
 
 SUM = """
@@ -107,6 +108,7 @@ def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
         (["--nic", "fpga"], "--nic: NIC must be one of rtl, golden, none, not 'fpga'"),
         (["--hosts", "65"], "--hosts: hosts must be 1..64, not 65"),
         (["--loss", "2x"], "loss: share must be"),
+        (["--tos", "low"], "--tos: ToS must be a number of 0..255 such as 0x28, not 'low'"),
         (["--mtu", "100", "--nic", "none"], "mtu must be 576..9216, not 100"),
         (["--vlan", "5000", "--nic", "none"], "vlan must be 1..4094, not 5000"),
         (["--bound", "15"], "--bound"),
@@ -122,6 +124,20 @@ def test_usage_errors_name_the_value(
 ) -> None:
     assert main(["cluster", "run", *arguments, "--", "true"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_nic_that_fails_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise RuntimeError("no beat moved for 5000 cycles")
+
+    monkeypatch.setattr(GoldenNic, "_exchange", fails)
+    script = "import socket, time; socket.socket(type=2).sendto(b'x', ('10.77.0.9', 9)); time.sleep(60)"
+    command = ["cluster", "run", "--nic", "golden", "--no-live", "--", sys.executable, "-c", script]
+    assert main(command) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said in [f"inceptionn: NIC of host{n} (golden): no beat moved for 5000 cycles" for n in range(2)]
 
 
 def test_without_tap_devices_it_says_so(
