@@ -223,7 +223,7 @@ def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: P
     return totals
 
 
-def _verilog(given: Path | None, scratch: Path, step: Callable[[str], None]) -> Path:
+def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None]) -> Path:
     """The Verilog to simulate: what is given, or written now from this package."""
     if given is not None:
         if not given.is_file():
@@ -295,7 +295,7 @@ def replay(
         def step(text: str) -> None:
             bar.update(task, description=text)
 
-        path = _verilog(verilog, default_build_folder().with_name("replay"), step)
+        path = nic_verilog(verilog, default_build_folder().with_name("replay"), step)
         with VerilatedNic(path, waves=waves, step=step) as nic:
             step("replaying")
             totals = run(nic, frames, config, bar)

@@ -22,7 +22,7 @@ from inceptionn.sim.cluster.cluster import Cluster
 from inceptionn.sim.cluster.nics import KINDS
 from inceptionn.sim.cluster.program import environment
 from inceptionn.sim.cluster.tap import available
-from inceptionn.sim.cluster.verbs import Status, verilog_of_the_nic
+from inceptionn.sim.cluster.verbs import Status
 
 ASKED = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""
@@ -150,7 +150,11 @@ def bench(
     console, flows, size = Console(), list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
-        path = verilog_of_the_nic(verilog, step.say) if nic == "rtl" else None
+        path = (
+            nic_verilog(verilog, default_build_folder().with_name("cluster"), step.say)
+            if nic == "rtl"
+            else None
+        )
         for each in mtu or [1500, 9000]:
             with Cluster(4, nic, verilog=path, mtu=each, step=step.say) as cluster:
                 step.say(f"one way, MTU {each}")

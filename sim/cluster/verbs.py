@@ -7,11 +7,11 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -57,11 +57,13 @@ class Event:
             raise ValueError(f"register must be one of {', '.join(writable)}, not {match['register']!r}")
 
 
-def verilog_of_the_nic(given: Path | None, step: Any) -> Path:
-    """The Verilog to simulate: what is given, or written now from this package."""
-    from inceptionn.sim.replay import _verilog
+def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], None]) -> Path | None:
+    """The Verilog to simulate: what is given, or written now from this package; None if no NIC is "rtl"."""
+    if "rtl" not in kinds:
+        return None
+    from inceptionn.sim.replay import nic_verilog  # brings scapy, which nothing else here needs
 
-    return _verilog(given, default_build_folder().with_name("cluster"), step)
+    return nic_verilog(given, default_build_folder().with_name("cluster"), step)
 
 
 @contextmanager
@@ -165,7 +167,11 @@ def run(
     shown = errors.is_terminal if live is None else live
     step = Status(errors)
     with step:
-        path = verilog_of_the_nic(verilog, step.say) if "rtl" in kinds else None
+        path = (
+            nic_verilog(verilog, default_build_folder().with_name("cluster"), step.say)
+            if "rtl" in kinds
+            else None
+        )
         with _option("cluster"):
             cluster = Cluster(
                 hosts, kinds, verilog=path, impairments=impairments, mtu=mtu, vlan=vlan, ecn=ecn, k=k,
