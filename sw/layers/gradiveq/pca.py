@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ class Compressor:
 
     components: Floats
     whitening: Floats
+    _rows: Floats = field(init=False, repr=False, compare=False)
+    """U_d transposed, as a copy in that order: few rows times it is twice as fast."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rows", np.ascontiguousarray(self.components.T))
 
     @property
     def dimension(self) -> int:
@@ -45,7 +50,8 @@ class Compressor:
 
     def decompress(self, compressed: Floats, first: int) -> Floats:
         """Eq. 5: float32[m, K] of the sum of all workers' float32[m, d]."""
-        restored: Floats = compressed @ self.components.T
+        restored = np.empty((len(compressed), self._rows.shape[1]), np.float32)
+        np.matmul(compressed, self._rows, out=restored)
         restored += self.whitening[first : first + len(compressed)]
         return restored
 
