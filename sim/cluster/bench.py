@@ -150,11 +150,7 @@ def bench(
     console, flows, size = Console(), list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
-        path = (
-            nic_verilog(verilog, default_build_folder().with_name("cluster"), step.say)
-            if nic == "rtl"
-            else None
-        )
+        path = verilog_for([nic], verilog, step.say)
         for each in mtu or [1500, 9000]:
             with Cluster(4, nic, verilog=path, mtu=each, step=step.say) as cluster:
                 step.say(f"one way, MTU {each}")

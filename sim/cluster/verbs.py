@@ -167,11 +167,7 @@ def run(
     shown = errors.is_terminal if live is None else live
     step = Status(errors)
     with step:
-        path = (
-            nic_verilog(verilog, default_build_folder().with_name("cluster"), step.say)
-            if "rtl" in kinds
-            else None
-        )
+        path = verilog_for(kinds, verilog, step.say)
         with _option("cluster"):
             cluster = Cluster(
                 hosts, kinds, verilog=path, impairments=impairments, mtu=mtu, vlan=vlan, ecn=ecn, k=k,
