@@ -22,7 +22,7 @@ from inceptionn.sim.cluster.cluster import Cluster
 from inceptionn.sim.cluster.nics import KINDS
 from inceptionn.sim.cluster.program import environment
 from inceptionn.sim.cluster.tap import available
-from inceptionn.sim.cluster.verbs import Status
+from inceptionn.sim.cluster.verbs import Status, verilog_for
 
 ASKED = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""
