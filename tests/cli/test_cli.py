@@ -57,6 +57,8 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["replay", str(CAPTURE), "--waves", "waves.fst"], "wave file must end in .vcd, not '.fst'"),
         (["replay", str(CAPTURE), "--json", "."], "--json"),
         (["timing", "--seed", "one"], "--seed"),
+        (["timing", "nowhere:Nothing"], "no component 'nowhere:Nothing'"),
+        (["timing", "no_such_top"], "component must be one of compressor, decompressor, nic"),
     ],
 )
 def test_usage_errors_are_one_line_and_status_2(
@@ -77,8 +79,6 @@ def test_usage_errors_are_one_line_and_status_2(
         (["replay", str(CAPTURE), "--json", "/dev/null/a/out.json"], "Not a directory: '/dev/null/a'"),
         (["replay", str(CAPTURE), "--waves", "/dev/null/a/w.vcd"], "Not a directory: '/dev/null/a'"),
         (["generate", "--board", "generic", "--out", "/dev/null/out"], "Not a directory: '/dev/null/out'"),
-        (["timing", "nowhere:Nothing"], "no component 'nowhere:Nothing'"),
-        (["timing", "no_such_top"], "component must be one of compressor, decompressor, nic"),
     ],
 )
 def test_other_errors_are_one_line_and_status_1(
@@ -92,8 +92,8 @@ def test_other_errors_are_one_line_and_status_1(
 
 
 def test_traceback_on_request() -> None:
-    with pytest.raises(ValueError, match="component must be one of"):
-        cli.main(["--traceback", "timing", "no_such_top"])
+    with pytest.raises(NotADirectoryError):
+        cli.main(["--traceback", "replay", str(CAPTURE), "--json", "/dev/null/a/out.json"])
 
 
 def test_long_text_of_a_tool_is_cut(
