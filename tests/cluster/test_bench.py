@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn cluster bench``: figures that fit together. How high they are is not a test's business."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inceptionn.cli import main
+from inceptionn.netns import require
+from inceptionn.sim.cluster.tap import available
+
+
+def test_a_wire_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require()
+    available()
+    file = tmp_path / "bench.json"
+    assert (
+        main(["cluster", "bench", "--nic", "none", "--size", "4", "--mtu", "9000", "--json", str(file)]) == 0
+    )
+    said = capsys.readouterr().out
+    assert "MB/s per processor" in said
+    assert "asked 10 MB/s" in said
+    facts = json.loads(file.read_text())
+    one_way, ring = facts["flows"]
+    assert (one_way["received"], ring["received"]) == (4_000_000, 4_000_000)
+    for flow in (one_way, ring):
+        assert flow["seconds"] > 0
+        assert flow["rate"] == pytest.approx(flow["received"] / flow["seconds"])
+        assert 0 <= flow["model_seconds"] < flow["processor_seconds"]
+        assert flow["cycles"] == 0
+
+
+def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "bench", "--nic", "fpga"]) == 2
+    assert "NIC must be one of rtl, golden, none, not 'fpga'" in capsys.readouterr().err
+    assert main(["cluster", "bench", "--size", "0"]) == 2
+    assert "size must be 1..10000 MB, not 0" in capsys.readouterr().err
