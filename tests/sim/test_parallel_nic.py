@@ -25,9 +25,12 @@ from inceptionn.wire import Verdict
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
 CONFIG = EngineConfig()
 
-pytestmark = pytest.mark.parametrize(
-    "engines", [2, 4] if os.environ.get("EXHAUSTIVE") else [2], indirect=True, scope="session"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize(
+        "engines", [2, 4] if os.environ.get("EXHAUSTIVE") else [2], indirect=True, scope="session"
+    ),
+]
 
 
 def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
