@@ -9,7 +9,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal, Value, ValueCastable
-from amaranth.hdl._ir import PortDirection
+from amaranth.hdl._ir import PortDirection as PortDirection
 from amaranth.lib import wiring
 
 

@@ -201,11 +201,11 @@ def build_verilator(
             run_tool([binary, *_VERILATE, *arguments, *top_module, *files], root=root)
             sources = [(path, "-O0" if "Slow" in path.name else "-O1") for path in scratch.glob("*.cpp")]
             _compile([*sources, (driver, "-O1")], scratch, [scratch, *paths], flags)
-            libraries = cocotb_tools.config.libs_dir
+            glue = cocotb_tools.config.libs_dir
             link: list[str | Path] = [find_compiler(), "-o", scratch / EXECUTABLE["verilator"]]
             for objects in (scratch, *parts, runtime):
                 link += sorted(objects.glob("*.o"))
-            link += [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator", "-pthread"]
+            link += [f"-L{glue}", f"-Wl,-rpath,{glue}", "-lcocotbvpi_verilator", "-pthread"]
             link += ["-lz", "-llz4"] if waves == "fst" else []
             run_tool(link)
             for path in {*scratch.glob("*.o"), *scratch.glob("Vtop*")}:
