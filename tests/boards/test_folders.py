@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every board's folder under open tools: lint, parsers, FuseSoC, Tcl, and what the metadata say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inceptionn.boards import package_files
+from inceptionn.boards.board import Options
+from inceptionn.boards.generate import load_board
+from inceptionn.sim import runner
+from inceptionn.sim.verilate import ToolMissing, find_verilator, run_tool
+
+VARIANTS: dict[str, tuple[str, Options]] = {
+    "generic": ("generic", Options()),
+    "vc709": ("vc709", Options(ports=4)),
+    "vc709-ratio": ("vc709", Options(ports=1, clock_ratio=Fraction(5, 2))),
+    "netfpga-sume": ("netfpga-sume", Options()),
+    "corundum-64": ("corundum", Options(ports=2, data_width=64)),
+    "corundum-512": ("corundum", Options(ports=1, data_width=512)),
+}
+BLACK_BOXES = """
+(* blackbox *) module MMCME2_BASE (input CLKIN1, CLKFBIN, PWRDWN, RST, output CLKFBOUT, CLKFBOUTB, CLKOUT0,
+  CLKOUT0B, CLKOUT1, CLKOUT1B, CLKOUT2, CLKOUT2B, CLKOUT3, CLKOUT3B, CLKOUT4, CLKOUT5, CLKOUT6, LOCKED);
+  parameter CLKIN1_PERIOD = 0.0; parameter DIVCLK_DIVIDE = 1; parameter CLKFBOUT_MULT_F = 5.0;
+  parameter CLKOUT0_DIVIDE_F = 1.0; endmodule
+(* blackbox *) module BUFG (input I, output O); endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every variant, written out; the modules that they share are emitted once."""
+    root, emitted, written = tmp_path_factory.mktemp("folders"), dict[tuple[str, int], str](), {}
+    with pytest.MonkeyPatch.context() as patch:
+
+        def convert(component: Any, module: str) -> str:
+            key = module, getattr(component, "engines", 1)
+            if key not in emitted:
+                emitted[key] = runner.emit(component, module)
+            return emitted[key]
+
+        patch.setattr(package_files, "convert", convert)
+        for name, (board, options) in VARIANTS.items():
+            chosen = load_board(board)
+            written[name] = root / name
+            written[name].mkdir()
+            for file, text in package_files.package(chosen, chosen.resolve(options)).items():
+                (written[name] / file).write_text(text)
+    return written
+
+
+def sources(folder: Path) -> list[str]:
+    """What the core's rtl fileset holds."""
+    core = next(folder.glob("*.core")).read_text()
+    return re.findall(r"      - (\w+\.v)", core.partition("  standalone:")[0].partition("  clocking:")[0])
+
+
+def top(folder: Path) -> str:
+    found: str = json.loads((folder / "manifest.json").read_text())["top"]
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_verilator_has_nothing_to_say(variant: str, folders: dict[str, Path]) -> None:
+    folder, (binary, root) = folders[variant], find_verilator()
+    command = [binary, "--lint-only", "-Wall", "--top-module", top(folder), folder / "lint.vlt"]
+    run_tool([*command, *(folder / name for name in sources(folder))], root=root)
+
+
+def test_verilator_would_say_something(folders: dict[str, Path], tmp_path: Path) -> None:
+    """The waivers do not cover what is not in the emitted files' nature."""
+    binary, root = find_verilator()
+    for line, rule in (("assign a = b; assign a = ~b;", "MULTIDRIVEN"), ("assign c = a;", "IMPLICIT")):
+        broken = tmp_path / "inceptionn_broken.v"
+        broken.write_text(f"module inceptionn_broken(input b, output a);\n{line}\nendmodule\n")
+        with pytest.raises(Exception, match="failed with status"):
+            run_tool([binary, "--lint-only", "-Wall", folders["generic"] / "lint.vlt", broken], root=root)
+        assert rule
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    """All Verilog of the folder, the clock's vendor primitives as black boxes, as plain Verilog-2005."""
+    from amaranth._toolchain.yosys import find_yosys
+
+    folder = folders[variant]
+    files = sorted(folder.glob("*.v"))
+    boxes = tmp_path / "boxes.v"
+    boxes.write_text(BLACK_BOXES)
+    compiler = shutil.which("iverilog")
+    if compiler is None:
+        raise ToolMissing("Icarus Verilog is not installed (Debian: apt install iverilog)")
+    run_tool([compiler, "-g2005", "-t", "null", "-s", top(folder), *files, boxes])
+    # Yosys reads the shell and what is around it; the engine's own text comes from Yosys.
+    read = [path for path in files if path.name not in package_files.ENGINE_FILES]
+    names = "|".join(path.stem for path in files if path.name in package_files.ENGINE_FILES)
+    text = "\n".join(path.read_text() for path in (*read, boxes))
+    script = f"read_verilog <<verilog\n{text}\nverilog\nhierarchy -top {top(folder)}\nproc\n"
+    if not read:
+        script = f"read_verilog <<verilog\n{files[-1].read_text()}\nverilog\nhierarchy -check\n"
+    said = find_yosys(lambda version: version >= (0, 40)).run(["-Q", "-"], script, ignore_warnings=True)
+    missing = set(re.findall(r"Module `\\(\w+)' referenced", said)) - set(names.split("|"))
+    assert not missing
+
+
+def fusesoc(folder: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    binary, root = find_verilator()
+    environment = {
+        **os.environ, **({"VERILATOR_ROOT": str(root)} if root else {}), "HOME": str(tmp_path),
+        "PATH": os.pathsep.join([str(binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }  # fmt: skip
+    command = ["fusesoc", "--cores-root", str(folder), "run", "--work-root", str(tmp_path / "work")]
+    core = next(folder.glob("*.core")).stem
+    return subprocess.run(
+        [*command, *arguments, f"inceptionn:nic:{core}"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def fusesoc_installed() -> None:
+    if shutil.which("fusesoc") is None and not (Path(sys.executable).parent / "fusesoc").exists():
+        raise ToolMissing("FuseSoC is not installed: pip install 'inceptionn[dev]'")
+
+
+@pytest.mark.usefixtures("fusesoc_installed")
+@pytest.mark.parametrize(("variant", "target"), [("vc709", "lint"), ("generic", "lint_compressor")])
+def test_fusesoc_lint(variant: str, target: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    done = fusesoc(folders[variant], tmp_path, "--target", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("fusesoc_installed")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fusesoc_sets_up_a_vivado_project(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    """The project's Tcl, without Vivado: part, top and every file, each under the work folder."""
+    folder = folders[variant]
+    done = fusesoc(folder, tmp_path, "--setup", "--target", "vivado")
+    assert done.returncode == 0, done.stdout + done.stderr
+    scripts = [path.read_text() for path in (tmp_path / "work").rglob("*.tcl")]
+    (text,) = (script for script in scripts if "create_project" in script)
+    part = re.search(r"part: (\S+)", next(folder.glob("*.core")).read_text())
+    assert part is not None
+    assert part[1] in text
+    assert f"set_property top {top(folder)} " in text
+    for name in (*sources(folder), f"{'crossings.tcl' if (folder / 'crossings.tcl').exists() else '.xdc'}"):
+        assert name in text
+
+
+TCL = """
+set ::calls {}
+proc unknown {args} { lappend ::calls $args; return [lindex $args 0] }
+namespace eval ipx {}
+"""
+
+
+@pytest.fixture
+def run_tcl() -> Callable[[Path], list[str]]:
+    """Runs a script in a Tcl interpreter in which Vivado's commands only take note of their call."""
+    tkinter = pytest.importorskip("tkinter")
+
+    def run(script: Path) -> list[str]:
+        interpreter = tkinter.Tcl()
+        interpreter.eval(TCL)
+        interpreter.eval(f"source {{{script}}}")
+        return [str(call) for call in interpreter.splitlist(interpreter.eval("set ::calls"))]
+
+    return run
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], list[str]]) -> None:
+    """Both scripts run to their end, add every file, and name only ports and buses that exist."""
+    folder = folders[variant]
+    metadata = json.loads((folder / "ports.json").read_text())
+    names = {port["name"] for port in metadata["ports"]}
+    for interface in metadata["interfaces"]:
+        members = {name for name in names if name.startswith(f"{interface['name']}_")}
+        assert members
+        assert interface["clock"] in names
+        assert set(interface["resets"]) <= names
+        assert bool(interface["user"]) == (f"{interface['name']}_tuser" in names)
+    for name in ("project.tcl", "package_ip.tcl"):
+        calls = run_tcl(folder / name)
+        added = {Path(call.split()[-1].strip("{}")).name for call in calls if call.startswith("add_files")}
+        assert added >= {*sources(folder)}
+        assert all((folder / file).exists() for file in added)
+    if top(folder) == metadata["module"]:
+        associated = re.findall(
+            r"associate_bus_interfaces -busif (\S+) -clock (\S+) -reset (\S+)", "\n".join(calls)
+        )
+        assert {name for name, _, _ in associated} == {entry["name"] for entry in metadata["interfaces"]}
+        assert {word for _, clock, reset in associated for word in (clock, reset)} <= names
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_crossings(variant: str, folders: dict[str, Path]) -> None:
+    """A folder has the constraints just if a register in it samples another clock."""
+    folder = folders[variant]
+    marked = [path for path in folder.glob("*.v") if "inceptionn.crossing" in path.read_text()]
+    assert bool(marked) == (folder / "crossings.tcl").exists()
+    assert bool(marked) == (len(json.loads((folder / "ports.json").read_text())["clocks"]) > 1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_of_the_machine(variant: str, folders: dict[str, Path]) -> None:
+    """No absolute paths, no dates; the README's files are the folder's."""
+    folder = folders[variant]
+    for path in folder.iterdir():
+        text = path.read_text()
+        assert not re.search(r"(?<![\w.])/(home|root|work|tmp|opt)/", text), path.name
+        assert not re.search(r"20[2-9]\d-\d\d-\d\d", text), path.name
+    readme = (folder / "README.md").read_text().partition("## Files")[2].partition("## Check")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", readme, re.MULTILINE)) == {p.name for p in folder.iterdir()}
