@@ -45,16 +45,23 @@ def tagged_segments(frames: list[bytes], mac_end: int) -> Iterator[tuple[tuple[i
 
 
 def raw_ranges(wire: Path, rank: int) -> dict[tuple[int, ...], list[tuple[int, int]]]:
-    """By connection, the bytes of its stream that were on the wire as they are."""
+    """By connection, the bytes of its stream that were on the wire as they are when they first came by.
+
+    Nothing is lost here, so it is the first copy that the receiver gets, whatever TCP sends again in doubt.
+    """
     begins: dict[tuple[int, ...], int] = {}
+    ends: dict[tuple[int, ...], int] = {}
     raw: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for connection, sequence, payload, syn in tagged_segments(read_pcap(wire), rank + 1):
         if syn:
-            begins[connection] = sequence + 1
-            raw[connection] = []
-        elif payload and struct.unpack_from(">H", payload + b"\0")[0] != SHIM_MAGIC:
+            begins[connection], ends[connection], raw[connection] = sequence + 1, 0, []
+        elif payload:
             at = (sequence - begins[connection]) % 2**32
-            raw[connection].append((at, at + len(payload)))
+            magic, _, length = struct.unpack_from(">HHH", payload + bytes(6))
+            end = at + (length if magic == SHIM_MAGIC else len(payload))
+            if magic != SHIM_MAGIC and end > ends[connection]:
+                raw[connection].append((max(at, ends[connection]), end))
+            ends[connection] = max(end, ends[connection])
     return raw
 
 
