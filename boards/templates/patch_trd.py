@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Puts the shell inceptionn_vc709 into your copy of the VC709 reference design's top file.
 

@@ -24,7 +24,7 @@ from inceptionn.sim.verilate import ToolMissing, find_verilator, run_tool
 
 VARIANTS: dict[str, tuple[str, Options]] = {
     "generic": ("generic", Options()),
-    "vc709": ("vc709", Options(ports=4)),
+    "vc709": ("vc709", Options(ports=2)),
     "vc709-ratio": ("vc709", Options(ports=1, clock_ratio=Fraction(5, 2))),
     "netfpga-sume": ("netfpga-sume", Options()),
     "corundum-64": ("corundum", Options(ports=2, data_width=64)),
@@ -136,7 +136,7 @@ def fusesoc_installed() -> None:
 
 
 @pytest.mark.usefixtures("fusesoc_installed")
-@pytest.mark.parametrize(("variant", "target"), [("vc709", "lint"), ("generic", "lint_compressor")])
+@pytest.mark.parametrize(("variant", "target"), [("netfpga-sume", "lint"), ("generic", "lint_compressor")])
 def test_fusesoc_lint(variant: str, target: str, folders: dict[str, Path], tmp_path: Path) -> None:
     done = fusesoc(folders[variant], tmp_path, "--target", target)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -38,7 +38,7 @@ def simulate(engine: str, tmp_path: Path, board: str, options: Options, **parame
     runner.run_bench(shell, top, bench, libraries={ENGINE: engine}, parameters=parameters)
 
 
-@pytest.mark.parametrize("ports", [4, 1])
+@pytest.mark.parametrize("ports", [4])
 def test_vc709(ports: int, engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
 
