@@ -24,6 +24,9 @@ from inceptionn.wire import SHIM_VERSION
 ANY_PART = "xc7vx690tffg1761-2"
 """Part that projects name where a board has none: the paper's."""
 
+ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
+"""The files that every folder has: the engine pair and the paper's two figures alone."""
+
 _WHAT = {
     "README.md": "this page",
     MANIFEST: "versions, parameters, hashes",
