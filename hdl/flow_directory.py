@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -195,6 +195,7 @@ class FlowDirectory(wiring.Component):
             states.write_address.eq(slot),
             states.write_data.eq(fresh),
             tickets.push_data.slot.eq(query.index),
+            flows.learn_phase.eq(generation),  # the table keeps two bits with a flow, here of its generation
         ]
         with m.If(step != 0):
             m.d.sync += step.eq(Mux(step == FlowTable.LATENCY, 0, step + 1))
@@ -214,7 +215,9 @@ class FlowDirectory(wiring.Component):
                         flows.learn.eq(~flows.known),
                         states.write.eq(~flows.known),
                         tickets.push.eq(1),
-                        tickets.push_data.generation.eq(Mux(flows.known, found.generation, generation)),
+                        tickets.push_data.generation.eq(
+                            Mux(flows.known, Cat(flows.phase, found.generation[2:]), generation)
+                        ),
                         tickets.push_data.shared.eq(query.syn | ~flows.known | ~found.certain),
                     ]
                     m.d.sync += generation.eq(generation + ~flows.known)
