@@ -25,3 +25,10 @@ def test_bench(simulator: str) -> None:
         if os.environ.get("CI"):
             pytest.fail(str(reason))
         pytest.skip(str(reason))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("EXHAUSTIVE"), reason="set EXHAUSTIVE=1: minutes of building")
+@pytest.mark.parametrize("engines", [2, 4])
+def test_bench_of_several_engines(engines: int) -> None:
+    run_bench(lambda: Nic(engines=engines), "inceptionn_nic", BENCH, parameters={"engines": engines})
