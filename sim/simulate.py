@@ -56,8 +56,18 @@ EXCEPTIONS = {
         "inceptionn.hdl.elastic_register:ElasticRegister", {"shape": 33}, {"width": 33}
     ),
     "frame_input": Bench("inceptionn.hdl.frame_input:FrameInput", {"pace": 4}, {"pace": 4}),
+    "frame_queue": Bench(
+        "inceptionn.hdl.frame_queue:FrameQueue",
+        {"data_bytes": 8, "depth": 32, "word_width": 8},
+        {"bytes": 8, "depth": 32, "drop_bad": False, "lossy": False},
+    ),
     "header_parser": Bench(
         "inceptionn.hdl.header_parser:HeaderParser", {"transmit": True}, {"transmit": True}
+    ),
+    "width_adapter": Bench(
+        "inceptionn.hdl.width_adapter:Widener",
+        {"narrow_bytes": 8, "wide_bytes": 32},
+        {"narrow": 8, "wide": 32, "widens": True},
     ),
     "packet_dispatch": Bench(
         "inceptionn.hdl.packet_dispatch:PacketDispatch",

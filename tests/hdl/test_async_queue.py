@@ -16,7 +16,7 @@ from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE, AsyncQueue, CrossingP
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim.runner import run_bench
 
-BENCH = Path(__file__).with_name("bench_async_queue.py")
+BENCH = Path(__file__).with_name("async_queue_bench.py")
 DEPTH = 8
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of AsyncQueue: nothing lost, doubled or reordered between any two clocks."""
+"""cocotb bench of AsyncQueue: nothing lost, doubled or reordered between any two clocks.
+
+Not named as the benches that `inceptionn simulate` lists, which have one clock.
+"""
 
 from __future__ import annotations
 
