@@ -138,7 +138,7 @@ def trained(
         {"strategy": "parameter_server", "machine": lambda rank: str(rank // 2), "local_aggregation": False},
         {"sparse_op": SUM, "dense_op": SUM, "reference": {"sparse_op": SUM, "dense_op": SUM}},
     ],
-    ids=str,
+    ids=lambda settings: ", ".join(settings),
 )
 def test_all_strategies_train_alike(threads: Group, settings: dict[str, Any]) -> None:
     settings = dict(settings)
