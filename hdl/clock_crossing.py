@@ -84,7 +84,9 @@ CHANNELS = {
 class AXI4LiteCrossing(wiring.Component):
     """AXI4-Lite from the master's clock to the slave's; each channel through an :class:`AsyncQueue`.
 
-    A reset of either side forgets what is under way.
+    A reset of the slave's side forgets what is under way. The master's side must not be reset alone while
+    an access is under way: the slave's answer to it would be taken for that to the next access. Reset both
+    sides then, or wait for the answer first.
 
     Parameters
     ----------
