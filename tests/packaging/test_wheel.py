@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {"sw": "inceptionn"} | {
     folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
 }
-DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi")
+DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi", ".j2", ".csv", ".vlt")
 NATIVE = {f"inceptionn/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("_adt", "_native")}
 
 

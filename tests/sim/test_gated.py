@@ -13,6 +13,8 @@ from inceptionn.hdl.registers import REGISTERS
 from inceptionn.sim.gated import gate
 from inceptionn.sim.verilated import Output, VerilatedNic
 
+pytestmark = pytest.mark.slow  # it builds two more models of the NIC
+
 
 @pytest.fixture
 def pair(nic_verilog: Path) -> Iterator[list[VerilatedNic]]:
