@@ -58,6 +58,7 @@ def test_netfpga_sume(engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "netfpga-sume", Options())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [64, 512])
 def test_corundum(width: int, engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "corundum", Options(data_width=width), width=width)
