@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from inceptionn.collectives.agreement import agree
 from inceptionn.layers.parameter_server import NonFiniteGradient
+from inceptionn.layers.parameter_server.worker import Policy as Policy
 from inceptionn.training import Floats
 from inceptionn.transport import Transport, TransportError
-
-Policy = Literal["raise", "skip"]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, Literal, Self, get_args
 from inceptionn.collectives import Op
 from inceptionn.collectives.settings import Path
 from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.layers.parameter_server.worker import Policy
 from inceptionn.training import Floats
 
 Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]
-NonFinite = Literal["raise", "skip"]
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class ParallaxConfig:
     sampled: int = 50
     alpha_steps: int = 5
     advantage: float = 1.0
-    non_finite: NonFinite = "raise"
+    non_finite: Policy = "raise"
 
     def __post_init__(self) -> None:
-        for name, choices in (("strategy", Strategy), ("non_finite", NonFinite), ("path", Path)):
+        for name, choices in (("strategy", Strategy), ("non_finite", Policy), ("path", Path)):
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(
                     f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
