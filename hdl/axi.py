@@ -4,7 +4,14 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import BURST_BYTES, LANE_BYTES, LANES
+
+
+def beat_bytes(lanes: int) -> int:
+    """Bytes of an engine's beat of so many fp32 lanes: 32 or 64; ``ValueError`` for any other number."""
+    if lanes not in (LANES, 2 * LANES):
+        raise ValueError(f"lanes must be {LANES} or {2 * LANES}, not {lanes!r}")
+    return lanes * LANE_BYTES
 
 
 class AXIStream(wiring.Signature):
