@@ -45,7 +45,7 @@ class BlockStatistics(wiring.Component):
 
     # The data's sum comes last: a block's last beat leaves the aligner LATENCY or LATENCY + 1 cycles after
     # its last group, and the sum holds until the next block's, two cycles later at the earliest.
-    LATENCY = AlignmentUnit.LATENCY + 1 + OnesComplementSum.LATENCY
+    LATENCY = AlignmentUnit.LATENCY + 1 + OnesComplementSum.latency()
 
     valid: In(1)
     last: In(1)

@@ -6,9 +6,11 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.delay import delayed
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 
 def swap16(word: Value) -> Value:
@@ -28,33 +30,48 @@ def canonical16(word: Value) -> Value:
 
 
 class OnesComplementSum(wiring.Component):
-    """Sums the 16-bit words of 32-byte beats, one beat per cycle, modulo 65535.
+    """Sums the 16-bit words of beats, one beat per cycle, modulo 65535.
 
     Words are taken as they lie in ``tdata``, that is little-endian; :func:`swap16` turns the result
-    into the network's. Latency :attr:`LATENCY` cycles from ``last`` to ``sum_valid``.
+    into the network's. :meth:`latency` cycles from ``last`` to ``sum_valid``.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
     valid, last : :py:`In(1)`
         ``last`` ends a sum and may come without ``valid`` (nothing added).
-    beat : :py:`In(256)`
+    beat : :py:`In(32 * lanes)`
     sum : :py:`Out(16)`
         Folded sum, 0..65535; 0 only if every word was 0. Holds until the next ``sum_valid``.
     sum_valid : :py:`Out(1)`
     """
 
-    LATENCY = 6
+    def __init__(self, *, lanes: int = LANES):
+        self.words = beat_bytes(lanes) // 2
+        self.lanes = lanes
+        super().__init__(
+            {
+                "valid": In(1),
+                "last": In(1),
+                "beat": In(16 * self.words),
+                "sum": Out(16),
+                "sum_valid": Out(1),
+            }
+        )
 
-    valid: In(1)
-    last: In(1)
-    beat: In(8 * BURST_BYTES)
-    sum: Out(16)
-    sum_valid: Out(1)
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from ``last`` to ``sum_valid``: 6, with 16 lanes 7."""
+        return exact_log2(beat_bytes(lanes) // 2) + 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # Stages 1 to 4: a binary adder tree, gated at its entrance.
-        words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(BURST_BYTES // 2)]
+        # A binary adder tree of one level per stage, gated at its entrance.
+        words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(self.words)]
         depth = 0
         while len(words) > 1:
             sums = []
@@ -68,7 +85,7 @@ class OnesComplementSum(wiring.Component):
         # Only what was let in counts: the tree itself has no reset.
         counts = delayed(m, self.valid | self.last, depth, name="counts", reset=True)
 
-        # Stage 5: accumulate. 29 bits hold 306 beats of 16 words.
+        # Next stage: accumulate. 29 bits hold the 4896 words of the longest block.
         total = Signal(29)
         finished = Signal(29, reset_less=True)
         accumulated = (total + words[0])[:29]
@@ -76,10 +93,10 @@ class OnesComplementSum(wiring.Component):
         with m.If(counts):
             m.d.sync += total.eq(Mux(last, 0, accumulated))
 
-        # Stage 6: fold.
+        # Last stage: fold.
         done = delayed(m, last, 1, name="done", reset=True)
         m.d.sync += self.sum_valid.eq(done)
         with m.If(done):
             m.d.sync += self.sum.eq(add16(finished[:16], finished[16:]))
-        assert depth + 2 == self.LATENCY
+        assert depth + 2 == self.latency(self.lanes)
         return m

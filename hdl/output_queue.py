@@ -7,27 +7,15 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 
-class OutputBeat(data.Struct):
-    """A beat with its length packed: ``ending`` is the last beat's bytes modulo 32 (0: all)."""
-
-    tdata: 8 * BURST_BYTES
-    tlast: 1
-    tuser: 1
-    ending: 5
-
-
-class _StoredBeat(data.Struct):
-    """The same in the queue: ``top`` is the place of the beat's last byte."""
-
-    tdata: 8 * BURST_BYTES
-    tlast: 1
-    tuser: 1
-    top: 5
+def output_beat(lanes: int = LANES) -> data.StructLayout:
+    """A beat with its length packed: ``ending`` is the last beat's bytes modulo its width (0: all)."""
+    width = beat_bytes(lanes)
+    return data.StructLayout({"tdata": 8 * width, "tlast": 1, "tuser": 1, "ending": range(width)})
 
 
 class OutputQueue(wiring.Component):
@@ -37,25 +25,38 @@ class OutputQueue(wiring.Component):
     ----------
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
     push, push_data, room
-        As of :class:`PushQueue`.
-    m_axis : :py:`Out(AXIStream())`
+        As of :class:`PushQueue`, of :func:`output_beat`.
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
     DEPTH = 32
 
-    def __init__(self, slack: int):
+    def __init__(self, slack: int, *, lanes: int = LANES):
+        self.data_bytes = beat_bytes(lanes)
         self.slack = slack
+        self.lanes = lanes
         super().__init__(
-            {"push": In(1), "push_data": In(OutputBeat), "room": Out(1), "m_axis": Out(AXIStream())}
+            {
+                "push": In(1),
+                "push_data": In(output_beat(lanes)),
+                "room": Out(1),
+                "m_axis": Out(AXIStream(self.data_bytes)),
+            }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.queue = queue = PushQueue(_StoredBeat, self.DEPTH, self.slack)
+        # `top`: the place of the beat's last byte.
+        stored = data.StructLayout(
+            {"tdata": 8 * self.data_bytes, "tlast": 1, "tuser": 1, "top": range(self.data_bytes)}
+        )
+        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack)
         beat = queue.data
         m.d.comb += [
             queue.push.eq(self.push),
@@ -70,6 +71,6 @@ class OutputQueue(wiring.Component):
             self.m_axis.tuser.eq(beat.tuser),
             queue.pop.eq(self.m_axis.tready),
         ]
-        for i in range(BURST_BYTES):
+        for i in range(self.data_bytes):
             m.d.comb += self.m_axis.tkeep[i].eq(beat.top >= i)
         return m

@@ -11,11 +11,14 @@ from lockstep import Lockstep
 
 from inceptionn.hdl.checksum import OnesComplementSum
 from inceptionn.sim.golden.checksum import fold
-from inceptionn.wire import BURST_BYTES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
 
-LONGEST = 306
-"""Beats of the longest block: 288 of raw lanes and 18 of tags."""
-assert LONGEST * BURST_BYTES == MAX_LANES * 4 + MAX_LANES // 8 * TAG_WORD_BYTES
+LANES_PER_BEAT = bench_parameters()["lanes"]
+BEAT_BYTES = 4 * LANES_PER_BEAT
+LATENCY = OnesComplementSum.latency(LANES_PER_BEAT)
+LONGEST = (MAX_LANES * 4 + MAX_LANES // LANES * TAG_WORD_BYTES) // BEAT_BYTES
+"""Beats of the longest block: of raw lanes 288, and 18 of tags; half of them with 16 lanes."""
 
 
 class TB(Lockstep):
@@ -30,16 +33,16 @@ class TB(Lockstep):
         steps: list[bytes | None] = [*beats, *([None] if alone else [])]
         for index, beat in enumerate(steps):
             while random.random() < gaps:
-                await self.cycle(beat=random.getrandbits(256))
+                await self.cycle(beat=random.getrandbits(8 * BEAT_BYTES))
             last = index == len(steps) - 1
             if last:
-                self.due(OnesComplementSum.LATENCY, sum_valid=1, sum=fold(total))
-            data = random.getrandbits(256) if beat is None else int.from_bytes(beat, "little")
+                self.due(LATENCY, sum_valid=1, sum=fold(total))
+            data = random.getrandbits(8 * BEAT_BYTES) if beat is None else int.from_bytes(beat, "little")
             await self.cycle(valid=beat is not None, last=last, beat=data)
 
 
 def beat() -> bytes:
-    return random.choice([bytes(BURST_BYTES), b"\xff" * BURST_BYTES, random.randbytes(BURST_BYTES)])
+    return random.choice([bytes(BEAT_BYTES), b"\xff" * BEAT_BYTES, random.randbytes(BEAT_BYTES)])
 
 
 @cocotb.test()
@@ -47,12 +50,12 @@ async def zero_has_one_sign_only_for_zeros(dut):
     """Only words that are all 0 sum to 0; any other multiple of 65535 is 0xFFFF."""
     tb = TB(dut)
     await tb.reset()
-    for beats in ([bytes(BURST_BYTES)], [b"\xff" * BURST_BYTES], [b"\xff" * BURST_BYTES] * 2):
+    for beats in ([bytes(BEAT_BYTES)], [b"\xff" * BEAT_BYTES], [b"\xff" * BEAT_BYTES] * 2):
         await tb.send(beats)
-    for lane in range(BURST_BYTES // 2):
-        word = bytearray(BURST_BYTES)
+    for lane in range(BEAT_BYTES // 2):
+        word = bytearray(BEAT_BYTES)
         word[2 * lane] = 1
-        await tb.send([bytes(word), b"\xfe\xff" + bytes(BURST_BYTES - 2)])
+        await tb.send([bytes(word), b"\xfe\xff" + bytes(BEAT_BYTES - 2)])
     await tb.drain()
 
 
@@ -74,8 +77,8 @@ async def longest(dut):
     """The most beats of a block, all ones: the accumulator does not overflow."""
     tb = TB(dut)
     await tb.reset()
-    await tb.send([b"\xff" * BURST_BYTES] * LONGEST)
-    await tb.send([b"\xff\xfe" * (BURST_BYTES // 2)] * LONGEST)
+    await tb.send([b"\xff" * BEAT_BYTES] * LONGEST)
+    await tb.send([b"\xff\xfe" * (BEAT_BYTES // 2)] * LONGEST)
     await tb.drain()
 
 
@@ -85,10 +88,10 @@ async def carry_of_the_fold(dut):
     tb = TB(dut)
     await tb.reset()
     for beats in range(1, 40):
-        words = [0xFFFF] * (BURST_BYTES // 2 * beats - 1)
+        words = [0xFFFF] * (BEAT_BYTES // 2 * beats - 1)
         words.append((0xFFFF + len(words)) & 0xFFFF)
         data = np.array(words, "<u2").tobytes()
-        await tb.send([data[at : at + BURST_BYTES] for at in range(0, len(data), BURST_BYTES)])
+        await tb.send([data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)])
     await tb.drain()
 
 
@@ -97,8 +100,8 @@ async def sum_holds(dut):
     """Between two results the first one stays, whatever goes on behind it."""
     tb = TB(dut)
     await tb.reset()
-    await tb.send([b"\x01\x02" * (BURST_BYTES // 2)])
+    await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
     for _ in range(40):
-        tb.due(OnesComplementSum.LATENCY, sum=fold(0x0201 * 16))
-        await tb.cycle(valid=1, beat=random.getrandbits(256))
+        tb.due(LATENCY, sum=fold(0x0201 * BEAT_BYTES // 2))
+        await tb.cycle(valid=1, beat=random.getrandbits(8 * BEAT_BYTES))
     await tb.drain()

@@ -11,11 +11,13 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamSink
 from lockstep import Lockstep
 
-from inceptionn.hdl.output_queue import OutputBeat
+from inceptionn.hdl.output_queue import output_beat
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import BURST_BYTES
 
 SLACK = bench_parameters()["slack"]
+LANES = bench_parameters()["lanes"]
+BEAT_BYTES = 4 * LANES
+OutputBeat = output_beat(LANES)
 
 
 class TB(Lockstep):
@@ -49,15 +51,15 @@ class TB(Lockstep):
     async def send(self, data: bytes, bad: bool) -> None:
         """A frame, a beat per cycle where there is room; behind its end its last beat holds noise."""
         self.frames.append((data, bad))
-        beats = [data[at : at + BURST_BYTES] for at in range(0, len(data), BURST_BYTES)]
+        beats = [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
         for index, beat in enumerate(beats):
             while not self.read("room") and not self.credit:
-                await self.cycle(push_data=random.getrandbits(OutputBeat.as_shape().size))
+                await self.cycle(push_data=random.getrandbits(OutputBeat.size))
             self.credit = SLACK if self.read("room") else self.credit - 1
             last = index == len(beats) - 1
-            filled = beat + random.randbytes(BURST_BYTES - len(beat))
+            filled = beat + random.randbytes(BEAT_BYTES - len(beat))
             # Where a beat is not the last, its length means nothing.
-            ending = len(beat) % BURST_BYTES if last else random.getrandbits(5)
+            ending = len(beat) % BEAT_BYTES if last else random.randrange(BEAT_BYTES)
             pushed = OutputBeat.const(
                 {"tdata": int.from_bytes(filled, "little"), "tlast": last, "tuser": bad, "ending": ending}
             )
@@ -73,9 +75,9 @@ class TB(Lockstep):
             assert kept == data
             user = frame.tuser if isinstance(frame.tuser, list) else [frame.tuser]
             assert set(user) == {int(bad)}
-            for at in range(0, len(data), BURST_BYTES):
+            for at in range(0, len(data), BEAT_BYTES):
                 keep = self.keeps.pop(0)
-                assert keep == (1 << min(BURST_BYTES, len(data) - at)) - 1, f"tkeep {keep:#x} at byte {at}"
+                assert keep == (1 << min(BEAT_BYTES, len(data) - at)) - 1, f"tkeep {keep:#x} at byte {at}"
         await self.drain()
         assert self.sink.empty()
         assert self.sink.idle()
@@ -85,12 +87,12 @@ class TB(Lockstep):
 @cocotb.test()
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9])
 async def every_length(dut, stall):
-    """Last beats of 1 to 32 bytes, frames of one beat and more."""
+    """Last beats of every length, frames of one beat and more."""
     tb = TB(dut)
     await tb.reset()
     if stall:
         tb.sink.set_pause_generator(random.random() < stall for _ in itertools.count())
-    lengths = [*range(1, 4 * BURST_BYTES), 1500, 9216]
+    lengths = [*range(1, 4 * BEAT_BYTES), 1500, 9216]
     random.shuffle(lengths)
     for length in lengths if not stall else lengths[:30]:
         await tb.send(random.randbytes(length), bool(random.getrandbits(1)))
@@ -114,6 +116,6 @@ async def a_beat_per_cycle(dut):
     tb = TB(dut)
     await tb.reset()
     begin = tb.now
-    await tb.send(random.randbytes(BURST_BYTES * 100), False)
+    await tb.send(random.randbytes(BEAT_BYTES * 100), False)
     assert tb.now - begin == 100
     await tb.check()

@@ -7,6 +7,7 @@ import itertools
 import random
 from pathlib import Path
 
+import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
@@ -17,8 +18,10 @@ from inceptionn.sim.runner import run_bench
 EDGES = (0, 1, 2, 0x00FF, 0x0100, 0x7FFF, 0x8000, 0xFF00, 0xFFFE, 0xFFFF)
 
 
-def test_bench() -> None:
-    run_bench(OnesComplementSum, "ones_complement_sum", Path(__file__).with_name("bench_checksum.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_checksum.py")
+    run_bench(OnesComplementSum(lanes=lanes), "ones_complement_sum", bench, parameters={"lanes": lanes})
 
 
 def test_operations_on_words() -> None:

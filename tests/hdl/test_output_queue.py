@@ -3,10 +3,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.output_queue import OutputQueue
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
     bench = Path(__file__).with_name("bench_output_queue.py")
-    run_bench(OutputQueue(slack=11), "output_queue", bench, parameters={"slack": 11})
+    parameters = {"slack": 11, "lanes": lanes}
+    run_bench(OutputQueue(slack=11, lanes=lanes), "output_queue", bench, parameters=parameters)
