@@ -72,14 +72,16 @@ class BlockStatistics(wiring.Component):
             data_sum.beat.eq(self.beat),
         ]
 
-        # Tag words: 288 of them fit 25 bits.
+        # Tag words: 288 of them fit 25 bits. A register in front, since the adder may lie far from the tags.
         ending = self.valid & self.last
+        tag1, ending1 = Signal(2 * LANES, reset_less=True), Signal()
+        m.d.sync += [tag1.eq(Mux(self.valid, self.tags, 0)), ending1.eq(ending)]
         tag_total = Signal(25)
         tag_finished, tag_folded = Signal(25, reset_less=True), Signal(17, reset_less=True)
         tag_sum = Signal(16, reset_less=True)
-        accumulated = (tag_total + Mux(self.valid, self.tags, 0))[:25]
+        accumulated = (tag_total + tag1)[:25]
         m.d.sync += [
-            tag_total.eq(Mux(ending, 0, accumulated)),
+            tag_total.eq(Mux(ending1, 0, accumulated)),
             tag_finished.eq(accumulated),
             tag_folded.eq(tag_finished[:16] + tag_finished[16:]),
             tag_sum.eq(tag_folded[:16] + tag_folded[16]),
@@ -87,7 +89,7 @@ class BlockStatistics(wiring.Component):
 
         # Lanes per class: which they are, a population count per group, then a sum.
         counted = Signal(data.ArrayLayout(12, 4))
-        ending2 = delayed(m, ending, 2, name="ending", reset=True)
+        ending2 = delayed(m, ending1, 1, name="ending", reset=True)
         lanes = Signal(data.ArrayLayout(12, 4), reset_less=True)
         for tag in Tag:
             hits = Signal(LANES, name=f"hits_{tag.name.lower()}")
@@ -103,7 +105,7 @@ class BlockStatistics(wiring.Component):
         m.d.comb += [
             self.report_valid.eq(delayed(m, ending, waits, name="report", reset=True)),
             self.report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
-            self.report.block_sum.eq(add16(data_sum.sum, delayed(m, tag_sum, waits - 3, name="tag_sum"))),
+            self.report.block_sum.eq(add16(data_sum.sum, delayed(m, tag_sum, waits - 4, name="tag_sum"))),
             self.report.cleared_sum.eq(
                 delayed(m, cleared_sum.sum, waits - cleared_sum.LATENCY, name="cleared_sum")
             ),

@@ -109,9 +109,7 @@ class CompressionEngine(wiring.Component):
         beat = delayed(m, source.beat, self._LOAD_DELAY, name="beat")
         m.d.comb += [
             realigner.load.eq(candidate),
-            realigner.skip.eq(header.payload_at[5:] - 1),
-            realigner.lane.eq(header.payload_at[2:5]),
-            realigner.length.eq(header.payload_length),
+            realigner.run.eq(parser.run),
             realigner.valid.eq(beat_valid),
             realigner.last.eq(beat_last),
             realigner.beat.eq(beat),

@@ -19,7 +19,7 @@ from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.hdl.receive_assembler import ReceiveAssembler, WireBeat
 from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder
-from inceptionn.wire import BURST_BYTES, LANE_BYTES, SHIM_BYTES
+from inceptionn.wire import BURST_BYTES, LANE_BYTES
 
 _BlockBeat = data.StructLayout(
     {"tdata": 8 * BURST_BYTES, "tkeep": BURST_BYTES, "tlast": 1, "lanes": 16, "b": 8}
@@ -116,14 +116,9 @@ class DecompressionEngine(wiring.Component):
         ]
 
         # The block, behind the shim. An empty one gets a byte, which is no block either.
-        block_at, block_length = Signal(7), Signal(16)
         m.d.comb += [
-            block_at.eq(parser.header.payload_at + SHIM_BYTES),
-            block_length.eq(parser.header.payload_length - SHIM_BYTES),
             realigner.load.eq(parser.header_valid & (parser.header.verdict == 0)),
-            realigner.skip.eq(block_at[5:] - 1),
-            realigner.lane.eq(block_at[2:5]),
-            realigner.length.eq(Mux(block_length == 0, 1, block_length)),
+            realigner.run.eq(parser.run),
             realigner.valid.eq(valid),
             realigner.last.eq(last),
             realigner.beat.eq(beat),

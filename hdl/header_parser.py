@@ -3,11 +3,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.config import EngineConfig
+from inceptionn.hdl.payload_realigner import PayloadRun
 from inceptionn.hdl.tos_matcher import TosMatcher
 from inceptionn.wire import (
     BURST_BYTES,
@@ -84,6 +85,9 @@ class HeaderParser(wiring.Component):
     beat : :py:`In(256)`
     header : :py:`Out(ParsedHeader)`
         Valid together with ``header_valid`` only.
+    run : :py:`Out(PayloadRun)`
+        Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
+        where nothing does.
     header_valid : :py:`Out(1)`
         High for one cycle per frame, :attr:`LATENCY` cycles after its second beat, or its first if it
         has no other.
@@ -102,6 +106,7 @@ class HeaderParser(wiring.Component):
                 "count": In(6),
                 "beat": In(8 * BURST_BYTES),
                 "header": Out(ParsedHeader),
+                "run": Out(PayloadRun),
                 "header_valid": Out(1),
             }
         )
@@ -237,5 +242,20 @@ class HeaderParser(wiring.Component):
             self.header.eq(parsed2),
             self.header.verdict.eq(choice),
             self.header_valid.eq(captured2),
+        ]
+
+        # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
+        in_front = 0 if self.transmit else SHIM_BYTES
+        run_at, run_length = Signal(7), Signal(5)
+        m.d.comb += [
+            run_at.eq(parsed2.payload_at + in_front),
+            run_length.eq(length[:5] - in_front),
+        ]
+        empty = Const(0) if self.transmit else length == SHIM_BYTES
+        m.d.sync += [
+            self.run.skip.eq(run_at[5:] - 1),
+            self.run.lane.eq(run_at[2:5]),
+            self.run.bursts.eq(Mux(empty, 1, (length + (BURST_BYTES - 1 - in_front))[5:])),
+            self.run.ending.eq(Mux(empty, 1, run_length)),
         ]
         return m

@@ -4,11 +4,20 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.delay import delayed
 from inceptionn.wire import BURST_BYTES
+
+
+class PayloadRun(data.Struct):
+    """Where a run of bytes lies in a frame, as :class:`PayloadRealigner` counts."""
+
+    skip: 2  # beats between the frame's second beat and the one in which the run begins
+    lane: 3  # its place in that beat: byte 4 * lane + 2
+    bursts: 11  # the run's length in bursts, rounded up, 1..2047
+    ending: 5  # bytes in the last of them; 0: all
 
 
 class PayloadRealigner(wiring.Component):
@@ -27,13 +36,8 @@ class PayloadRealigner(wiring.Component):
     Members
     -------
     load : :py:`In(1)`
-        Takes the next three; in the cycle before the frame's second beat.
-    skip : :py:`In(2)`
-        Beats between the frame's second beat and the one in which the run begins.
-    lane : :py:`In(3)`
-        Place of the run in that beat: byte ``4 * lane + 2``.
-    length : :py:`In(16)`
-        Bytes of the run, 1..65504.
+        Takes ``run``; in the cycle before the frame's second beat.
+    run : :py:`In(PayloadRun)`
     valid, last : :py:`In(1)`
         A beat of the frame; its last.
     beat : :py:`In(256)`
@@ -49,9 +53,7 @@ class PayloadRealigner(wiring.Component):
     LATENCY = 3
 
     load: In(1)
-    skip: In(2)
-    lane: In(3)
-    length: In(16)
+    run: In(PayloadRun)
     valid: In(1)
     last: In(1)
     beat: In(8 * BURST_BYTES)
@@ -89,11 +91,11 @@ class PayloadRealigner(wiring.Component):
             m.d.sync += [left.eq(0), running.eq(0)]
         with m.If(self.load):
             m.d.sync += [
-                skip.eq(self.skip),
-                lane.eq(self.lane),
-                left.eq((self.length + (BURST_BYTES - 1))[5:]),
+                skip.eq(self.run.skip),
+                lane.eq(self.run.lane),
+                left.eq(self.run.bursts),
                 running.eq(1),
-                ending.eq(self.length[:5]),
+                ending.eq(self.run.ending),
                 begun.eq(0),
                 first.eq(1),
             ]

@@ -14,13 +14,14 @@ from lockstep import Lockstep
 from parsed_headers import fields, objection
 
 from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
+from inceptionn.hdl.payload_realigner import PayloadRun
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.cases_receive import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, noise, wire_frames
-from inceptionn.wire import BURST_BYTES, Verdict, parameters
+from inceptionn.wire import BURST_BYTES, LANE_BYTES, SHIM_BYTES, Verdict, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
 MOST_BEATS = 4
@@ -56,6 +57,12 @@ class TB(Lockstep):
         for name, value in fields(headers, stimulus).items() if headers else ():
             found = word[name] if name != "config" else word.config.as_bits()
             assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
+        if verdict == 0 and headers:
+            run = PayloadRun.as_shape().from_bits(self.read("run"))
+            in_front = 0 if TRANSMIT else SHIM_BYTES
+            at, length = headers.payload + in_front, max(1, headers.payload_bytes - in_front)
+            assert (run.skip + 1, run.lane) == (at // BURST_BYTES, at % BURST_BYTES // LANE_BYTES), what
+            assert (run.bursts, run.ending) == (-(-length // BURST_BYTES), length % BURST_BYTES), what
 
     async def run(self, stimuli: list[Stimulus], gap: float) -> None:
         """``gap``: probability of an idle cycle in front of a beat."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import cocotb
 from lockstep import Lockstep
 
-from inceptionn.hdl.payload_realigner import PayloadRealigner
+from inceptionn.hdl.payload_realigner import PayloadRealigner, PayloadRun
 from inceptionn.wire import BURST_BYTES
 
 LATENCY = PayloadRealigner.LATENCY
@@ -41,6 +41,12 @@ class Run:
         return BURST_BYTES * self.begin + 4 * self.lane + 2
 
     @property
+    def bits(self) -> int:
+        """The input ``run``."""
+        fields = {"skip": self.skip, "lane": self.lane, "bursts": -(-self.length // BURST_BYTES)}
+        return PayloadRun.const(fields | {"ending": self.length % BURST_BYTES}).as_bits()
+
+    @property
     def bursts(self) -> int:
         """Those of the run, if the frame is long enough; else those that the frame still gives."""
         there = max(1, self.beats - self.begin)
@@ -63,9 +69,7 @@ class TB(Lockstep):
             found = self.read("out_burst").to_bytes(BURST_BYTES, "little")[at : at + len(data)]
             assert found == data, f"cycle {self.now}: bytes {at}.. are {found.hex()}, not {data.hex()}"
             self.checked += 1
-        noise = {
-            name: random.getrandbits(len(getattr(self.dut, name))) for name in ("skip", "lane", "length")
-        }
+        noise = {"run": random.getrandbits(len(self.dut.run))}
         noise |= {"last": random.getrandbits(1), "beat": random.getrandbits(8 * BURST_BYTES)}
         await self.cycle(**noise | inputs)
 
@@ -80,7 +84,7 @@ class TB(Lockstep):
         """One frame; ``gap`` is the probability of an idle cycle in front of a beat."""
         frame = random.randbytes(BURST_BYTES * run.beats)
         emitted = 0
-        load = {"load": 1, "skip": run.skip, "lane": run.lane, "length": run.length} if run.length else {}
+        load = {"load": 1, "run": run.bits} if run.length else {}
         idle = [self._idle(gap) for _ in range(run.beats)]
         for index in range(run.beats):
             for cycle in range(idle[index]):
