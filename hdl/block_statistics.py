@@ -107,7 +107,7 @@ class BlockStatistics(wiring.Component):
             self.report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
             self.report.block_sum.eq(add16(data_sum.sum, delayed(m, tag_sum, waits - 4, name="tag_sum"))),
             self.report.cleared_sum.eq(
-                delayed(m, cleared_sum.sum, waits - cleared_sum.LATENCY, name="cleared_sum")
+                delayed(m, cleared_sum.sum, waits - OnesComplementSum.latency(), name="cleared_sum")
             ),
             self.report.lanes.eq(delayed(m, lanes.as_value(), waits - 3, name="lanes")),
         ]
