@@ -7,15 +7,15 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.dispatch_queue import check_engines
 from inceptionn.hdl.frame_input import FrameInput
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 
-def piece_layout(engines: int) -> data.StructLayout:
+def piece_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
     """Words that lie ready: a frame, or a piece of one that is too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
@@ -23,7 +23,7 @@ def piece_layout(engines: int) -> data.StructLayout:
     return data.StructLayout(
         {
             "words": range(CollectQueue.MOST_WORDS + 1),
-            "ending": range(engines * BURST_BYTES),
+            "ending": range(engines * beat_bytes(lanes)),
             "bad": 1,
             "end": 1,
         }
@@ -42,10 +42,12 @@ class CollectQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream())`
+    s_axis : :py:`In(AXIStream(4 * lanes))`
         From the engine.
     keep : :py:`In(1)`
         Whether the frame that ends next is kept; holds until ``ended``.
@@ -55,36 +57,39 @@ class CollectQueue(wiring.Component):
         The oldest announcement; holds until popped.
     step : :py:`In(1)`
         Reads the next word; as many steps as a popped piece has words.
-    data : :py:`Out(8 * engines * 32)`
+    data : :py:`Out(32 * lanes * engines)`
         The word of the step two cycles before.
     """
 
     DEPTH = 512
     PIECES = 64
     MOST_WORDS = 256
-    """Words of a piece: 16 KiB at two engines, half of the memory."""
+    """Words of a piece: 16 KiB at two engines of 8 lanes, half of the memory."""
     _MARGIN = 8  # beats that come when `room` has fallen, and the words that are still being read
 
-    def __init__(self, engines: int):
+    def __init__(self, engines: int, *, lanes: int = LANES):
         check_engines(engines)
+        self.burst_bytes = beat_bytes(lanes)
         self.engines = engines
+        self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream()),
+                "s_axis": In(AXIStream(self.burst_bytes)),
                 "keep": In(1),
                 "ended": Out(1),
-                "piece": Out(piece_layout(engines)),
+                "piece": Out(piece_layout(engines, lanes)),
                 "piece_valid": Out(1),
                 "piece_pop": In(1),
                 "step": In(1),
-                "data": Out(8 * engines * BURST_BYTES),
+                "data": Out(8 * engines * self.burst_bytes),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput()
-        m.submodules.pieces = pieces = PushQueue(piece_layout(self.engines), self.PIECES, 4)
+        m.submodules.input = source = FrameInput(data_bytes=self.burst_bytes)
+        shape = piece_layout(self.engines, self.lanes)
+        m.submodules.pieces = pieces = PushQueue(shape, self.PIECES, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         places = range(self.engines)
 
@@ -108,18 +113,18 @@ class CollectQueue(wiring.Component):
             source.room.eq((used < self.DEPTH - self._MARGIN) & pieces.room),
             pieces.push.eq((ended | cut) & self.keep),
             pieces.push_data.words.eq(words + 1),
-            pieces.push_data.ending.eq(place * BURST_BYTES + source.count),
+            pieces.push_data.ending.eq(place * self.burst_bytes + source.count),
             pieces.push_data.bad.eq(source.bad),
             pieces.push_data.end.eq(source.last),
         ]
         for i in places:
-            m.submodules[f"bank{i}"] = bank = BlockRam(8 * BURST_BYTES, self.DEPTH)
+            m.submodules[f"bank{i}"] = bank = BlockRam(8 * self.burst_bytes, self.DEPTH)
             m.d.comb += [
                 bank.write.eq(source.valid & (place == i)),
                 bank.write_address.eq(write),
                 bank.write_data.eq(source.beat),
                 bank.read_address.eq(read),
-                self.data.word_select(i, 8 * BURST_BYTES).eq(bank.read_data),
+                self.data.word_select(i, 8 * self.burst_bytes).eq(bank.read_data),
             ]
         m.d.comb += [
             self.piece.eq(pieces.data),

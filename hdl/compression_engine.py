@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.checksum import OnesComplementSum
 from inceptionn.hdl.compressor import Compressor
 from inceptionn.hdl.config import EngineConfig
@@ -15,12 +15,12 @@ from inceptionn.hdl.counters import FrameReport
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.flow_table import FlowKey, flow_index
 from inceptionn.hdl.frame_input import FrameInput
-from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
+from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader, parsed_beat
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.hdl.transmit_assembler import TransmitAssembler
 from inceptionn.hdl.transmit_decision import FrameRecord, TransmitDecision
-from inceptionn.wire import BURST_BYTES, FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
+from inceptionn.wire import FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
 
 
 class CompressionEngine(wiring.Component):
@@ -41,14 +41,19 @@ class CompressionEngine(wiring.Component):
     pieces of that length, so no frame is too long to pass.
 
     Throughput: one beat per cycle in and out, whatever the data; frames of fewer than 4 beats are taken
-    in 4 cycles. Latency of an idle engine, first beat to first beat: the frame's length in beats plus
-    at most 48 cycles.
+    in 4 cycles, with 16 lanes in 2 unless they ask the flow table. Latency of an idle engine, first beat to
+    first beat: the frame's length in beats plus at most 48 cycles, with 16 lanes 56.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream())`
+    s_axis : :py:`In(AXIStream(4 * lanes))`
         From the host. ``tuser`` at ``tlast``: bad frame.
-    m_axis : :py:`Out(AXIStream())`
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
         To the wire.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
@@ -56,24 +61,33 @@ class CompressionEngine(wiring.Component):
         One :class:`FrameReport` per frame, in order.
     """
 
-    RING_DEPTH = 2 * MAX_TRANSMIT_FRAME // BURST_BYTES
-    _LOAD_DELAY = HeaderParser.LATENCY + 1  # from the input register to the realigner
-
-    s_axis: In(AXIStream())
-    m_axis: Out(AXIStream())
-    config: In(EngineConfig)
-    report: Out(FrameReport)
-    report_valid: Out(1)
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self.ring_depth = 2 * MAX_TRANSMIT_FRAME // self.beat_bytes
+        self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(self.beat_bytes)),
+                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "config": In(EngineConfig),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput(pace=4)  # the decision's judging takes four cycles
-        m.submodules.parser = parser = HeaderParser(transmit=True)
-        m.submodules.realigner = realigner = PayloadRealigner()
-        m.submodules.compressor = compressor = Compressor(statistics=True)
-        m.submodules.decision = decision = TransmitDecision()
-        m.submodules.assembler = assembler = TransmitAssembler(self.RING_DEPTH)
-        m.submodules.ring = ring = BlockRam(8 * BURST_BYTES, self.RING_DEPTH)
+        lanes = self.lanes
+        m.submodules.input = source = FrameInput(
+            pace=TransmitDecision.pace(lanes), data_bytes=self.beat_bytes
+        )
+        m.submodules.parser = parser = HeaderParser(transmit=True, lanes=lanes)
+        m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
+        m.submodules.compressor = compressor = Compressor(statistics=True, lanes=lanes)
+        m.submodules.decision = decision = TransmitDecision(lanes=lanes)
+        m.submodules.assembler = assembler = TransmitAssembler(self.ring_depth, lanes=lanes)
+        m.submodules.ring = ring = BlockRam(8 * self.beat_bytes, self.ring_depth)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         m.d.comb += [
@@ -86,7 +100,7 @@ class CompressionEngine(wiring.Component):
         ]
 
         # Raw ring.
-        level, ring_room = Signal(range(self.RING_DEPTH)), Signal()
+        level, ring_room = Signal(range(self.ring_depth)), Signal()
         m.d.comb += [
             ring.write.eq(source.valid),
             ring.write_data.eq(source.beat),
@@ -96,17 +110,18 @@ class CompressionEngine(wiring.Component):
         m.d.sync += [
             ring.write_address.eq(ring.write_address + source.valid),
             level.eq(ring.write_address - assembler.raw_address),
-            ring_room.eq(level < self.RING_DEPTH - 16),
+            ring_room.eq(level < self.ring_depth - 16),
         ]
         m.d.comb += source.room.eq(ring_room & compressor.room & decision.room)
 
-        # Payload: the parsed header arrives one cycle before the frame's second beat is at the realigner.
+        # Payload: the parsed header arrives one cycle before the beat behind it (with 16 lanes, the frame's
+        # first one) is at the realigner.
         header = parser.header
         candidate = Signal()
         m.d.comb += candidate.eq(parser.header_valid & (header.verdict == 0))
-        beat_valid = delayed(m, source.valid, self._LOAD_DELAY, name="beat_valid", reset=True)
-        beat_last = delayed(m, source.last, self._LOAD_DELAY, name="beat_last")
-        beat = delayed(m, source.beat, self._LOAD_DELAY, name="beat")
+        beat_valid = delayed(m, source.valid, self._load_delay, name="beat_valid", reset=True)
+        beat_last = delayed(m, source.last, self._load_delay, name="beat_last")
+        beat = delayed(m, source.beat, self._load_delay, name="beat")
         m.d.comb += [
             realigner.load.eq(candidate),
             realigner.run.eq(parser.run),
@@ -116,14 +131,15 @@ class CompressionEngine(wiring.Component):
         ]
         # The codec's parameters change between two blocks: not before the previous frame's rest (two
         # cycles) has left the realigner and the two stages behind it, and before the block's first
-        # burst, three cycles later.
+        # burst, three cycles later. With 16 lanes, a block's first burst may follow on a rest: between them.
         block_at = Signal(7)
         m.d.comb += block_at.eq(header.payload_at + SHIM_BYTES)
         chosen = Signal(ParsedHeader, reset_less=True)
-        place = Signal(4, reset_less=True)
+        place = Signal(len(compressor.place), reset_less=True)
         with m.If(candidate):
-            m.d.sync += [chosen.eq(header), place.eq(block_at[1:5])]
-        config = delayed(m, chosen.config.as_value(), realigner.LATENCY, name="config")
+            m.d.sync += [chosen.eq(header), place.eq(block_at[1 : 1 + len(place)])]
+        settled = realigner.LATENCY + realigner.overlaps
+        config = delayed(m, chosen.config.as_value(), settled, name="config")
         codec = EngineConfig(config)
         m.d.comb += [
             compressor.e0.eq(codec.e0),
@@ -133,9 +149,9 @@ class CompressionEngine(wiring.Component):
             compressor.first.eq(realigner.out_first),
             compressor.last.eq(realigner.out_last),
             compressor.burst.eq(realigner.out_burst),
-            compressor.place.eq(delayed(m, place, realigner.LATENCY, name="place")),
+            compressor.place.eq(delayed(m, place, settled, name="place")),
         ]
-        for i in range(LANES):
+        for i in range(lanes):
             m.d.comb += compressor.present[i].eq(realigner.out_count > LANE_BYTES * i)
 
         self._record(m, source, parser, decision)
@@ -165,7 +181,7 @@ class CompressionEngine(wiring.Component):
 
         The header is there one cycle before, and the next frame's one cycle later, at the earliest.
         """
-        most = MAX_TRANSMIT_FRAME // BURST_BYTES
+        most = MAX_TRANSMIT_FRAME // self.beat_bytes
         beats, length = Signal(range(most + 1)), Signal(17)
         pieces = Signal()
         full = (beats == most - 1) & ~source.last
@@ -174,7 +190,7 @@ class CompressionEngine(wiring.Component):
         with m.If(source.valid):
             m.d.sync += [
                 beats.eq(Mux(source.last | full, 0, beats + 1)),
-                length.eq(Mux(source.last, 0, length + BURST_BYTES)),
+                length.eq(Mux(source.last, 0, length + self.beat_bytes)),
                 pieces.eq(~source.last & (pieces | full)),
             ]
         record1 = Signal(FrameRecord, reset_less=True)
@@ -201,7 +217,7 @@ class CompressionEngine(wiring.Component):
         with m.If(parser.header_valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(key))]
 
-        wait = HeaderParser.LATENCY  # the header shows at LATENCY, is held at LATENCY + 1
+        wait = HeaderParser.latency(self.lanes)  # the header shows then, and is held one cycle later
         late = delayed(m, record1.as_value(), wait, name="record")
         view = FrameRecord(late)
         m.d.sync += [
@@ -234,31 +250,35 @@ class CompressionEngine(wiring.Component):
         beat: Signal,
         decision: TransmitDecision,
     ) -> None:
-        """Sum of the TCP or UDP header: words of the second to fourth beat, from its start to the payload."""
-        m.submodules.header_sum = header_sum = OnesComplementSum()
-        # Words count from the frame's second beat on, where the header sum begins. The comparisons are made
-        # when the header is known, so that a word waits for its beat's number alone.
-        most = 3 * (BURST_BYTES // 2)
-        start, stop = Signal(2), Signal(6)
+        """Sum of the TCP or UDP header, from its start to the payload: second to fourth beat, or first two."""
+        m.submodules.header_sum = header_sum = OnesComplementSum(lanes=self.lanes)
+        # Words count from the beat on in which the header sum begins. The comparisons are made when the header
+        # is known, so that a word waits for its beat's number alone.
+        words = self.beat_bytes // 2
+        skipped = parsed_beat(self.lanes)
+        beats = 4 if skipped else 2  # in which a header may lie
+        most = (beats - skipped) * words
+        tcp_at = 17 - skipped * words
+        start, stop = Signal(range(tcp_at + 3)), Signal(6)
         wanted = Signal(most, reset_less=True)
         m.d.comb += [
-            start.eq(Mux(parser.header.vlan, 3, 1)),
-            stop.eq(parser.header.payload_at[1:] - BURST_BYTES // 2),
+            start.eq(Mux(parser.header.vlan, tcp_at + 2, tcp_at)),
+            stop.eq(parser.header.payload_at[1:] - skipped * words),
         ]
         with m.If(parser.header_valid):
             m.d.sync += [wanted[word].eq((word >= start) & (word < stop)) for word in range(most)]
-        number = Signal(4, init=1)  # one-hot: first to fourth beat; none behind them
+        number = Signal(beats, init=1)  # one-hot: the beat; none behind those
         with m.If(valid):
             m.d.sync += number.eq(Mux(last, 1, number << 1))
-        masked = Signal(8 * BURST_BYTES, reset_less=True)
-        for i in range(BURST_BYTES // 2):
-            inside = (wanted[i::16] & number[1:]).any()
+        masked = Signal(16 * words, reset_less=True)
+        for i in range(words):
+            inside = (wanted[i::words] & number[skipped:]).any()
             m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beat.word_select(i, 16), 0))
-        # A sum ends with the fourth beat or the frame, whichever is first.
+        # A sum ends with the last of these beats or the frame, whichever is first.
         done, finished = Signal(), Signal()
-        m.d.comb += done.eq(valid & ~finished & (last | number[3]))
+        m.d.comb += done.eq(valid & ~finished & (last | number[-1]))
         with m.If(valid):
-            m.d.sync += finished.eq(~last & (finished | number[3]))
+            m.d.sync += finished.eq(~last & (finished | number[-1]))
         m.d.comb += [
             header_sum.valid.eq(delayed(m, valid, 1, name="sum_valid", reset=True)),
             header_sum.last.eq(delayed(m, done, 1, name="sum_last", reset=True)),

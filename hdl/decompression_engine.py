@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.config import EngineConfig
 from inceptionn.hdl.counters import FrameReport
 from inceptionn.hdl.decompressor import Decompressor
@@ -17,13 +17,9 @@ from inceptionn.hdl.frame_input import FrameInput
 from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
 from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.receive_assembler import ReceiveAssembler, WireBeat
+from inceptionn.hdl.receive_assembler import ReceiveAssembler, wire_beat
 from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder
-from inceptionn.wire import BURST_BYTES, LANE_BYTES
-
-_BlockBeat = data.StructLayout(
-    {"tdata": 8 * BURST_BYTES, "tkeep": BURST_BYTES, "tlast": 1, "lanes": 16, "b": 8}
-)
+from inceptionn.wire import LANE_BYTES, LANES
 
 
 class DecompressionEngine(wiring.Component):
@@ -40,13 +36,18 @@ class DecompressionEngine(wiring.Component):
 
     Throughput: one output beat per cycle while input is at hand. Latency of an idle engine, first beat
     to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
-    one that is restored.
+    one that is restored. With 16 lanes the same, in beats twice as wide.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream())`
+    s_axis : :py:`In(AXIStream(4 * lanes))`
         From the wire. ``tuser`` at ``tlast``: bad frame.
-    m_axis : :py:`Out(AXIStream())`
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
         To the host.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
@@ -54,31 +55,39 @@ class DecompressionEngine(wiring.Component):
         One :class:`FrameReport` per frame, in order.
     """
 
-    _LOAD_DELAY = HeaderParser.LATENCY + 1  # from the input register to the realigner
-    # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
-    _SLACK = _LOAD_DELAY + ReceiveDecision.LATENCY + 6
-
-    s_axis: In(AXIStream())
-    m_axis: Out(AXIStream())
-    config: In(EngineConfig)
-    report: Out(FrameReport)
-    report_valid: Out(1)
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
+        # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
+        self._slack = self._load_delay + ReceiveDecision.LATENCY + 6
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(self.beat_bytes)),
+                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "config": In(EngineConfig),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput()
-        m.submodules.parser = parser = HeaderParser(transmit=False)
-        m.submodules.realigner = realigner = PayloadRealigner()
-        m.submodules.decision = decision = ReceiveDecision()
-        m.submodules.decompressor = decompressor = Decompressor()
-        m.submodules.assembler = assembler = ReceiveAssembler()
-        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK, elastic=True)
-        m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._SLACK)
-        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK)
+        lanes, width = self.lanes, self.beat_bytes
+        block_beat = data.StructLayout({"tdata": 8 * width, "tkeep": width, "tlast": 1, "lanes": 16, "b": 8})
+        m.submodules.input = source = FrameInput(data_bytes=width)
+        m.submodules.parser = parser = HeaderParser(transmit=False, lanes=lanes)
+        m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
+        m.submodules.decision = decision = ReceiveDecision(lanes=lanes)
+        m.submodules.decompressor = decompressor = Decompressor(lanes=lanes)
+        m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes)
+        m.submodules.waiting = waiting = PushQueue(wire_beat(lanes), 64, self._slack, elastic=True)
+        m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._slack)
+        m.submodules.blocks = blocks = PushQueue(block_beat, 32, self._slack)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         # Behind the Decompressor's queue, since the assembler pops by what all of them hold.
-        payload_shape = data.StructLayout({"tdata": 8 * BURST_BYTES, "tuser": 1})
+        payload_shape = data.StructLayout({"tdata": 8 * width, "tuser": 1})
         m.submodules.payload_register = payload = ElasticRegister(payload_shape)
         m.d.comb += [
             source.room.eq(waiting.room & orders.room & blocks.room),
@@ -90,9 +99,9 @@ class DecompressionEngine(wiring.Component):
             parser.beat.eq(source.beat),
         ]
 
-        # The header is there one cycle before the frame's second beat (its only one) is at the realigner, and
-        # holds until the next frame's, one cycle behind its last beat at the earliest.
-        delay = self._LOAD_DELAY
+        # The header is there one cycle before the frame's second beat (its only one; with 16 lanes its first)
+        # is at the realigner, and holds until the next frame's, one cycle behind its last beat at the earliest.
+        delay = self._load_delay
         header = Signal(ParsedHeader, reset_less=True)
         with m.If(parser.header_valid):
             m.d.sync += header.eq(parser.header)
@@ -105,14 +114,14 @@ class DecompressionEngine(wiring.Component):
         # The delay queue; with the last beat, whether the frame is as long as IP says.
         before = Signal(17)
         with m.If(valid):
-            m.d.sync += before.eq(Mux(last, 0, Mux(before[16], before, before + BURST_BYTES)))
+            m.d.sync += before.eq(Mux(last, 0, Mux(before[16], before, before + width)))
         m.d.sync += [
             waiting.push.eq(valid),
             waiting.push_data.tdata.eq(beat),
             waiting.push_data.last.eq(last),
             waiting.push_data.bad.eq(bad),
             waiting.push_data.short.eq(before + count < header.frame_length),
-            waiting.push_data.ending.eq(count[:5]),
+            waiting.push_data.ending.eq(count),
         ]
 
         # The block, behind the shim. An empty one gets a byte, which is no block either.
@@ -126,7 +135,7 @@ class DecompressionEngine(wiring.Component):
             decision.valid.eq(valid),
             decision.last.eq(last),
             decision.count.eq(count),
-            decision.burst.eq(realigner.out_burst),
+            decision.burst.eq(realigner.out_front if realigner.overlaps else realigner.out_burst),
             orders.push.eq(decision.order_valid),
             orders.push_data.eq(decision.order),
         ]
@@ -147,7 +156,7 @@ class DecompressionEngine(wiring.Component):
             blocks.push_data.lanes.eq(decision.shim.length // LANE_BYTES),
             blocks.push_data.b.eq(decision.shim.b),
         ]
-        for i in range(BURST_BYTES):
+        for i in range(width):
             m.d.comb += blocks.push_data.tkeep[i].eq(burst_count > i)
         m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
 

@@ -7,12 +7,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.output_queue import OutputQueue
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 
 def check_engines(engines: int) -> None:
@@ -21,9 +21,9 @@ def check_engines(engines: int) -> None:
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
 
-def word_layout(engines: int) -> data.StructLayout:
+def word_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
     """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
-    width = engines * BURST_BYTES
+    width = engines * beat_bytes(lanes)
     return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
 
 
@@ -40,42 +40,46 @@ class DispatchQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
 
     Members
     -------
     push : :py:`In(1)`
-    word : :py:`In(word_layout(engines))`
+    word : :py:`In(word_layout(engines, lanes))`
         Every word but a frame's last is full.
     room : :py:`Out(1)`
         Registered: at least :attr:`SLACK` places are free.
     popped : :py:`Out(1)`
         A word's last burst is read in this cycle.
-    m_axis : :py:`Out(AXIStream())`
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
         To the engine.
     """
 
     DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
     SLACK = 8
 
-    def __init__(self, engines: int):
+    def __init__(self, engines: int, *, lanes: int = LANES):
         check_engines(engines)
+        self.burst_bytes = beat_bytes(lanes)
         self.engines = engines
+        self.lanes = lanes
         super().__init__(
             {
                 "push": In(1),
-                "word": In(word_layout(engines)),
+                "word": In(word_layout(engines, lanes)),
                 "room": Out(1),
                 "popped": Out(1),
-                "m_axis": Out(AXIStream()),
+                "m_axis": Out(AXIStream(self.burst_bytes)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        places = range(self.engines)
-        note = data.StructLayout({"last": 1, "bad": 1, "final": places, "ending": range(BURST_BYTES)})
+        places, burst = range(self.engines), self.burst_bytes
+        note = data.StructLayout({"last": 1, "bad": 1, "final": places, "ending": range(burst)})
         m.submodules.notes = notes = PushQueue(note, self.DEPTH, self.SLACK)
-        m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3)
+        m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
         write = Signal(range(self.DEPTH))
@@ -85,8 +89,8 @@ class DispatchQueue(wiring.Component):
             notes.push.eq(self.push),
             notes.push_data.last.eq(self.word.last),
             notes.push_data.bad.eq(self.word.bad),
-            notes.push_data.final.eq(Mux(self.word.last, before // BURST_BYTES, self.engines - 1)),
-            notes.push_data.ending.eq(self.word.count % BURST_BYTES),
+            notes.push_data.final.eq(Mux(self.word.last, before // burst, self.engines - 1)),
+            notes.push_data.ending.eq(self.word.count % burst),
             self.room.eq(notes.room),
         ]
         m.d.sync += write.eq(write + self.push)
@@ -105,11 +109,11 @@ class DispatchQueue(wiring.Component):
 
         bursts = []
         for i in places:
-            m.submodules[f"bank{i}"] = bank = BlockRam(8 * BURST_BYTES, self.DEPTH)
+            m.submodules[f"bank{i}"] = bank = BlockRam(8 * burst, self.DEPTH)
             m.d.comb += [
                 bank.write.eq(self.push),
                 bank.write_address.eq(write),
-                bank.write_data.eq(self.word.data.word_select(i, 8 * BURST_BYTES)),
+                bank.write_data.eq(self.word.data.word_select(i, 8 * burst)),
                 bank.read_address.eq(read),
             ]
             bursts.append(bank.read_data)
@@ -119,7 +123,7 @@ class DispatchQueue(wiring.Component):
         late_place, late_marks = late[: len(place)], late[len(place) :]
         m.d.sync += [
             output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
-            output.push_data.tdata.eq(Cat(bursts).word_select(late_place, 8 * BURST_BYTES)),
+            output.push_data.tdata.eq(Cat(bursts).word_select(late_place, 8 * burst)),
             output.push_data.tlast.eq(late_marks[0]),
             output.push_data.tuser.eq(late_marks[0] & late_marks[1]),
             output.push_data.ending.eq(late_marks[2:]),

@@ -6,16 +6,19 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.payload_realigner import PayloadRun
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.payload_realigner import payload_run
 from inceptionn.hdl.tos_matcher import TosMatcher
 from inceptionn.wire import (
-    BURST_BYTES,
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
     ETHERTYPE_SERVICE_VLAN,
     ETHERTYPE_VLAN,
+    LANES,
     PROTOCOL_TCP,
     PROTOCOL_UDP,
     SHIM_BYTES,
@@ -25,6 +28,8 @@ from inceptionn.wire import (
 _IP_BYTES = 20
 _TCP_MINIMUM = 20
 _UDP_BYTES = 8
+_FIELD_BYTES = 58
+"""Bytes of a frame in which every field lies, up to the TCP checksum behind a VLAN tag."""
 
 
 class ParsedHeader(data.Struct):
@@ -57,11 +62,17 @@ def be32(value: Value, at: int) -> Value:
     return Cat(be16(value, at + 2), be16(value, at))
 
 
+def parsed_beat(lanes: int = LANES) -> int:
+    """Number of the beat with which a frame's headers are known, up to the TCP checksum: 1, with 16 lanes 0."""
+    return (_FIELD_BYTES - 1) // beat_bytes(lanes)
+
+
 class HeaderParser(wiring.Component):
     """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
 
     All headers up to the TCP checksum lie in the first 58 bytes, so two beats suffice, whatever VLAN tag or
-    options there are. One frame may follow the other without a gap.
+    options there are; with 16 lanes it is one, and a stage more, since the fields' places are known only
+    behind it. One frame may follow the other without a gap.
 
     What a frame's end alone can tell is left to the engine: ``BAD``, a frame shorter than IP says, and
     (receive) the shim. The order of the checks is that of docs/wire-format.md.
@@ -71,6 +82,8 @@ class HeaderParser(wiring.Component):
     transmit : :class:`bool`
         Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
         multiple of 4. Without it: a wire payload shorter than a shim has ``NO_SHIM``.
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
@@ -80,36 +93,41 @@ class HeaderParser(wiring.Component):
     index : :py:`In(2)`
         Of the beat in its frame; saturates at 2.
     last : :py:`In(1)`
-    count : :py:`In(6)`
-        Bytes in the beat, 1..32.
-    beat : :py:`In(256)`
+    count : :py:`In(6)`, with 16 lanes :py:`In(7)`
+        Bytes in the beat, from 1 on.
+    beat : :py:`In(32 * lanes)`
     header : :py:`Out(ParsedHeader)`
         Valid together with ``header_valid`` only.
-    run : :py:`Out(PayloadRun)`
+    run : :py:`Out(payload_run(lanes))`
         Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
         where nothing does.
     header_valid : :py:`Out(1)`
-        High for one cycle per frame, :attr:`LATENCY` cycles after its second beat, or its first if it
-        has no other.
+        High for one cycle per frame, :meth:`latency` cycles after its second beat, or its first if it
+        has no other; with 16 lanes always after its first.
     """
 
-    LATENCY = 3
-
-    def __init__(self, *, transmit: bool):
+    def __init__(self, *, transmit: bool, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
         self.transmit = transmit
+        self.lanes = lanes
         super().__init__(
             {
                 "config": In(EngineConfig),
                 "valid": In(1),
                 "index": In(2),
                 "last": In(1),
-                "count": In(6),
-                "beat": In(8 * BURST_BYTES),
+                "count": In(range(self.beat_bytes + 1)),
+                "beat": In(8 * self.beat_bytes),
                 "header": Out(ParsedHeader),
-                "run": Out(PayloadRun),
+                "run": Out(payload_run(lanes)),
                 "header_valid": Out(1),
             }
         )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from beat number :func:`parsed_beat` (the only one) to ``header``: 3, with 16 lanes 4."""
+        return 4 - parsed_beat(lanes)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -118,7 +136,7 @@ class HeaderParser(wiring.Component):
         outer, inner = be16(self.beat, 12), be16(self.beat, 16)
         first = self.valid & (self.index == 0)
         second = self.valid & (self.index == 1)
-        head = Signal(8 * BURST_BYTES, reset_less=True)
+        head = Signal(8 * self.beat_bytes, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
         tagged = outer == ETHERTYPE_VLAN
@@ -136,7 +154,9 @@ class HeaderParser(wiring.Component):
             ]
 
         # Second beat (visible one cycle later, "stage 1"): fields at their place, with or without VLAN tag.
-        window = Cat(head, self.beat)
+        # Where the first beat holds them all, a cycle behind it, and what was taken with it goes along.
+        one_beat = parsed_beat(self.lanes) == 0
+        window = head if one_beat else Cat(head, self.beat)
 
         def field(at: int, size: int) -> Value:
             """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
@@ -147,12 +167,21 @@ class HeaderParser(wiring.Component):
         l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
         seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
         captured1 = Signal()
-        m.d.sync += captured1.eq(second | (first & self.last))
-        with m.If(second):
-            m.d.sync += [ip1.eq(field(0, _IP_BYTES)), l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM))]
-            m.d.sync += seen1.eq(BURST_BYTES + self.count)
-        with m.Elif(first):
-            m.d.sync += seen1.eq(self.count)
+        fields = [ip1.eq(field(0, _IP_BYTES)), l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM))]
+        if one_beat:
+            capture = delayed(m, first, 1, name="capture", reset=True)
+            seen = delayed(m, self.count, 1, name="seen")
+            m.d.sync += captured1.eq(capture)
+            with m.If(capture):
+                m.d.sync += [*fields, seen1.eq(seen)]
+            vlan, stacked, ipv6, ipv4 = delayed(m, Cat(vlan, stacked, ipv6, ipv4), 1, name="kinds")
+            config = EngineConfig(delayed(m, config.as_value(), 1, name="config"))
+        else:
+            m.d.sync += captured1.eq(second | (first & self.last))
+            with m.If(second):
+                m.d.sync += [*fields, seen1.eq(self.beat_bytes + self.count)]
+            with m.Elif(first):
+                m.d.sync += seen1.eq(self.count)
 
         # Stage 2: every check that needs no arithmetic on another's result.
         version, ihl = ip1[4:8], ip1[0:4]
@@ -246,16 +275,17 @@ class HeaderParser(wiring.Component):
 
         # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
         in_front = 0 if self.transmit else SHIM_BYTES
-        run_at, run_length = Signal(7), Signal(5)
+        place_bits = exact_log2(self.beat_bytes)
+        run_at, run_length = Signal(7), Signal(place_bits)
         m.d.comb += [
             run_at.eq(parsed2.payload_at + in_front),
-            run_length.eq(length[:5] - in_front),
+            run_length.eq(length[:place_bits] - in_front),
         ]
         empty = Const(0) if self.transmit else length == SHIM_BYTES
         m.d.sync += [
-            self.run.skip.eq(run_at[5:] - 1),
-            self.run.lane.eq(run_at[2:5]),
-            self.run.bursts.eq(Mux(empty, 1, (length + (BURST_BYTES - 1 - in_front))[5:])),
+            self.run.skip.eq(run_at[place_bits:] - parsed_beat(self.lanes)),
+            self.run.lane.eq(run_at[2:place_bits]),
+            self.run.bursts.eq(Mux(empty, 1, (length + (self.beat_bytes - 1 - in_front))[place_bits:])),
             self.run.ending.eq(Mux(empty, 1, run_length)),
         ]
         return m

@@ -7,23 +7,20 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.compression_engine import CompressionEngine
 from inceptionn.hdl.decompression_engine import DecompressionEngine
 from inceptionn.hdl.management import Management
 from inceptionn.hdl.parallel_engines import ENGINES, ParallelEngines
-from inceptionn.wire import BURST_BYTES, LANES
+from inceptionn.wire import LANES
 
 
 def check_size(engines: int, lanes: int) -> None:
     """Raises ``ValueError`` unless there is a NIC of so many engines per direction and lanes per engine."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
-    if lanes != LANES:
-        raise ValueError(
-            f"lanes must be {LANES} (for twice the width take two engines of {LANES} lanes), not {lanes!r}"
-        )
+    beat_bytes(lanes)
 
 
 class Nic(wiring.Component):
@@ -39,20 +36,20 @@ class Nic(wiring.Component):
     Parameters
     ----------
     engines : :class:`int`
-        Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`). Streams are as many times 256 bits
-        wide; verdicts, bytes, order and registers do not depend on it.
+        Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`).
     lanes : :class:`int`
-        fp32 values that one engine treats per cycle: 8.
+        fp32 values that one engine treats per cycle: 8 or 16. Streams are as many bytes wide as all engines
+        take; verdicts, bytes, order and registers depend on neither.
 
     Members
     -------
-    s_axis_tx : :py:`In(AXIStream(32 * engines))`
+    s_axis_tx : :py:`In(AXIStream(4 * lanes * engines))`
         From the host.
-    m_axis_tx : :py:`Out(AXIStream(32 * engines))`
+    m_axis_tx : :py:`Out(AXIStream(4 * lanes * engines))`
         To the wire.
-    s_axis_rx : :py:`In(AXIStream(32 * engines))`
+    s_axis_rx : :py:`In(AXIStream(4 * lanes * engines))`
         From the wire.
-    m_axis_rx : :py:`Out(AXIStream(32 * engines))`
+    m_axis_rx : :py:`Out(AXIStream(4 * lanes * engines))`
         To the host.
     s_axil : :py:`In(AXI4Lite())`
     """
@@ -61,7 +58,7 @@ class Nic(wiring.Component):
         check_size(engines, lanes)
         self.engines = engines
         self.lanes = lanes
-        stream = AXIStream(engines * BURST_BYTES)
+        stream = AXIStream(engines * beat_bytes(lanes))
         super().__init__(
             {
                 "s_axis_tx": In(stream),
@@ -75,8 +72,8 @@ class Nic(wiring.Component):
     def _engine(self, *, transmit: bool) -> wiring.Component:
         """What stands in one direction: an engine, or several that behave as one."""
         if self.engines > 1:
-            return ParallelEngines(self.engines, transmit=transmit)
-        return CompressionEngine() if transmit else DecompressionEngine()
+            return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes)
+        return (CompressionEngine if transmit else DecompressionEngine)(lanes=self.lanes)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -109,3 +106,8 @@ def two_engines() -> Nic:
 def four_engines() -> Nic:
     """A NIC of four engines per direction: 1024-bit streams."""
     return Nic(engines=4)
+
+
+def wide_engine() -> Nic:
+    """A NIC of one engine of 16 lanes per direction: 512-bit streams."""
+    return Nic(lanes=16)

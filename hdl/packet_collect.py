@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.collect_queue import CollectQueue, piece_layout
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.dispatch_queue import check_engines
@@ -15,7 +15,7 @@ from inceptionn.hdl.elastic_register import ElasticRegister
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.packet_dispatch import MOST_FRAMES, Dispatched
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 
 class PacketCollect(wiring.Component):
@@ -32,24 +32,28 @@ class PacketCollect(wiring.Component):
     ----------
     engines : :class:`int`
         Number of engines and bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
 
     Members
     -------
-    s_axis : array of :py:`In(AXIStream())`, one for each engine
-    m_axis : :py:`Out(AXIStream(32 * engines))`
+    s_axis : array of :py:`In(AXIStream(4 * lanes))`, one for each engine
+    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
     frame : :py:`In(Dispatched(engines))`
         From the dispatcher; at most 64 frames of an engine may be on the way.
     collected : :py:`Out(range(3)).array(engines)`
         So many of an engine's frames have left in this cycle.
     """
 
-    def __init__(self, engines: int):
+    def __init__(self, engines: int, *, lanes: int = LANES):
         check_engines(engines)
+        burst = beat_bytes(lanes)
         self.engines = engines
+        self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream()).array(engines),
-                "m_axis": Out(AXIStream(engines * BURST_BYTES)),
+                "s_axis": In(AXIStream(burst)).array(engines),
+                "m_axis": Out(AXIStream(engines * burst)),
                 "frame": In(Dispatched(engines)),
                 "collected": Out(range(3)).array(engines),
             }
@@ -58,12 +62,12 @@ class PacketCollect(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         numbers = range(self.engines)
-        width = self.engines * BURST_BYTES
+        width = self.engines * beat_bytes(self.lanes)
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
         queues = []
         for i in numbers:
-            queue = CollectQueue(self.engines)
+            queue = CollectQueue(self.engines, lanes=self.lanes)
             kept = PushQueue(1, MOST_FRAMES, 0)
             m.submodules[f"queue{i}"], m.submodules[f"kept{i}"] = queue, kept
             wiring.connect(m, wiring.flipped(self.s_axis[i]), queue.s_axis)
@@ -77,7 +81,7 @@ class PacketCollect(wiring.Component):
             queues.append(queue)
 
         # The next piece in the order of the frames, one ahead of the one that is read.
-        job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines)})
+        job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines, self.lanes)})
         m.submodules.job = job = ElasticRegister(job_shape)
         owner = order.data
         offered = Signal()

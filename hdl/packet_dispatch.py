@@ -7,13 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.config import EngineConfig
 from inceptionn.hdl.dispatch_queue import DispatchQueue, check_engines, word_layout
 from inceptionn.hdl.flow_directory import HEADER_BYTES, FlowDirectory, Ticket
 from inceptionn.hdl.frame_input import FrameInput
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 MOST_FRAMES = 64
 """Frames that one engine may have between dispatch and collection; queues of frames have so many places."""
@@ -73,10 +73,12 @@ class PacketDispatch(wiring.Component):
         Number of engines and bursts in a word, 2 or 4.
     flows : :class:`bool`
         Whether the engines have flow tables.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream(32 * engines))`
+    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
     m_axis, engine_config : arrays of :py:`Out`, one for each engine
@@ -88,15 +90,17 @@ class PacketDispatch(wiring.Component):
         As of :class:`FlowDirectory`.
     """
 
-    def __init__(self, engines: int, *, flows: bool):
+    def __init__(self, engines: int, *, flows: bool, lanes: int = LANES):
         check_engines(engines)
+        burst = beat_bytes(lanes)
         self.engines = engines
         self.flows = flows
+        self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(engines * BURST_BYTES)),
+                "s_axis": In(AXIStream(engines * burst)),
                 "config": In(EngineConfig),
-                "m_axis": Out(AXIStream()).array(engines),
+                "m_axis": Out(AXIStream(burst)).array(engines),
                 "engine_config": Out(EngineConfig).array(engines),
                 "frame": Out(Dispatched(engines)),
                 "collected": In(range(3)).array(engines),
@@ -108,8 +112,9 @@ class PacketDispatch(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput(data_bytes=self.engines * BURST_BYTES)
-        m.submodules.words = words = PushQueue(word_layout(self.engines), 32, 4)
+        m.submodules.input = source = FrameInput(data_bytes=self.engines * beat_bytes(self.lanes))
+        word_shape = word_layout(self.engines, self.lanes)
+        m.submodules.words = words = PushQueue(word_shape, 32, 4)
         m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         begins = source.valid & (source.index == 0)
@@ -141,7 +146,7 @@ class PacketDispatch(wiring.Component):
 
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
-        queues = [DispatchQueue(self.engines) for _ in range(self.engines)]
+        queues = [DispatchQueue(self.engines, lanes=self.lanes) for _ in range(self.engines)]
         word = words.data
         within, targets, ready = Signal(), Signal(self.engines), Signal(self.engines)
         best, best_ready = Signal(range(self.engines)), Signal()
@@ -169,7 +174,7 @@ class PacketDispatch(wiring.Component):
         ]
 
         # One row of flip-flops between the choice and the block RAMs of all queues.
-        moved = Signal(word_layout(self.engines), reset_less=True)
+        moved = Signal(word_shape, reset_less=True)
         settings = Signal(EngineConfig, reset_less=True)
         m.d.sync += [moved.eq(word), settings.eq(configs.data)]
         levels = []

@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.compression_engine import CompressionEngine
 from inceptionn.hdl.config import EngineConfig
 from inceptionn.hdl.counters import FrameReport
@@ -16,14 +16,14 @@ from inceptionn.hdl.dispatch_queue import check_engines
 from inceptionn.hdl.packet_collect import PacketCollect
 from inceptionn.hdl.packet_dispatch import PacketDispatch
 from inceptionn.hdl.report_merge import ReportMerge
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 ENGINES = (1, 2, 4)
-"""How many engines of a direction a NIC may have; the streams are as many times 256 bits wide."""
+"""How many engines of a direction a NIC may have; the streams are as many bursts wide."""
 
 
 class ParallelEngines(wiring.Component):
-    """``engines`` engines of one direction behind a stream of as many times 256 bits.
+    """``engines`` engines of one direction behind a stream of as many bursts.
 
     ::
 
@@ -46,23 +46,27 @@ class ParallelEngines(wiring.Component):
         Compression engines, whose flow tables the dispatcher keeps equal; else decompression engines.
     engines : :class:`int`
         2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of an engine, and of a burst: 8 or 16.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream(32 * engines))`
-    m_axis : :py:`Out(AXIStream(32 * engines))`
+    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
+    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
     config, report, report_valid
         As of the engine.
     """
 
-    def __init__(self, engines: int, *, transmit: bool):
+    def __init__(self, engines: int, *, transmit: bool, lanes: int = LANES):
         check_engines(engines)
+        width = engines * beat_bytes(lanes)
         self.engines = engines
         self.transmit = transmit
+        self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(engines * BURST_BYTES)),
-                "m_axis": Out(AXIStream(engines * BURST_BYTES)),
+                "s_axis": In(AXIStream(width)),
+                "m_axis": Out(AXIStream(width)),
                 "config": In(EngineConfig),
                 "report": Out(FrameReport),
                 "report_valid": Out(1),
@@ -71,8 +75,10 @@ class ParallelEngines(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit)
-        m.submodules.collect = collect = PacketCollect(self.engines)
+        m.submodules.dispatch = dispatch = PacketDispatch(
+            self.engines, flows=self.transmit, lanes=self.lanes
+        )
+        m.submodules.collect = collect = PacketCollect(self.engines, lanes=self.lanes)
         m.submodules.merge = merge = ReportMerge(self.engines)
         wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
         wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
@@ -89,7 +95,7 @@ class ParallelEngines(wiring.Component):
             ),
         ]
         for i in range(self.engines):
-            engine = CompressionEngine() if self.transmit else DecompressionEngine()
+            engine = (CompressionEngine if self.transmit else DecompressionEngine)(lanes=self.lanes)
             m.submodules[f"engine{i}"] = engine
             wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
             wiring.connect(m, engine.m_axis, collect.s_axis[i])

@@ -6,29 +6,34 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from inceptionn.hdl.alignment_unit import rotate_left_bytes
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.counters import FrameReport
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.elastic_register import ElasticRegister
-from inceptionn.hdl.header_walk import WORDS, HeaderWalk, patched_word
+from inceptionn.hdl.header_walk import HeaderWalk, patched_word
 from inceptionn.hdl.output_queue import OutputQueue
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.hdl.receive_decision import ReceiveOrder
-from inceptionn.wire import BURST_BYTES, Verdict
+from inceptionn.wire import LANES, Verdict
 
 _IP_BYTES = 20
 
 
-class WireBeat(data.Struct):
+def wire_beat(lanes: int = LANES) -> data.StructLayout:
     """A beat as it came, waiting for its frame's order."""
-
-    tdata: 8 * BURST_BYTES
-    last: 1
-    bad: 1  # with `last`: the frame came marked bad
-    short: 1  # with `last`: the frame is shorter than its IP total length says
-    ending: 5  # with `last`: bytes, modulo 32
+    width = beat_bytes(lanes)
+    return data.StructLayout(
+        {
+            "tdata": 8 * width,
+            "last": 1,
+            "bad": 1,  # with `last`: the frame came marked bad
+            "short": 1,  # with `last`: the frame is shorter than its IP total length says
+            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+        }
+    )
 
 
 class _Plan(data.Struct):
@@ -39,30 +44,37 @@ class _Plan(data.Struct):
     rest: 1  # the last output beat holds nothing but what the payload's last burst left over
 
 
-class _Part(data.Struct):
+def _part(lanes: int) -> data.StructLayout:
     """An output beat without its payload."""
+    width = beat_bytes(lanes)
+    return data.StructLayout(
+        {
+            "header": 8 * width,  # zero behind the header
+            "payload": 1,  # a burst belongs to it
+            "place": range(lanes),  # where payloads begin in their beat: byte 4 * place + 2
+            "first": 1,
+            "last": 1,
+            "restored": 1,
+            "awaits_tail": 1,  # the last one of a restored frame
+            "bad": 1,  # with `last`, unless restored: marked bad
+            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+        }
+    )
 
-    header: 8 * BURST_BYTES  # zero behind the header
-    payload: 1  # a burst belongs to it
-    place: 3  # where payloads begin in their beat: byte 4 * place + 2
-    first: 1
-    last: 1
-    restored: 1
-    awaits_tail: 1  # the last one of a restored frame
-    bad: 1  # with `last`, unless restored: marked bad
-    ending: 5  # with `last`: bytes, modulo 32
 
-
-class _Account(data.Struct):
+def _account(lanes: int) -> data.StructLayout:
     """What the report needs of a frame, but for its payload's faults."""
-
-    verdict: 5
-    restored: 1
-    bad: 1
-    short: 1
-    beats: 13
-    ending: 5
-    bytes_out: 17
+    return data.StructLayout(
+        {
+            "verdict": 5,
+            "restored": 1,
+            "bad": 1,
+            "short": 1,
+            "beats": 13,
+            "ending": range(beat_bytes(lanes)),
+            "bytes_out": 17,
+        }
+    )
 
 
 class ReceiveAssembler(wiring.Component):
@@ -75,44 +87,61 @@ class ReceiveAssembler(wiring.Component):
 
     Latency: 6 cycles from the cycle in which order, beat and burst are there to the output queue.
 
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+
     Members
     -------
     order, order_valid, order_pop
         From the decision, in the frames' order.
     wire_beat, wire_valid, wire_pop
         Waiting beats.
-    payload : :py:`In(AXIStream())`
+    payload : :py:`In(AXIStream(4 * lanes))`
         From the Decompressor; ``tuser`` at ``tlast``: malformed.
-    m_axis : :py:`Out(AXIStream())`
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
     report, report_valid
         To the counters.
     """
 
     _PIPELINE = 3  # from joining header and payload to the output queue
 
-    order: In(ReceiveOrder)
-    order_valid: In(1)
-    order_pop: Out(1)
-    wire_beat: In(WireBeat)
-    wire_valid: In(1)
-    wire_pop: Out(1)
-    payload: In(AXIStream())
-    m_axis: Out(AXIStream())
-    report: Out(FrameReport)
-    report_valid: Out(1)
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self._place_bits = exact_log2(self.beat_bytes)
+        super().__init__(
+            {
+                "order": In(ReceiveOrder),
+                "order_valid": In(1),
+                "order_pop": Out(1),
+                "wire_beat": In(wire_beat(lanes)),
+                "wire_valid": In(1),
+                "wire_pop": Out(1),
+                "payload": In(AXIStream(self.beat_bytes)),
+                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # Two steps with an elastic register between them, so that neither waits in one cycle for all that the
         # frame needs. `_lay_out` turns orders and waiting beats into parts, one per output beat; `_join`
         # brings parts and payload together. The tail's news (how a restored frame came) pass by the register,
-        # one frame's at a time: they come with its second part at the earliest, and that one is let in only
-        # when the frame before has left.
+        # with 8 lanes one frame's at a time: they come with its second part at the earliest, and that one is
+        # let in only when the frame before has left. With 16 lanes they may come with the first, so they queue.
         m = Module()
-        m.submodules.parts = parts = ElasticRegister(_Part)
-        m.submodules.accounts = accounts = PushQueue(_Account, 16, 0)
+        m.submodules.parts = parts = ElasticRegister(_part(self.lanes))
+        m.submodules.accounts = accounts = PushQueue(_account(self.lanes), 16, 0)
         tail_known, tail_spoilt = Signal(), Signal()
-        self._lay_out(m, parts, accounts, tail_known, tail_spoilt)
-        self._join(m, parts, accounts, tail_known, tail_spoilt)
+        tails = None
+        if self.lanes != LANES:
+            m.submodules.tails = tails = PushQueue(1, 4, 0)
+            m.d.comb += [tail_known.eq(tails.valid), tail_spoilt.eq(tails.data)]
+        self._lay_out(m, parts, accounts, tails, tail_known, tail_spoilt)
+        self._join(m, parts, accounts, tails, tail_known, tail_spoilt)
         return m
 
     def _plan(self, m: Module) -> ElasticRegister:
@@ -127,15 +156,21 @@ class ReceiveAssembler(wiring.Component):
             total.eq(order.payload_at + order.payload_length),
             plan.order.eq(order),
             plan.bytes_out.eq(total),
-            # The last burst begins at `payload_at` modulo 32; if the frame ends below that, it is a rest.
-            plan.rest.eq(total[2:5] <= order.payload_at[2:5]),
+            # The last burst begins at the place of `payload_at`; if the frame ends below that, it is a rest.
+            plan.rest.eq(total[2 : self._place_bits] <= order.payload_at[2 : self._place_bits]),
             plans.source_valid.eq(self.order_valid),
             self.order_pop.eq(plans.source_ready),
         ]
         return plans
 
     def _lay_out(
-        self, m: Module, parts: ElasticRegister, accounts: PushQueue, tail_known: Signal, tail_spoilt: Signal
+        self,
+        m: Module,
+        parts: ElasticRegister,
+        accounts: PushQueue,
+        tails: PushQueue | None,
+        tail_known: Signal,
+        tail_spoilt: Signal,
     ) -> None:
         plans = self._plan(m)
         following = data.View(_Plan, plans.data)
@@ -145,7 +180,7 @@ class ReceiveAssembler(wiring.Component):
         # header; `filling`: it needs none. `final`: it is the last one of a restored frame, `closing`: and
         # needs no beat. What waits behind a header is thrown away while `dropping`. A frame whose tail is
         # not there with its last part has all `laid` and waits; that costs two cycles, and so does a header
-        # that fills its frame to the end.
+        # that fills its frame to the end, or a frame of one part.
         plan = Signal(_Plan)
         order = plan.order
         idle = Signal(init=1)
@@ -153,9 +188,13 @@ class ReceiveAssembler(wiring.Component):
         final, closing, first = Signal(), Signal(), Signal()
         dropping, tail_seen = Signal(), Signal()
         number = Signal(9)  # of the part that follows
-        m.submodules.walk = walk = HeaderWalk()
+        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
         issue, leave, load, waited = Signal(), Signal(), Signal(), Signal()
-        final_follows = order.restore & (number == plan.bytes_out[5:])
+        final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
+        # 32 bytes do not hold the headers of a restored frame.
+        only_part = (
+            0 if self.lanes == LANES else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
+        )
         m.d.comb += [
             parts.source_valid.eq((taking & self.wire_valid) | filling),
             issue.eq(parts.source_valid & parts.source_ready),
@@ -200,36 +239,39 @@ class ReceiveAssembler(wiring.Component):
                 dropping.eq(0),
                 tail_seen.eq(0),
                 first.eq(1),
-                final.eq(0),
+                final.eq(only_part),
                 closing.eq(0),
                 number.eq(1),
             ]
 
-        part = data.View(_Part, parts.source_data)
+        part = data.View(_part(self.lanes), parts.source_data)
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
             "udp_length": (order.total_length - _IP_BYTES)[:16],
         }
-        for i in range(WORDS):
-            hit, value = patched_word(walk.marks, i, fields)
+        for i in range(self.beat_bytes // 2):
+            hit, value = patched_word(walk.marks, i, fields, self.lanes)
             word = Mux(walk.keep[i], wire.tdata.word_select(i, 16), 0)
             m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
         m.d.comb += [
             part.payload.eq(walk.in_payload & ~(final & plan.rest)),
-            part.place.eq(order.payload_at[2:5]),
+            part.place.eq(order.payload_at[2 : self._place_bits]),
             part.first.eq(first),
             part.last.eq(Mux(order.restore, final, wire.last)),
             part.restored.eq(order.restore),
             part.awaits_tail.eq(order.restore & final),
             part.bad.eq(wire.bad),
-            part.ending.eq(Mux(order.restore, plan.bytes_out[:5], wire.ending)),
+            part.ending.eq(Mux(order.restore, plan.bytes_out[: self._place_bits], wire.ending)),
         ]
 
         # The tail's news hold until `_join` has put out the frame's last beat.
         tail_of_restored = tail & order.restore
-        with m.If(tail_of_restored):
-            m.d.sync += [tail_known.eq(1), tail_spoilt.eq(wire.bad | wire.short)]
+        if tails is None:
+            with m.If(tail_of_restored):
+                m.d.sync += [tail_known.eq(1), tail_spoilt.eq(wire.bad | wire.short)]
+        else:
+            m.d.comb += [tails.push.eq(tail_of_restored), tails.push_data.eq(wire.bad | wire.short)]
 
         # The account, two cycles behind the frame's end: by then its tail is held, and the next one's is not.
         taken1 = delayed(m, taken, 1, name="taken", reset=True)
@@ -254,13 +296,20 @@ class ReceiveAssembler(wiring.Component):
         ]
 
     def _join(
-        self, m: Module, parts: ElasticRegister, accounts: PushQueue, tail_known: Signal, tail_spoilt: Signal
+        self,
+        m: Module,
+        parts: ElasticRegister,
+        accounts: PushQueue,
+        tails: PushQueue | None,
+        tail_known: Signal,
+        tail_spoilt: Signal,
     ) -> None:
         # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
         # here is a cycle old.
-        m.submodules.output = output = OutputQueue(slack=self._PIPELINE + 1)
+        m.submodules.output = output = OutputQueue(slack=self._PIPELINE + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
-        part = data.View(_Part, parts.data)
+        width = self.beat_bytes
+        part = data.View(_part(self.lanes), parts.data)
         go, room = Signal(), Signal()
         m.d.comb += [
             go.eq(
@@ -270,25 +319,25 @@ class ReceiveAssembler(wiring.Component):
             self.payload.tready.eq(go & part.payload),
         ]
         m.d.sync += room.eq(output.room)
-        with m.If(go & part.awaits_tail):
-            m.d.sync += tail_known.eq(0)
+        if tails is None:
+            with m.If(go & part.awaits_tail):
+                m.d.sync += tail_known.eq(0)
+        else:
+            m.d.comb += tails.pop.eq(go & part.awaits_tail)
 
         # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
         # and payload join.
-        rotated1, header1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(8 * BURST_BYTES, reset_less=True)
-        place1, payload1 = Signal(3, reset_less=True), Signal(reset_less=True)
+        rotated1, header1 = Signal(8 * width, reset_less=True), Signal(8 * width, reset_less=True)
+        place1, payload1 = Signal(range(self.lanes), reset_less=True), Signal(reset_less=True)
         m.d.sync += [
             rotated1.eq(rotate_left_bytes(self.payload.tdata.rotate_left(16), part.place[:2], 4)),
             header1.eq(part.header),
             place1.eq(part.place),
             payload1.eq(part.payload),
         ]
-        current2, leftover2 = (
-            Signal(8 * BURST_BYTES, reset_less=True),
-            Signal(8 * BURST_BYTES, reset_less=True),
-        )
+        current2, leftover2 = Signal(8 * width, reset_less=True), Signal(8 * width, reset_less=True)
         rotated = rotate_left_bytes(rotated1, place1[2:], 16)
-        for i in range(WORDS):
+        for i in range(width // 2):
             word = rotated.word_select(i, 16)
             here, later = Signal(name=f"here{i}"), Signal(name=f"later{i}")
             m.d.comb += [
@@ -300,7 +349,7 @@ class ReceiveAssembler(wiring.Component):
                 leftover2.word_select(i, 16).eq(Mux(later, word, 0)),
             ]
         # Stage 3: with what the burst before left over.
-        carry = Signal(8 * BURST_BYTES, reset_less=True)
+        carry = Signal(8 * width, reset_less=True)
         first2 = delayed(m, part.first, 2, name="first")
         go2 = delayed(m, go, 2, name="go", reset=True)
         with m.If(go2):
@@ -341,7 +390,7 @@ class ReceiveAssembler(wiring.Component):
         account = accounts.data
         whole = Mux(account.short | faults.data, Verdict.MALFORMED, Verdict.RESTORED)
         length = Signal(17)
-        m.d.comb += length.eq(((account.beats - (account.ending != 0)) << 5) + account.ending)
+        m.d.comb += length.eq(((account.beats - (account.ending != 0)) << self._place_bits) + account.ending)
         m.d.sync += [
             self.report_valid.eq(both),
             self.report.verdict.eq(

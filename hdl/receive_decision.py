@@ -3,15 +3,17 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.checksum import add16, canonical16
 from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.header_parser import ParsedHeader, be16
+from inceptionn.hdl.header_parser import ParsedHeader, be16, parsed_beat
 from inceptionn.hdl.payload_realigner import PayloadRealigner
-from inceptionn.wire import BURST_BYTES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
+from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
 
 
 class ReceiveOrder(data.Struct):
@@ -37,21 +39,25 @@ class Shim(data.Struct):
 class ReceiveDecision(wiring.Component):
     """Decides once per frame, as early as its bytes allow, and in the frames' order.
 
-    A frame whose headers object is decided with its second beat (or its only one), any other with the
-    beat that holds the shim's last byte, or with its last beat if that comes before. All decisions take
-    the same
-    :attr:`LATENCY` cycles from that beat, so none overtakes another.
+    A frame whose headers object is decided with its second beat (or its only one; with 16 lanes always its
+    first), any other with the beat that holds the shim's last byte, or with its last beat if that comes
+    before. All decisions take the same :attr:`LATENCY` cycles from that beat, so none overtakes another.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
     header : :py:`In(ParsedHeader)`
-        The frame's; holds from its second beat (its only one) to its last.
+        The frame's; holds from its second beat (its only one; with 16 lanes its first) to its last.
     valid, last : :py:`In(1)`
-    count : :py:`In(6)`
+    count : :py:`In(6)`, with 16 lanes :py:`In(7)`
         A beat of the frame, in step with the :class:`PayloadRealigner`'s input.
-    burst : :py:`In(256)`
-        The realigner's output: its latency after the beat that holds the shim's last byte, the shim is in the
-        last 8 bytes.
+    burst : :py:`In(256)`, with 16 lanes :py:`In(64)`
+        The realigner's ``out_burst``, with 16 lanes its ``out_front``: its latency after the beat that holds
+        the shim's last byte, the shim is in the last 8 bytes.
     order, order_valid : :py:`Out`
     shim : :py:`Out(Shim)`
         Of the last frame that was restored; changes with its order.
@@ -59,14 +65,22 @@ class ReceiveDecision(wiring.Component):
 
     LATENCY = PayloadRealigner.LATENCY + 2
 
-    header: In(ParsedHeader)
-    valid: In(1)
-    last: In(1)
-    count: In(6)
-    burst: In(8 * BURST_BYTES)
-    order: Out(ReceiveOrder)
-    order_valid: Out(1)
-    shim: Out(Shim)
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self.burst_bytes = self.beat_bytes if lanes == LANES else SHIM_BYTES
+        super().__init__(
+            {
+                "header": In(ParsedHeader),
+                "valid": In(1),
+                "last": In(1),
+                "count": In(range(self.beat_bytes + 1)),
+                "burst": In(8 * self.burst_bytes),
+                "order": Out(ReceiveOrder),
+                "order_valid": Out(1),
+                "shim": Out(Shim),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -75,13 +89,15 @@ class ReceiveDecision(wiring.Component):
         # Stage 0: is this the beat? `block_at`: first byte behind the shim, never the first of a beat.
         index, decided = Signal(3), Signal()
         block_at = Signal(7)
+        place_bits = exact_log2(self.beat_bytes)
         objection = header.verdict != 0
-        parsed = (index != 0) | self.last
+        behind_headers = Const(1) if parsed_beat(self.lanes) == 0 else index != 0
+        parsed = behind_headers | self.last
         at_shim, whole, decide = Signal(), Signal(), Signal()
         m.d.comb += [
             block_at.eq(header.payload_at + SHIM_BYTES),
-            at_shim.eq((index != 0) & (index == block_at[5:])),
-            whole.eq(at_shim & (~self.last | (self.count >= block_at[:5]))),
+            at_shim.eq(behind_headers & (index == block_at[place_bits:])),
+            whole.eq(at_shim & (~self.last | (self.count >= block_at[:place_bits]))),
             decide.eq(self.valid & ~decided & parsed & (objection | at_shim | self.last)),
         ]
         with m.If(self.valid):
@@ -98,7 +114,7 @@ class ReceiveDecision(wiring.Component):
         header3 = ParsedHeader(delayed(m, header.as_value(), wait, name="header"))
         # The IP checksum without the old length; one's complement, like all that follows.
         without3 = delayed(m, add16(header.ip_checksum, header.payload_length), wait, name="without")
-        length = be16(self.burst, BURST_BYTES - 4)
+        length = be16(self.burst, self.burst_bytes - 4)
 
         # Stage 4: every check of its own.
         decide4, verdict4 = Signal(), Signal(5, reset_less=True)
@@ -106,7 +122,7 @@ class ReceiveDecision(wiring.Component):
         shim4 = Signal(Shim, reset_less=True)
         magic4, faults4 = Signal(reset_less=True), Signal(5, reset_less=True)
         gained4, checksum4 = Signal(16, reset_less=True), Signal(16, reset_less=True)
-        at = BURST_BYTES - SHIM_BYTES
+        at = self.burst_bytes - SHIM_BYTES
         m.d.sync += [
             decide4.eq(decide3),
             verdict4.eq(verdict3),

@@ -6,16 +6,17 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.block_store import BlockStore
 from inceptionn.hdl.checksum import swap16
 from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.header_walk import WORDS, HeaderWalk, patched_word
+from inceptionn.hdl.header_walk import HeaderWalk, patched_word
 from inceptionn.hdl.memory import BlockRam
 from inceptionn.hdl.output_queue import OutputQueue
-from inceptionn.hdl.transmit_decision import FrameOrder
-from inceptionn.wire import BURST_BYTES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+from inceptionn.hdl.transmit_decision import frame_order
+from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
 _IP_BYTES = 20
 
@@ -27,35 +28,45 @@ class TransmitAssembler(wiring.Component):
     header and block share a beat. Both memories answer after a fixed time, so patch, raw beat and block beat
     meet in one OR. The Compressor has placed the block where it belongs in its first beat.
 
+    Parameters
+    ----------
+    ring_depth : :class:`int`
+        Beats in the raw ring.
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
+
     Members
     -------
     order, order_valid, order_pop
         From the decision.
     raw_address : :py:`Out`
         Next beat of the raw ring that is read; what lies before it may be overwritten.
-    raw_beat : :py:`In(256)`
+    raw_beat : :py:`In(32 * lanes)`
         The ring's answer, :attr:`BlockRam.LATENCY` cycles later.
     block_ready, block_step, block_last, block_ending, block_drop, block_beat
         The reading side of the Compressor.
-    m_axis : :py:`Out(AXIStream())`
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
-    def __init__(self, ring_depth: int):
+    def __init__(self, ring_depth: int, *, lanes: int = LANES):
+        width = beat_bytes(lanes)
         self.ring_depth = ring_depth
+        self.lanes = lanes
+        self.beat_bytes = width
         super().__init__(
             {
-                "order": In(FrameOrder),
+                "order": In(frame_order(lanes)),
                 "order_valid": In(1),
                 "order_pop": Out(1),
                 "raw_address": Out(range(ring_depth)),
-                "raw_beat": In(8 * BURST_BYTES),
+                "raw_beat": In(8 * width),
                 "block_ready": In(1),
                 "block_step": Out(1),
                 "block_last": In(1),
-                "block_ending": In(5),
+                "block_ending": In(range(width)),
                 "block_drop": Out(1),
-                "block_beat": In(8 * BURST_BYTES),
-                "m_axis": Out(AXIStream()),
+                "block_beat": In(8 * width),
+                "m_axis": Out(AXIStream(width)),
             }
         )
 
@@ -63,15 +74,17 @@ class TransmitAssembler(wiring.Component):
         m = Module()
         # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
         # here is a cycle old.
-        wait = BlockStore.LATENCY + 1
-        m.submodules.output = output = OutputQueue(slack=wait + 1)
+        block_latency = BlockStore.latency(self.lanes)
+        wait = block_latency + 1
+        m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
         # The order at hand; the next one is taken with the last command of this one. What a command needs and
         # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one, be it
-        # to throw it away (`dropping`, with the first of at least two beats) or to read it (`in_block`).
-        # `raw_last`: the last beat of a frame that is copied.
-        order = Signal(FrameOrder)
+        # to throw it away (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
+        # beat of a frame that is copied.
+        words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
+        order = Signal(frame_order(self.lanes))
         idle, room = Signal(init=1), Signal()
         left = Signal(10)  # raw beats
         following_base = Signal(range(self.ring_depth))
@@ -80,16 +93,25 @@ class TransmitAssembler(wiring.Component):
         )
         spills = Signal()  # the shim ends in the beat behind the one in which it begins
         in_shim, behind_shim = Signal(), Signal()
-        m.submodules.walk = walk = HeaderWalk()
+        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
         go, last, load = Signal(), Signal(), Signal()
         following = self.order
         block_wanted = following.compressed | following.drop
+        following_spills = following.payload_at[:place_bits] >= self.beat_bytes - SHIM_BYTES
+        # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
+        wide = self.lanes != LANES
+        copied = raw_last & (copying | self.block_ready) if wide else raw_last
+        begins_in_block = (
+            self.order_valid & following.compressed & (following.payload_at[place_bits:] == 0) & ~following_spills
+            if wide
+            else 0
+        )
         m.d.comb += [
             go.eq(room & (copying | (fetching & self.block_ready))),
             self.block_drop.eq(room & self.block_ready & dropping),
             self.block_step.eq(room & self.block_ready & in_block),
             last.eq(raw_last | (in_block & self.block_last)),
-            load.eq(idle | (room & (raw_last | (in_block & self.block_ready & self.block_last)))),
+            load.eq(idle | (room & (copied | (in_block & self.block_ready & self.block_last)))),
             self.order_pop.eq(load),
             walk.load.eq(load),
             walk.step.eq(go),
@@ -121,16 +143,16 @@ class TransmitAssembler(wiring.Component):
                 copying.eq(self.order_valid & ~block_wanted),
                 fetching.eq(self.order_valid & block_wanted),
                 dropping.eq(self.order_valid & following.drop),
-                in_block.eq(0),
+                in_block.eq(begins_in_block),
                 behind_shim.eq(0),
-                spills.eq(following.payload_at[:5] >= BURST_BYTES - SHIM_BYTES),
+                spills.eq(following_spills),
                 self.raw_address.eq(following_base),
             ]
             with m.If(self.order_valid):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
         # One cycle after the command: the patch. Two: the raw beat. LATENCY of the store: the block's.
-        patch1, keep1 = Signal(8 * BURST_BYTES, reset_less=True), Signal(WORDS, reset_less=True)
+        patch1, keep1 = Signal(16 * words, reset_less=True), Signal(words, reset_less=True)
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
@@ -138,8 +160,8 @@ class TransmitAssembler(wiring.Component):
             "udp_checksum": order.checksum,
             "tcp_checksum": order.checksum,
         }
-        for i in range(WORDS):
-            hit, value = patched_word(walk.marks, i, fields)
+        for i in range(words):
+            hit, value = patched_word(walk.marks, i, fields, self.lanes)
             m.d.sync += [
                 patch1.word_select(i, 16).eq(
                     Mux(hit, value, 0) | self._shim_word(order, in_shim, behind_shim, i)
@@ -148,11 +170,11 @@ class TransmitAssembler(wiring.Component):
             ]
         patch2 = delayed(m, patch1, BlockRam.LATENCY - 1, name="patch")
         keep2 = delayed(m, keep1, BlockRam.LATENCY - 1, name="keep")
-        header3 = Signal(8 * BURST_BYTES, reset_less=True)
-        for i in range(WORDS):
+        header3 = Signal(16 * words, reset_less=True)
+        for i in range(words):
             word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
             m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
-        header = delayed(m, header3, BlockStore.LATENCY - BlockRam.LATENCY - 1, name="header")
+        header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
         m.d.sync += output.push_data.tdata.eq(header | self.block_beat)
 
         ending = Mux(order.compressed, self.block_ending, order.ending)
@@ -166,11 +188,11 @@ class TransmitAssembler(wiring.Component):
         ]
         return m
 
-    @staticmethod
-    def _shim_word(order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
+    def _shim_word(self, order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
         """What the shim puts into ``word`` of the beat in which it begins, or of the one behind that."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
-        place = order.payload_at[1:5]
+        words = self.beat_bytes // 2
+        place = order.payload_at[1 : exact_log2(self.beat_bytes)]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
             Cat(Const(SHIM_VERSION, 8), order.b),
@@ -179,7 +201,7 @@ class TransmitAssembler(wiring.Component):
         ]
         result: Any = Const(0, 16)
         for number, value in enumerate(shim):
-            begins = (word - number) % WORDS
+            begins = (word - number) % words
             if begins % 2:
                 here = (in_shim if word >= number else behind_shim) & (place == begins)
                 result = result | Mux(here, value, 0)

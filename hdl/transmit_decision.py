@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.block_statistics import Statistics
 from inceptionn.hdl.checksum import add16, canonical16, swap16
 from inceptionn.hdl.counters import FrameReport
@@ -15,6 +16,7 @@ from inceptionn.hdl.flow_table import FlowKey, FlowTable
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import (
     FLOW_TABLE_SIZE,
+    LANES,
     PROTOCOL_TCP,
     PROTOCOL_UDP,
     SHIM_BYTES,
@@ -49,23 +51,26 @@ class FrameRecord(data.Struct):
     beats: 10
 
 
-class FrameOrder(data.Struct):
+def frame_order(lanes: int = LANES) -> data.StructLayout:
     """What the assembler has to do for a frame (or a piece of one)."""
-
-    compressed: 1
-    drop: 1  # there is a block and it is not wanted; the frame has at least two beats
-    end: 1  # `tlast` behind the last beat
-    bad: 1
-    beats: 10  # in the raw ring
-    ending: 5  # bytes of the last raw beat, modulo 32
-    vlan: 1
-    tcp: 1
-    payload_at: 7
-    total_length: 16  # the rest: as on the wire
-    ip_checksum: 16
-    checksum: 16
-    original_length: 16
-    b: 8
+    return data.StructLayout(
+        {
+            "compressed": 1,
+            "drop": 1,  # there is a block and it is not wanted
+            "end": 1,  # `tlast` behind the last beat
+            "bad": 1,
+            "beats": 10,  # in the raw ring
+            "ending": range(beat_bytes(lanes)),  # bytes of the last raw beat, modulo its width
+            "vlan": 1,
+            "tcp": 1,
+            "payload_at": 7,
+            "total_length": 16,  # the rest: as on the wire
+            "ip_checksum": 16,
+            "checksum": 16,
+            "original_length": 16,
+            "b": 8,
+        }
+    )
 
 
 class _Judged(data.Struct):
@@ -81,10 +86,16 @@ class TransmitDecision(wiring.Component):
     """Joins what is known of a frame from its headers, its end and its block, and decides.
 
     Two steps with a queue between them. *Judging* takes four cycles a frame: flow-table look-up and
-    update, verdicts that need no block, and the sum of the wire form's fixed words. *Settling* waits
+    update, verdicts that need no block, and the sum of the wire form's fixed words; with 16 lanes two where
+    the headers object and nothing is learnt, since such a frame may be one beat long. *Settling* waits
     for the block's statistics where there is a block, and takes one frame per cycle, :attr:`LATENCY`
     cycles from the statistics to the order: sizes compared, checksums and lengths of the wire form (RFC
     1624), and the test whether the wire form would pass the end host's checksum as it is.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
 
     Members
     -------
@@ -104,29 +115,42 @@ class TransmitDecision(wiring.Component):
     LATENCY = 4
     """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
-    record: In(FrameRecord)
-    record_valid: In(1)
-    header_sum: In(16)
-    header_sum_valid: In(1)
-    statistics: In(Statistics)
-    statistics_valid: In(1)
-    room: Out(1)
-    order: Out(FrameOrder)
-    order_valid: Out(1)
-    order_pop: In(1)
-    report: Out(FrameReport)
-    report_valid: Out(1)
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        super().__init__(
+            {
+                "record": In(FrameRecord),
+                "record_valid": In(1),
+                "header_sum": In(16),
+                "header_sum_valid": In(1),
+                "statistics": In(Statistics),
+                "statistics_valid": In(1),
+                "room": Out(1),
+                "order": Out(frame_order(lanes)),
+                "order_valid": Out(1),
+                "order_pop": In(1),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
+
+    @staticmethod
+    def pace(lanes: int = LANES) -> int:
+        """Fewest cycles per frame, for :class:`FrameInput`: 4, with 16 lanes 2."""
+        return 4 if lanes == LANES else 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         # Slack. Records and header sums: what `room` promises (8) and the cycle of its own register, rounded
-        # up. Statistics: some 40 cycles from the engine's input to here, at most every fourth with a block.
+        # up. Statistics: some 40 cycles from the engine's input to here, at most every fourth with a block, or
+        # every second of some 50 with 16 lanes.
         # Judged: the frame in its four steps. Orders: one in each of the settling's three stages.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
         m.submodules.statistics = statistics = PushQueue(Statistics, 64, 32)
         m.submodules.judged = judged = PushQueue(_Judged, 16, 4)
-        m.submodules.orders = orders = PushQueue(FrameOrder, 16, 6, elastic=True)
+        m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True)
         m.d.comb += [
             records.push.eq(self.record_valid),
             records.push_data.eq(self.record),
@@ -144,12 +168,12 @@ class TransmitDecision(wiring.Component):
         self._settle(m, judged, statistics, orders)
         return m
 
-    @staticmethod
     def _judge(
-        m: Module, records: PushQueue, header_sums: PushQueue, flows: FlowTable, judged: PushQueue
+        self, m: Module, records: PushQueue, header_sums: PushQueue, flows: FlowTable, judged: PushQueue
     ) -> None:
         """Four cycles: present the key, two cycles of RAM, and in the last the verdict."""
         record = records.data
+        sequenced = record.verdict == Verdict.SYN
         step = Signal(2)
         start = Signal()
         m.d.comb += [
@@ -160,7 +184,14 @@ class TransmitDecision(wiring.Component):
         final = Signal()  # step == 3
         with m.If((step != 0) | start):
             m.d.sync += step.eq(step + 1)
-        m.d.sync += final.eq(step == 2)
+        if self.pace(self.lanes) == 4:
+            m.d.sync += final.eq(step == 2)
+        else:
+            # Neither the flow table nor the wire form is asked for: the verdict follows at once.
+            brief = start & (step == 0) & ~record.partial & (record.verdict != 0) & ~sequenced
+            m.d.sync += final.eq((step == 2) | brief)
+            with m.If(brief):
+                m.d.sync += step.eq(3)
 
         # The fixed words: pseudo header, TCP or UDP header, shim; a binary tree beside the steps.
         source = Signal(17, reset_less=True)
@@ -185,7 +216,6 @@ class TransmitDecision(wiring.Component):
         ]
 
         verdict = Signal(Verdict)
-        sequenced = record.verdict == Verdict.SYN
         judging = Signal()
         m.d.comb += judging.eq(final & ~record.partial)
         headers = record.verdict
@@ -255,7 +285,8 @@ class TransmitDecision(wiring.Component):
         # Stage 2: the wire form's fields. Its L4 length (in the pseudo header and, with UDP, in the header
         # too) is the original's less what was saved.
         record1 = head1.record
-        order2 = Signal(FrameOrder, reset_less=True)
+        order_layout = frame_order(self.lanes)
+        order2 = Signal(order_layout, reset_less=True)
         wire2 = Signal(22, reset_less=True)
         head2 = Signal(_Judged, reset_less=True)
         fits2, size2 = Signal(reset_less=True), Signal(15, reset_less=True)
@@ -268,7 +299,7 @@ class TransmitDecision(wiring.Component):
             order2.end.eq(~record1.partial),
             order2.bad.eq(record1.bad),
             order2.beats.eq(record1.beats),
-            order2.ending.eq(record1.frame_bytes[:5]),
+            order2.ending.eq(record1.frame_bytes),
             order2.vlan.eq(record1.vlan),
             order2.tcp.eq(record1.tcp),
             order2.payload_at.eq(record1.payload_at),
@@ -282,7 +313,7 @@ class TransmitDecision(wiring.Component):
         # Stage 3: fold the wire form's sum, and the verdict but for it.
         folded3 = Signal(17, reset_less=True)
         verdict3, candidate3 = Signal(5, reset_less=True), Signal(reset_less=True)
-        order3 = Signal(FrameOrder, reset_less=True)
+        order3 = Signal(order_layout, reset_less=True)
         length3 = Signal(17, reset_less=True)
         compressed_length3 = Signal(17, reset_less=True)
         go3 = delayed(m, go, 3, name="go", reset=True)
