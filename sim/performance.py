@@ -6,8 +6,8 @@ back-to-back run from its second quarter on, divided by the cycles that they too
 filling of the engine's memories nor the end of the run counts. The outputs are always ready and the
 inputs never pause.
 
-A NIC of several engines per direction is held to the same rates, in beats of its own, wider streams, for
-one flow; its latency may be longer (`EXTRA_LATENCY`).
+A NIC of several engines per direction, or of more lanes, is held to the same rates, in beats of its own, wider
+streams, for one flow; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from inceptionn.sim.golden import packets
 from inceptionn.sim.verilated import Output, VerilatedNic
-from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, LANES, TAG_WORD_BYTES
+from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, LANE_BYTES, LANES, TAG_WORD_BYTES
 
 Direction = Literal["transmit", "receive"]
 
@@ -33,6 +33,8 @@ MOST_LATENCY = {"receive bypass": 24, "receive restored": 56, "transmit": 48}
 """Most cycles, first beat to first beat; plus the tag plane's beats (restored) or the frame's (transmit)."""
 EXTRA_LATENCY = 48
 """Cycles more with several engines, and the leaving frame's bursts: it waits until it is whole."""
+WIDE_LATENCY = 8
+"""Cycles more with engines of 16 lanes, whose adders and shifters have more stages."""
 
 TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
 """TCP time stamps (RFC 7323): with them a payload starts at byte 66 of the frame, without at byte 54."""
@@ -100,7 +102,7 @@ class Latency:
     frame_bytes: int
     cycles: int
     allowance: int
-    """Bursts that come on top of the limit: those of the tag plane (restored), of the frame (transmit)."""
+    """Engine beats that come on top of the limit: of the tag plane (restored), of the frame (transmit)."""
 
     @property
     def figure(self) -> int:
@@ -110,17 +112,19 @@ class Latency:
 
 @dataclass(frozen=True)
 class Performance:
-    """All of it, for a NIC of ``engines`` engines per direction."""
+    """All of it, for a NIC of ``engines`` engines of ``lanes`` lanes per direction."""
 
     engines: int
+    lanes: int
     rates: tuple[Rate, ...]
     idle: tuple[Idle, ...]
     latencies: tuple[Latency, ...]
 
     @property
     def most_latency(self) -> dict[str, int]:
-        """`MOST_LATENCY` for this number of engines."""
-        return {kind: most + EXTRA_LATENCY * (self.engines > 1) for kind, most in MOST_LATENCY.items()}
+        """`MOST_LATENCY` for this number of engines and lanes."""
+        extra = EXTRA_LATENCY * (self.engines > 1) + WIDE_LATENCY * (self.lanes > LANES)
+        return {kind: most + extra for kind, most in MOST_LATENCY.items()}
 
     def shortfalls(self) -> list[str]:
         """One line for each figure that misses its limit."""
@@ -146,15 +150,15 @@ class Performance:
         return asdict(self)
 
 
-def beats(length: int, engines: int = 1) -> int:
-    """Beats of a frame of ``length`` bytes on the streams of a NIC with so many engines."""
-    return -(-length // (engines * BURST_BYTES))
+def beats(length: int, beat_bytes: int = BURST_BYTES) -> int:
+    """Beats of a frame of ``length`` bytes on a stream that is so wide."""
+    return -(-length // beat_bytes)
 
 
-def _rate(engines: int, frames: Sequence[int], first_beats: Sequence[int]) -> float:
+def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) -> float:
     """Beats per cycle of the frames (by length) from the second quarter on, without the last frame."""
     begin = len(frames) // 4
-    moved = sum(beats(length, engines) for length in frames[begin:-1])
+    moved = sum(beats(length, nic.beat_bytes) for length in frames[begin:-1])
     return moved / (first_beats[-1] - first_beats[begin])
 
 
@@ -219,8 +223,8 @@ def one_rate(
         mtu,
         at,
         (sum(lengths) - head) / (sum(on_wire) - head),
-        _rate(nic.engines, inputs, [output.timing.first_in for output in came]),
-        _rate(nic.engines, outputs, [output.timing.first_out for output in came]),
+        _rate(nic, inputs, [output.timing.first_in for output in came]),
+        _rate(nic, outputs, [output.timing.first_out for output in came]),
     )
 
 
@@ -231,14 +235,15 @@ def _idle(nic: VerilatedNic) -> Iterator[Idle]:
         assert len(frames[0]) == 64
         for direction, outputs in (("transmit", nic.transmit(frames)), ("receive", nic.receive(frames))):
             rates = (
-                _rate(nic.engines, [64] * len(frames), [getattr(output.timing, side) for output in outputs])
+                _rate(nic, [64] * len(frames), [getattr(output.timing, side) for output in outputs])
                 for side in ("first_in", "first_out")
             )
-            per_frame = beats(64, nic.engines)
+            per_frame = beats(64, nic.beat_bytes)
             yield Idle(direction, kind, per_frame / min(rates) - per_frame)  # type: ignore[arg-type]
 
 
 def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
+    engine_bytes = nic.lanes * LANE_BYTES
     for mtu in (100, 512, *MTUS):
         for options in (b"", TIMESTAMPS):
             at = 54 + len(options)
@@ -249,18 +254,18 @@ def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
                 yield _latency(nic, "receive bypass", frame, nic.receive([frame]), 0)
             for frame in (untagged, raw, tagged):
                 sent = nic.transmit([frame])
-                yield _latency(nic, "transmit", frame, sent, beats(len(frame)))
+                yield _latency(nic, "transmit", frame, sent, beats(len(frame), engine_bytes))
                 if len(sent[0].data) < len(frame):
                     wire = sent[0].data
                     groups = -(-(len(frame) - at) // (4 * LANES))
-                    plane = beats(TAG_WORD_BYTES * groups)
+                    plane = beats(TAG_WORD_BYTES * groups, engine_bytes)
                     yield _latency(nic, "receive restored", wire, nic.receive([wire]), plane)
 
 
 def _latency(nic: VerilatedNic, kind: str, frame: bytes, outputs: list[Output], allowance: int) -> Latency:
     timing = outputs[0].timing
     if nic.engines > 1:
-        allowance += beats(len(outputs[0].data))
+        allowance += beats(len(outputs[0].data), nic.lanes * LANE_BYTES)
     return Latency(kind, len(frame), timing.first_out - timing.first_in, allowance)
 
 
@@ -275,4 +280,4 @@ def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) 
     step("measuring 64-byte frames")
     idle = tuple(_idle(nic))
     step("measuring latency")
-    return Performance(nic.engines, rates, idle, tuple(_latencies(nic)))
+    return Performance(nic.engines, nic.lanes, rates, idle, tuple(_latencies(nic)))

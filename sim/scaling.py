@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn scale``: what several engines side by side carry, and the clock that a link asks for.
+"""``inceptionn scale``: what more engines or more lanes carry, and the clock that a link asks for.
 
 Each NIC is written, verilated and fed with long back-to-back runs of one TCP flow, tagged and not. What
 is measured is the number of cycles that a frame takes on the host's side, where it has its full length; the
@@ -24,7 +24,7 @@ from inceptionn.sim.golden import packets
 from inceptionn.sim.performance import beats
 from inceptionn.sim.verilate import default_build_folder
 from inceptionn.sim.verilated import Output, VerilatedNic
-from inceptionn.wire import BURST_BYTES, DEFAULT_TOS
+from inceptionn.wire import DEFAULT_TOS, LANE_BYTES, LANES
 
 LINKS = (10, 25, 40, 100, 200, 400)
 """Line rates in Gbit/s."""
@@ -33,6 +33,8 @@ FRAMES = {60: 1200, 1514: 240, 9014: 60}
 LINE_OVERHEAD = 24
 """Bytes that a frame takes on the line beside these: check sequence 4, preamble 8, gap 12 (IEEE 802.3)."""
 TCP_HEADERS = 54
+Size = tuple[int, int]
+"""Engines per direction, and lanes of each."""
 KINDS = {"untagged": 0, "tagged": DEFAULT_TOS}
 """Frames that pass, and frames whose gradients are compressed (a 60-byte frame is too short for that)."""
 
@@ -42,6 +44,8 @@ class Pace:
     """Cycles that a frame of one kind takes, sustained."""
 
     engines: int
+    lanes: int
+    """fp32 lanes of each engine."""
     direction: str
     """``transmit`` or ``receive``."""
     kind: str
@@ -51,8 +55,24 @@ class Pace:
 
     @property
     def beats_per_cycle(self) -> float:
-        """Of the host-side stream, ``engines`` times 256 bits wide."""
-        return beats(self.frame_bytes, self.engines) / self.cycles
+        """Of the host-side stream."""
+        return beats(self.frame_bytes, self.stream_bytes) / self.cycles
+
+    @property
+    def size(self) -> Size:
+        """Engines and lanes."""
+        return self.engines, self.lanes
+
+    @property
+    def stream_bytes(self) -> int:
+        """Width of the stream in bytes."""
+        return self.engines * self.lanes * LANE_BYTES
+
+
+def size_name(size: Size) -> str:
+    """``2`` for two engines, ``2 x 16`` if they have another number of lanes than 8."""
+    engines, lanes = size
+    return f"{engines}" if lanes == LANES else f"{engines} x {lanes}"
 
 
 def frames_per_second(gbit: float, frame_bytes: int) -> float:
@@ -70,10 +90,10 @@ def carried_gbit(mhz: float, frame_bytes: int, cycles: float) -> float:
     return mhz * 1e6 / cycles * 8 * (frame_bytes + LINE_OVERHEAD) / 1e9
 
 
-def slowest(paces: Iterable[Pace], engines: int, frame_bytes: int) -> Pace:
+def slowest(paces: Iterable[Pace], size: Size, frame_bytes: int) -> Pace:
     """The pace that limits this setting, over both directions and both kinds."""
     return max(
-        (pace for pace in paces if (pace.engines, pace.frame_bytes) == (engines, frame_bytes)),
+        (pace for pace in paces if (pace.size, pace.frame_bytes) == (size, frame_bytes)),
         key=lambda pace: pace.cycles,
     )
 
@@ -104,21 +124,22 @@ def measure(nic: VerilatedNic) -> list[Pace]:
             sent = nic.transmit(run_frames(size, tos))
             came = nic.receive([output.data for output in sent])
             for direction, outputs, side in (("transmit", sent, "first_in"), ("receive", came, "first_out")):
-                paces.append(Pace(nic.engines, direction, kind, size, _cycles(outputs, side)))
+                paces.append(Pace(nic.engines, nic.lanes, direction, kind, size, _cycles(outputs, side)))
     return paces
 
 
-def measure_engines(engines: int, step: Callable[[str], None] = lambda text: None) -> list[Pace]:
-    """Write, build (or find in the cache) and measure a NIC of so many engines per direction."""
+def measure_size(size: Size, step: Callable[[str], None] = lambda text: None) -> list[Pace]:
+    """Write, build (or find in the cache) and measure a NIC of so many engines per direction, and lanes."""
     from inceptionn.hdl.nic import Nic
     from inceptionn.hdl.verilog import convert
 
-    step(f"{engines}: writing Verilog")
-    path = default_build_folder().with_name("scale") / f"nic_{engines}.v"
+    name, (engines, lanes) = size_name(size), size
+    step(f"{name}: writing Verilog")
+    path = default_build_folder().with_name("scale") / f"nic_{engines}_{lanes}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(convert(Nic(engines=engines), "inceptionn_nic"))
-    with VerilatedNic(path, step=lambda text: step(f"{engines}: {text}")) as nic:
-        step(f"{engines}: measuring")
+    path.write_text(convert(Nic(engines=engines, lanes=lanes), "inceptionn_nic"))
+    with VerilatedNic(path, step=lambda text: step(f"{name}: {text}")) as nic:
+        step(f"{name}: measuring")
         return measure(nic)
 
 
@@ -129,28 +150,27 @@ def paces_table(paces: Sequence[Pace]) -> Table:
         table.add_column(head)
     for size in FRAMES:
         table.add_column(f"{size} bytes", justify="right")
-    rows: dict[tuple[int, str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
     for pace in paces:
-        row = rows.setdefault((pace.engines, pace.direction, pace.kind), [])
+        stream = f"{8 * pace.stream_bytes} bits"
+        row = rows.setdefault((size_name(pace.size), stream, pace.direction, pace.kind), [])
         row.append(f"{pace.beats_per_cycle:.3f} ({pace.cycles:.2f})")
-    for (engines, direction, kind), cells in rows.items():
-        table.add_row(str(engines), f"{8 * BURST_BYTES * engines} bits", direction, kind, *cells)
+    for heads, cells in rows.items():
+        table.add_row(*heads, *cells)
     return table
 
 
 def links_table(paces: Sequence[Pace], mhz: float) -> Table:
     """Clock in MHz that each line rate asks for, by engines and frame length; green within ``mhz``."""
-    counts = sorted({pace.engines for pace in paces})
+    sizes = sorted({pace.size for pace in paces})
     table = Table(title=f"MHz for a full link (green: at most {mhz:g})", title_style="bold")
     table.add_column("Gbit/s", justify="right")
-    for engines in counts:
-        for size in FRAMES:
-            table.add_column(f"{engines}: {size} B", justify="right")
+    for size in sizes:
+        for length in FRAMES:
+            table.add_column(f"{size_name(size)}: {length} B", justify="right")
     for gbit in LINKS:
         needs = [
-            clock_mhz(gbit, size, slowest(paces, engines, size).cycles)
-            for engines in counts
-            for size in FRAMES
+            clock_mhz(gbit, length, slowest(paces, size, length).cycles) for size in sizes for length in FRAMES
         ]
         table.add_row(str(gbit), *(f"[{'green' if need <= mhz else 'red'}]{need:.0f}[/]" for need in needs))
     return table
@@ -160,11 +180,11 @@ def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
     """Line rate that each setting carries at a clock."""
     table = Table(title=f"Gbit/s of line at {mhz:g} MHz", title_style="bold")
     table.add_column("engines")
-    for size in FRAMES:
-        table.add_column(f"{size} bytes", justify="right")
-    for engines in sorted({pace.engines for pace in paces}):
-        cells = [carried_gbit(mhz, size, slowest(paces, engines, size).cycles) for size in FRAMES]
-        table.add_row(str(engines), *(f"{cell:.1f}" for cell in cells))
+    for length in FRAMES:
+        table.add_column(f"{length} bytes", justify="right")
+    for size in sorted({pace.size for pace in paces}):
+        cells = [carried_gbit(mhz, length, slowest(paces, size, length).cycles) for length in FRAMES]
+        table.add_row(size_name(size), *(f"{cell:.1f}" for cell in cells))
     return table
 
 
@@ -175,6 +195,10 @@ def scale(
             "--engines", metavar="N", help="Engines per direction, 1, 2 or 4; repeat it. Default: all."
         ),
     ] = None,
+    lanes: Annotated[
+        list[int] | None,
+        typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine, 8 or 16; repeat it. Default: 8."),
+    ] = None,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Clock that you have.")] = 250.0,
     report: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write every figure to FILE.")
@@ -183,8 +207,9 @@ def scale(
     """Measure NICs of 1, 2 and 4 engines per direction; print which carries which link at which clock.
 
     Simulated with Verilator; building the models takes minutes the first time. The area of each comes from
-    inceptionn timing --no-route nic inceptionn.hdl.nic:two_engines inceptionn.hdl.nic:four_engines.
+    inceptionn timing --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
     """
+    from inceptionn.hdl.axi import beat_bytes
     from inceptionn.hdl.parallel_engines import ENGINES
 
     counts = sorted(set(engines or ENGINES))
@@ -192,6 +217,12 @@ def scale(
         if count not in ENGINES:
             known = ", ".join(map(str, ENGINES))
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
+    for number in lanes or ():
+        try:
+            beat_bytes(number)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--lanes") from error
+    sizes = sorted({(count, number) for count in counts for number in lanes or (LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
     if report is not None and not report.parent.is_dir():
@@ -203,20 +234,20 @@ def scale(
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task("")
-        for count in counts:
-            paces += measure_engines(count, lambda text: progress.update(task, description=text))
+        for size in sizes:
+            paces += measure_size(size, lambda text: progress.update(task, description=text))
     console.print(paces_table(paces))
     console.print(carried_table(paces, clock))
     console.print(links_table(paces, clock))
     if report is not None:
         facts: dict[str, Any] = {"clock_mhz": clock, "paces": [asdict(pace) for pace in paces]}
         facts["clocks_mhz"] = {
-            str(count): {
-                str(size): {
-                    str(gbit): clock_mhz(gbit, size, slowest(paces, count, size).cycles) for gbit in LINKS
+            size_name(size): {
+                str(length): {
+                    str(gbit): clock_mhz(gbit, length, slowest(paces, size, length).cycles) for gbit in LINKS
                 }
-                for size in FRAMES
+                for length in FRAMES
             }
-            for count in counts
+            for size in sizes
         }
         report.write_text(json.dumps(facts, indent=1) + "\n")

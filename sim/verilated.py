@@ -32,7 +32,7 @@ from inceptionn.sim.verilate import (
     build_model,
     keep_source,
 )
-from inceptionn.wire import BURST_BYTES, MAX_LANES
+from inceptionn.wire import BURST_BYTES, LANE_BYTES, LANES, MAX_LANES
 
 __all__ = [
     "BusError",
@@ -360,18 +360,29 @@ class VerilatedModule:
         return self.run(packets, **options)[0]
 
 
-def _engines(verilog: Path) -> int:
-    """Engines per direction of a NIC, by the width of its streams."""
-    found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog.read_text())
-    return (int(found[1]) + 1) // (8 * BURST_BYTES) if found else 1
+class _Size(NamedTuple):
+    """Engines per direction of a NIC, and lanes of each."""
+
+    engines: int
+    lanes: int
+
+
+def _size(verilog: str) -> _Size:
+    """The size of a NIC: its engines are counted, and share its streams' width. ``ValueError`` if they cannot."""
+    found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog)
+    engines = len(re.findall(r"^module \S+_compression_engine_engine\d+\(", verilog, re.MULTILINE)) or 1
+    lanes, rest = divmod(int(found[1]) + 1 if found else 8 * BURST_BYTES, 8 * LANE_BYTES * engines)
+    if rest or lanes < LANES:
+        raise ValueError(f"streams of a NIC must have room for {LANES} lanes per engine, not {(engines, lanes)!r}")
+    return _Size(engines, lanes)
 
 
 class VerilatedNic(VerilatedModule):
     """``inceptionn_nic``: the transmit engine, the receive engine, and their registers.
 
-    Parameters and ``options`` are those of `VerilatedModule` and its `run`; ``engines`` is the number that
-    the NIC was written with, which makes its streams as many times 256 bits wide (by default it is read
-    from the Verilog). A packet's ``tuser`` is its bad flag. ``gated`` holds the clock of an engine while it
+    Parameters and ``options`` are those of `VerilatedModule` and its `run`. ``engines`` per direction and the
+    ``lanes`` of each are read from the Verilog; the streams are as wide as they take. A packet's ``tuser`` is
+    its bad flag. ``gated`` holds the clock of an engine while it
     is empty (`inceptionn.sim.gated`): the same frames in the same cycles, in about two thirds of the time
     where one direction is busy. It has no waveform.
     """
@@ -380,26 +391,31 @@ class VerilatedNic(VerilatedModule):
         self,
         verilog: Path,
         *,
-        engines: int | None = None,
         seed: int = 1,
         waves: Path | None = None,
         build_folder: Path | None = None,
         step: Step | None = None,
         gated: bool = False,
     ):
-        self.engines = engines or _engines(verilog)
-        interface = replace(INTERFACES["inceptionn_nic"], data_bytes=self.engines * BURST_BYTES)
+        text = verilog.read_text()
+        self.engines, self.lanes = _size(text)
+        interface = replace(INTERFACES["inceptionn_nic"], data_bytes=self.engines * self.lanes * LANE_BYTES)
         if gated:
             if waves is not None:
                 raise ValueError(f"a gated model writes no waveform: {str(waves)!r}")
-            text = gate(verilog.read_text())
-            if text is not None:
-                verilog = keep_source(text, "inceptionn_nic-gated", build_folder)
+            gated_text = gate(text)
+            if gated_text is not None:
+                verilog = keep_source(gated_text, "inceptionn_nic-gated", build_folder)
                 interface = replace(interface, clocks=CLOCKS)
         super().__init__(
             verilog, "inceptionn_nic", interface=interface,
             seed=seed, waves=waves, build_folder=build_folder, step=step,
         )  # fmt: skip
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a beat of the streams."""
+        return self.interface.data_bytes
 
     def exchange(
         self, transmit: Sequence[Packet], receive: Sequence[Packet], **options: Unpack[RunOptions]

@@ -65,14 +65,21 @@ def engines(request: pytest.FixtureRequest) -> int:
     return number
 
 
+@pytest.fixture(scope="session", params=[8, 16] if os.environ.get("EXHAUSTIVE") else [8])
+def lanes(request: pytest.FixtureRequest) -> int:
+    """fp32 lanes of each engine; both numbers with ``EXHAUSTIVE=1``."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="session")
-def nic_verilog(engines: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nic_verilog(engines: int, lanes: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real ``inceptionn_nic``."""
     from inceptionn.hdl.nic import Nic
     from inceptionn.sim.runner import emit
 
     path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit(Nic(engines=engines), "inceptionn_nic"))
+    path.write_text(emit(Nic(engines=engines, lanes=lanes), "inceptionn_nic"))
     return path
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A NIC of several engines per direction behaves as one engine: frames, order, verdicts, counters, pace.
+"""A NIC of several engines per direction, or of 16 lanes, behaves as one of 8: frames, order, counters, pace.
 
-By default two engines; with ``EXHAUSTIVE=1`` four as well, and the soak, the vectors and the performance of
-one engine on both (``conftest.py``).
+By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as well, and the soak, the vectors
+and the performance of one engine on all (``conftest.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ CONFIG = EngineConfig()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.parametrize(
-        "engines", [2, 4] if os.environ.get("EXHAUSTIVE") else [2], indirect=True, scope="session"
+        ("engines", "lanes"),
+        [(2, 8), (1, 16), *([(4, 8), (2, 16), (4, 16)] if os.environ.get("EXHAUSTIVE") else [])],
+        indirect=True,
+        scope="session",
     ),
 ]
 
@@ -129,8 +132,9 @@ def test_reset_forgets_frames_and_flows(nic: VerilatedNic) -> None:
         nic.reset()
 
 
-def test_performance(nic: VerilatedNic, engines: int) -> None:
+def test_performance(nic: VerilatedNic, engines: int, lanes: int) -> None:
     """One flow at the full rate of all engines; see inceptionn.sim.performance."""
     figures = measure(nic)
     assert figures.engines == engines == nic.engines
+    assert figures.lanes == lanes == nic.lanes
     assert figures.shortfalls() == []

@@ -35,23 +35,31 @@ def test_clock() -> None:
 
 def test_the_slowest_kind_counts() -> None:
     paces = [
-        Pace(2, "transmit", kind, 1514, cycles) for kind, cycles in zip(KINDS, (24.0, 25.0), strict=True)
+        Pace(2, 8, "transmit", kind, 1514, cycles) for kind, cycles in zip(KINDS, (24.0, 25.0), strict=True)
     ]
-    paces += [Pace(1, "transmit", "tagged", 1514, 48.0), Pace(2, "receive", "tagged", 9014, 141.0)]
-    assert slowest(paces, 2, 1514) == paces[1]
+    paces += [Pace(1, 8, "transmit", "tagged", 1514, 48.0), Pace(2, 8, "receive", "tagged", 9014, 141.0)]
+    paces += [Pace(2, 16, "transmit", "tagged", 1514, 26.0)]
+    assert slowest(paces, (2, 8), 1514) == paces[1]
     assert paces[0].beats_per_cycle == 1.0
     assert paces[1].beats_per_cycle == 24 / 25
+    assert paces[-1].beats_per_cycle == 12 / 26
 
 
 def test_table() -> None:
     paces = [
-        Pace(1, "transmit", "tagged", size, cycles) for size, cycles in zip(FRAMES, (4, 48, 282), strict=True)
+        Pace(1, 8, "transmit", "tagged", size, cycles) for size, cycles in zip(FRAMES, (4, 48, 282), strict=True)
     ]
     table = links_table(paces, 250.0)
     assert [column.header for column in table.columns] == ["Gbit/s", "1: 60 B", "1: 1514 B", "1: 9014 B"]
     assert list(table.columns[2].cells) == [
         "[green]39[/]", "[green]98[/]", "[green]156[/]", "[red]390[/]", "[red]780[/]", "[red]1560[/]",
     ]  # fmt: skip
+
+
+def test_sizes_by_name() -> None:
+    paces = [Pace(*size, "receive", "tagged", length, 20.0) for size in ((1, 16), (1, 8)) for length in FRAMES]
+    heads = [column.header for column in links_table(paces, 250.0).columns]
+    assert heads[1::3] == ["1: 60 B", "1 x 16: 60 B"]
 
 
 def test_run_is_one_flow_on_its_grid() -> None:
@@ -65,6 +73,7 @@ def test_run_is_one_flow_on_its_grid() -> None:
     ("options", "text"),
     [
         (["--engines", "3"], "engines must be one of 1, 2, 4, not 3"),
+        (["--lanes", "12"], "lanes must be 8 or 16, not 12"),
         (["--clock", "0"], "clock must be 1..2000 MHz, not 0.0"),
         (["--json", "/no/such/folder/f.json"], "folder must exist: '/no/such/folder'"),
     ],
