@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compression Unit: eight Compression Blocks and the shifter tree (paper, Fig. 9)."""
+"""Compression Unit: a Compression Block per lane and the shifter tree (paper, Fig. 9)."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.compression_block import CompressionBlock
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.shifter_tree import ShifterTree
@@ -14,46 +15,60 @@ from inceptionn.wire import LANE_BYTES, LANES
 
 
 class CompressionUnit(wiring.Component):
-    """Turns a burst of eight fp32 lanes into a 16-bit tag word and an aligned vector of 0 to 32 bytes.
+    """Turns a burst of 8 or 16 fp32 lanes into its tag words and an aligned vector of 0 to 4 bytes per lane.
 
-    One burst per cycle, :attr:`LATENCY` cycles, no stall. ``tags`` and ``cleared`` leave with the
-    vector they belong to.
+    One burst per cycle, :meth:`latency` cycles (11 for 8 lanes, 14 for 16), no stall. ``tags`` and
+    ``cleared`` leave with the vector they belong to.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes per burst: 8, a group, or 16, two groups.
 
     Members
     -------
-    burst : :py:`In(256)`
-        Eight lanes, lane 0 in the low bits.
-    present : :py:`In(8)`
+    burst : :py:`In(32 * lanes)`
+        Lane 0 in the low bits.
+    present : :py:`In(lanes)`
         One bit per lane; low behind the end of a block.
     e0, t, b : :py:`In(8)`
         Codec parameters, see :class:`CompressionBlock`.
-    tags : :py:`Out(16)`
-        Tag word: lane *i* in bits 2i+1..2i.
-    size : :py:`Out(6)`
+    tags : :py:`Out(2 * lanes)`
+        Tag words: lane *i* in bits 2i+1..2i.
+    size : :py:`Out(range(4 * lanes + 1))`
         Bytes of ``aligned``.
-    aligned : :py:`Out(256)`
-    cleared : :py:`Out(256)`
+    aligned : :py:`Out(32 * lanes)`
+    cleared : :py:`Out(32 * lanes)`
         Bits of ``burst`` that the lossy values lack; zero for absent lanes.
     """
 
-    LATENCY = CompressionBlock.LATENCY + ShifterTree.LATENCY
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "burst": In(8 * beat_bytes(lanes)),
+                "present": In(lanes),
+                "e0": In(8),
+                "t": In(8),
+                "b": In(8),
+                "tags": Out(2 * lanes),
+                "size": Out(range(beat_bytes(lanes) + 1)),
+                "aligned": Out(8 * beat_bytes(lanes)),
+                "cleared": Out(8 * beat_bytes(lanes)),
+            }
+        )
 
-    burst: In(8 * LANE_BYTES * LANES)
-    present: In(LANES)
-    e0: In(8)
-    t: In(8)
-    b: In(8)
-    tags: Out(2 * LANES)
-    size: Out(6)
-    aligned: Out(8 * LANE_BYTES * LANES)
-    cleared: Out(8 * LANE_BYTES * LANES)
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from input to output."""
+        return CompressionBlock.LATENCY + ShifterTree.latency(lanes)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.tree = tree = ShifterTree()
-        tags = Signal(data.ArrayLayout(2, LANES))
-        cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, LANES))
-        for i in range(LANES):
+        m.submodules.tree = tree = ShifterTree(lanes=self.lanes)
+        tags = Signal(data.ArrayLayout(2, self.lanes))
+        cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, self.lanes))
+        for i in range(self.lanes):
             m.submodules[f"block{i}"] = block = CompressionBlock()
             m.d.comb += [
                 block.lane.eq(self.burst.word_select(i, 8 * LANE_BYTES)),
@@ -66,9 +81,10 @@ class CompressionUnit(wiring.Component):
                 tree.tags[i].eq(block.tag),
                 tree.vectors[i].eq(block.vector),
             ]
+        behind = tree.latency(self.lanes)
         m.d.comb += [
-            self.tags.eq(delayed(m, tags.as_value(), tree.LATENCY, name="tags")),
-            self.cleared.eq(delayed(m, cleared.as_value(), tree.LATENCY, name="cleared")),
+            self.tags.eq(delayed(m, tags.as_value(), behind, name="tags")),
+            self.cleared.eq(delayed(m, cleared.as_value(), behind, name="cleared")),
             self.size.eq(tree.size),
             self.aligned.eq(tree.aligned),
         ]

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.delay import delayed
 from inceptionn.wire import LANE_BYTES, LANES, TAG_BYTES
 
@@ -24,39 +25,61 @@ def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value
     return result[:width] if len(result) > width else result
 
 
-class ShifterTree(wiring.Component):
-    """Packs eight vectors of 0, 1, 2 or 4 bytes into one aligned vector of 0 to 32 bytes.
+def _join_stages(level: int) -> int:
+    """Stages of a join at this level: base-4 digits of its lower half's size, 0..``4 << level``.
 
-    Three levels join neighbours: the upper one moves down onto the end of the lower one. Each level
-    shifts one base-4 digit of the lower half's size per stage (1, 2 and 3 stages), so no stage is
-    deeper than a 4:1 multiplexer and an OR. A plain pipeline of :attr:`LATENCY` cycles.
+    A single vector's size has one bit set at most, which selects like one digit.
+    """
+    return (level + 4) // 2 if level else 1
+
+
+class ShifterTree(wiring.Component):
+    """Packs 8 or 16 vectors of 0, 1, 2 or 4 bytes into one aligned vector of 0 to 32 or 64 bytes.
+
+    Each level joins neighbours: the upper one moves down onto the end of the lower one. It shifts one base-4
+    digit of the lower half's size per stage (1, 2, 3 and 3 stages), so no stage is deeper than a 4:1
+    multiplexer and an OR. A plain pipeline of :meth:`latency` cycles: 6 for 8 vectors, 9 for 16.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Vectors: 8 or 16.
 
     Members
     -------
-    tags : :py:`In(data.ArrayLayout(2, 8))`
-    vectors : :py:`In(data.ArrayLayout(32, 8))`
+    tags : :py:`In(data.ArrayLayout(2, lanes))`
+    vectors : :py:`In(data.ArrayLayout(32, lanes))`
         Right-aligned, zero above their size.
-    size : :py:`Out(6)`
-        Bytes of ``aligned``: 0..32.
-    aligned : :py:`Out(256)`
+    size : :py:`Out(range(4 * lanes + 1))`
+        Bytes of ``aligned``.
+    aligned : :py:`Out(32 * lanes)`
         The vectors in lane order, back to back from byte 0, zero above.
     """
 
-    LATENCY = 6
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "tags": In(data.ArrayLayout(2, lanes)),
+                "vectors": In(data.ArrayLayout(8 * LANE_BYTES, lanes)),
+                "size": Out(range(beat_bytes(lanes) + 1)),
+                "aligned": Out(8 * beat_bytes(lanes)),
+            }
+        )
 
-    tags: In(data.ArrayLayout(2, LANES))
-    vectors: In(data.ArrayLayout(8 * LANE_BYTES, LANES))
-    size: Out(6)
-    aligned: Out(8 * LANE_BYTES * LANES)
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from input to output."""
+        return sum(_join_stages(level) for level in range((lanes - 1).bit_length()))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        parts = [self.vectors[i] for i in range(LANES)]
-        sizes = [bytes_of_tag(self.tags[i]) for i in range(LANES)]
+        parts = [self.vectors[i] for i in range(self.lanes)]
+        sizes = [bytes_of_tag(self.tags[i]) for i in range(self.lanes)]
         half = LANE_BYTES  # most bytes of one part at this level
         level = 0
         while len(parts) > 1:
-            digits = level + 1  # base-4 digits of a size 0..half
+            digits = _join_stages(level)
             joined, joined_sizes = [], []
             for pair in range(len(parts) // 2):
                 low, high = parts[2 * pair], parts[2 * pair + 1]

@@ -8,12 +8,15 @@ from collections import deque
 
 import cocotb
 from block_reader import BlockReader
-from compressor_blocks import Shape, beats_of
+from compressor_blocks import BEAT_BYTES, WIDTH, WORDS, Shape, beats_of
 
-from inceptionn.hdl.block_store import BlockShape, BlockStore
-from inceptionn.wire import BURST_BYTES, TAG_WORD_BYTES
+from inceptionn.hdl.block_store import block_shape
+from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
 
-SLACK = BlockStore().slack
+SHAPE = block_shape(WIDTH)
+SLACK = 40
+MOST = MAX_LANES // LANES
+"""Groups of the longest block."""
 UNFINISHED = 12
 """Most blocks that the writer has begun and not finished."""
 AHEAD = 8
@@ -35,7 +38,7 @@ class TB(BlockReader):
         self._fill_up()
 
     def _fill_up(self) -> None:
-        self.credit = {"tag": SLACK, "data": SLACK, "finished": SLACK // 2}
+        self.credit = {"tag": SLACK, "data": SLACK, "finished": SLACK if WIDTH > LANES else SLACK // 2}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
         """A block of random content."""
@@ -62,12 +65,12 @@ class TB(BlockReader):
             self.data.extend(data)
             self.begun = [self.begun[0] + len(tags), self.begun[1] + len(data)]
             self.open.append((*self.begun, shape))
-        inputs = {"tag_beat": random.getrandbits(256), "data_beat": random.getrandbits(256)}
-        inputs["finished_shape"] = random.getrandbits(BlockShape.as_shape().size)
+        inputs = {name: random.getrandbits(8 * BEAT_BYTES) for name in ("tag_beat", "data_beat")}
+        inputs["finished_shape"] = random.getrandbits(SHAPE.size)
         whole = self.open and self.open[0][0] <= self.written[0] and self.open[0][1] <= self.written[1]
         if whole and random.random() < write and self._allowed("finished", room):
             *_, shape = self.open.popleft()
-            inputs |= {"finished": 1, "finished_shape": BlockShape.const(shape.fields()).as_bits()}
+            inputs |= {"finished": 1, "finished_shape": SHAPE.const(shape.fields()).as_bits()}
         for index, (kind, queue) in enumerate((("tag", self.tags), ("data", self.data))):
             if queue and random.random() < write and self._allowed(kind, room):
                 inputs |= {f"{kind}_valid": 1, f"{kind}_beat": queue.popleft()}
@@ -92,16 +95,16 @@ async def started(dut) -> TB:
 
 def random_block() -> tuple[int, int, int]:
     groups = random.choice([1, 1, 2, random.randint(1, 20), 46])
-    return groups, random.choice([0, 1, 32, random.randint(0, 32 * groups)]), random.randrange(16)
+    return groups, random.choice([0, 1, 32, random.randint(0, 32 * groups)]), random.randrange(WORDS)
 
 
 @cocotb.test()
 async def every_place(dut):
-    """Data begins at each of the 16 words of a beat, behind tag planes of every length to 33 words."""
+    """Data begins at each word of a beat, behind tag planes of every length to two beats and a word."""
     tb = await started(dut)
-    for words in range(1, 34):
-        for place in range(min(16, words)):
-            data = random.choice([0, 1, 31, 32, 33, 64, random.randint(0, 100)])
+    for words in range(1, 2 * WORDS + 2):
+        for place in range(min(WORDS, words)):
+            data = random.choice([0, 1, 31, 32, 33, 64, 65, random.randint(0, 100)])
             tb.add(words - place, data, place)
     await tb.finish()
 
@@ -119,15 +122,15 @@ async def random_blocks(dut, write, step, drop):
 
 
 @cocotb.test()
-@cocotb.parametrize(shape=[(288, 288 * 32), (288, 0), (1, 0), (1, 32), (7, 200)])
+@cocotb.parametrize(shape=[(MOST, 32 * MOST), (MOST, 0), (1, 0), (1, 32), (7, 200)])
 async def filled_to_the_brim(dut, shape):
     """The reader sleeps until the writer has used all of its slack, whichever ring is full first."""
     tb = await started(dut)
     groups, data = shape
     # Rings fill at another place each time.
     for _ in range(3):
-        for _ in range(3 + 1100 // (groups * TAG_WORD_BYTES // BURST_BYTES + data // BURST_BYTES + 8)):
-            tb.add(groups, data, random.randrange(16))
+        for _ in range(3 + 1100 // (groups * TAG_WORD_BYTES // BEAT_BYTES + data // BEAT_BYTES + 8)):
+            tb.add(groups, data, random.randrange(WORDS))
         for _ in range(900):
             await tb.step(1.0, 0.0)
         assert not tb.read("room")
@@ -143,7 +146,7 @@ async def read_without_a_pause(dut, drop):
     """Where blocks wait, every cycle steps or drops: the next one is at hand in the cycle behind the last."""
     tb = await started(dut)
     for _ in range(30):
-        tb.add(random.choice([1, 5]), random.choice([0, 40]), random.randrange(16))
+        tb.add(random.choice([1, 5]), random.choice([0, 40]), random.randrange(WORDS))
     while tb.open or tb.ready_to_write:
         await tb.step(1.0, 0.0)
     for _ in range(4):
@@ -160,7 +163,7 @@ async def holds_the_longest_while_it_is_read(dut):
     """A block of 2304 raw lanes is written while one is read: ``room`` does not wait for the whole first."""
     tb = await started(dut)
     for _ in range(2):
-        tb.add(288, 288 * 32, 0)
+        tb.add(MOST, 32 * MOST, 0)
     while len(tb.open) or tb.ready_to_write:
         await tb.step(1.0, 1.0)
     assert len(tb.blocks) == 2, "the second block was not whole before the first was read"

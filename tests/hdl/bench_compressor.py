@@ -13,6 +13,8 @@ from compressor_blocks import (
     ALL_PARAMETERS,
     DEFAULT,
     LENGTHS,
+    WIDTH,
+    WORDS,
     Group,
     any_parameters,
     groups_of,
@@ -23,14 +25,19 @@ from reports import Report
 
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
-from inceptionn.wire import MAX_LANES, TAG_WORD_BYTES, Parameters
+from inceptionn.wire import LANES, MAX_LANES, Parameters
 
-READY = 21
+READY = {8: 21, 16: 25}[WIDTH]
 """Cycles from a block's last burst until it can be read, as the component promises."""
-LATE = 8
+LATE = {8: 8, 16: 16}[WIDTH]
 """Bursts that may follow after ``room`` has fallen."""
 HOLD = 2
 """Cycles that codec parameters hold behind a block's last burst."""
+
+
+def idle_cycles(groups: int, place: int) -> int:
+    """Cycles behind a block that its tag plane needs; with 8 lanes always one."""
+    return 1 if WIDTH == LANES else groups % 2 == 0 and (place + groups) % WORDS == 1
 
 
 class TB(BlockReader):
@@ -41,6 +48,8 @@ class TB(BlockReader):
         self.reports: deque[Report] = deque()
         self.params: Parameters | None = None
         self.settled = 0
+        self.sent = 0
+        """Cycle of the last burst."""
         self.credit = LATE
         self.stalled = False
         self.step_probability, self.drop_probability = 1.0, 0.0
@@ -52,8 +61,8 @@ class TB(BlockReader):
         if "valid" not in inputs:
             # Idle inputs are noise.
             inputs |= {name: random.getrandbits(1) for name in ("first", "last")}
-            inputs |= {"burst": random.getrandbits(256), "present": random.getrandbits(8)}
-            inputs |= {"place": random.getrandbits(4)}
+            inputs |= {"burst": random.getrandbits(32 * WIDTH), "present": random.getrandbits(WIDTH)}
+            inputs |= {"place": random.randrange(WORDS)}
         if self.read("room"):
             self.credit = LATE
         await self.cycle(**inputs, **self.reading(self.step_probability, self.drop_probability))
@@ -72,7 +81,7 @@ class TB(BlockReader):
             self.stalled = True
             await self.tick()
         self.credit -= not self.read("room")
-        where = place if first else random.getrandbits(4)
+        where = place if first else random.randrange(WORDS)
         await self.tick(
             valid=1, first=first, last=last, burst=group.burst, present=group.present, place=where
         )
@@ -80,11 +89,11 @@ class TB(BlockReader):
     async def send(
         self, lanes: Bits, params: Parameters = DEFAULT, place: int | None = None, gaps: float = 0.0
     ) -> None:
-        """A block, and the idle cycle behind it."""
-        place = random.randrange(16) if place is None else place
+        """A block, and the idle cycle behind it, where it needs one."""
+        place = random.randrange(WORDS) if place is None else place
         await self._setting(params)
         groups = groups_of(lanes, params)
-        plane = b"".join(group.tags.to_bytes(TAG_WORD_BYTES, "little") for group in groups)
+        plane = b"".join(group.plane for group in groups)
         for index, group in enumerate(groups):
             while random.random() < gaps:
                 await self.tick()
@@ -94,7 +103,9 @@ class TB(BlockReader):
                 self.reports.append(Report.of(groups))
                 self.settled = self.now + HOLD
             await self._enter(group, index == 0, last, place)
-        await self.tick()
+        self.sent = self.now - 1
+        for _ in range(idle_cycles(-(-len(lanes) // LANES), place)):
+            await self.tick()
 
     async def finish(self) -> None:
         """Until every block was read and every report came."""
@@ -128,9 +139,9 @@ async def every_length_and_place(dut):
     """Lengths that matter, each at a place of its own, and every place with the shortest."""
     tb = await started(dut)
     for index, count in enumerate(LENGTHS):
-        await tb.send(some_lanes(count, DEFAULT, random), place=(5 * index) % 16)
-    for place in range(16):
-        for count in (1, 8, 9, 120, 128, 129):
+        await tb.send(some_lanes(count, DEFAULT, random), place=(5 * index) % WORDS)
+    for place in range(WORDS):
+        for count in (1, 8, 9, 16, 17, 120, 128, 129, 256, 257):
             await tb.send(some_lanes(count, DEFAULT, random), place=place)
     await tb.finish()
 
@@ -149,7 +160,7 @@ async def pauses_and_drops(dut, gaps, step, drop):
 @cocotb.test()
 @cocotb.parametrize(count=[1, 8, 120, 362, MAX_LANES], kind=["zeros", "large", "edges"])
 async def reader_asleep(dut, count, kind):
-    """Bursts come until ``room`` falls, and eight more; then the reader wakes, and all is there."""
+    """Bursts come until ``room`` falls, and some more; then the reader wakes, and all is there."""
     tb = await started(dut)
     tb.step_probability = 0.0
     lanes = KINDS[kind](count, random)
@@ -160,7 +171,7 @@ async def reader_asleep(dut, count, kind):
         tb.step_probability = 0.9
 
     cocotb.start_soon(wake())
-    for _ in range(70 if count < MAX_LANES else 8):
+    for _ in range(70 if count < MAX_LANES else WIDTH):
         await tb.send(lanes)
     assert tb.stalled
     await tb.finish()
@@ -184,10 +195,9 @@ async def can_be_read_in_time(dut):
         for kind in ("zeros", "large", "edges"):
             tb.step_probability = 0.0
             await tb.send(KINDS[kind](count, random))
-            sent = tb.now - 2
             while not tb.read("ready"):
                 await tb.tick()
-            found = tb.now - sent
+            found = tb.now - tb.sent
             assert found == READY, f"{count} lanes of {kind}: {found} cycles"
             tb.step_probability = 1.0
             await tb.finish()

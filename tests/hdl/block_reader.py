@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from compressor_blocks import Shape, beats_of
+from compressor_blocks import WIDTH, Shape, beats_of
 from lockstep import Lockstep
 
-from inceptionn.hdl.block_store import BlockShape, BlockStore
+from inceptionn.hdl.block_store import BlockStore, block_shape
 from inceptionn.wire import TAG_WORD_BYTES
 
 
@@ -41,7 +41,7 @@ class BlockReader(Lockstep):
             return {}
         assert self.blocks, f"cycle {self.now}: a block is at hand, but none was written"
         fields, beats = self.blocks[0]
-        found = BlockShape.as_shape().from_bits(self.read("shape"))
+        found = block_shape(WIDTH).from_bits(self.read("shape"))
         for name, value in fields.items():
             assert found[name] == value, f"cycle {self.now}: {name} is {found[name]}, not {value}"
         assert self.read(self._last) == (self.at == len(beats) - 1), f"cycle {self.now}: beat {self.at}"
@@ -51,7 +51,7 @@ class BlockReader(Lockstep):
             return {"drop": 1}
         if random.random() >= step:
             return {}
-        self.due(BlockStore.LATENCY, beat=beats[self.at])
+        self.due(BlockStore.latency(WIDTH), beat=beats[self.at])
         self.at += 1
         if self.at == len(beats):
             self.blocks.popleft()

@@ -12,8 +12,9 @@ import numpy as np
 from inceptionn.sim.golden import codec
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import EDGE_MANTISSAS, KINDS
+from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
-    BURST_BYTES,
+    LANE_BYTES,
     LANES,
     MAX_K,
     MAX_LANES,
@@ -25,6 +26,11 @@ from inceptionn.wire import (
     parameters,
 )
 
+WIDTH = bench_parameters().get("lanes", LANES)
+"""Lanes of a beat of the bench's component: 8 or 16."""
+BEAT_BYTES = WIDTH * LANE_BYTES
+WORDS = BEAT_BYTES // TAG_WORD_BYTES
+"""Tag words in a beat."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 DEFAULT = parameters(10, "bounded")
 LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
@@ -70,7 +76,7 @@ def word_of(values: np.ndarray | list[int], width: int) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """A burst, and what the Compression Unit makes of it."""
+    """A burst of one group, or two, and what the Compression Unit makes of it."""
 
     lanes: Bits
     present: int
@@ -81,6 +87,11 @@ class Group:
     @property
     def burst(self) -> int:
         return int.from_bytes(self.lanes.astype("<u4").tobytes(), "little")
+
+    @property
+    def plane(self) -> bytes:
+        """The tag words of the groups that exist."""
+        return self.tags.to_bytes(-(-self.present.bit_length() // LANES) * TAG_WORD_BYTES, "little")
 
 
 def aligned(tags: np.ndarray, vectors: Bits) -> bytes:
@@ -97,52 +108,59 @@ def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
     assert not impossible.any()
     assert not (lossy & ~lanes).any()
     groups = []
-    for at in range(0, len(lanes), LANES):
-        here = slice(at, at + LANES)
+    for at in range(0, len(lanes), WIDTH):
+        here = slice(at, at + WIDTH)
         count = len(lanes[here])
-        noise = np.array([random.getrandbits(32) for _ in range(LANES - count)], np.uint32)
+        noise = np.array([random.getrandbits(32) for _ in range(WIDTH - count)], np.uint32)
         groups.append(
             Group(
                 np.concatenate([lanes[here], noise]),
                 (1 << count) - 1,
                 word_of(tags[here], 2),
                 aligned(tags[here], vectors[here]),
-                np.concatenate([lanes[here] & ~lossy[here], np.zeros(LANES - count, np.uint32)]),
+                np.concatenate([lanes[here] & ~lossy[here], np.zeros(WIDTH - count, np.uint32)]),
             )
         )
     return groups
 
 
 class Packing:
-    """What the Alignment Unit makes of vectors: which beats, and how much later than its latency."""
+    """What the Alignment Unit makes of vectors: which beats, and how much later than its latency.
+
+    Nothing leaves in two beats of one cycle: one waits, and what comes behind it, too.
+    """
 
     def __init__(self) -> None:
         self._held = b""
+        self._free = 0
+        """The first cycle in which nothing leaves yet."""
 
-    def push(self, vector: bytes, last: bool) -> Iterator[tuple[int, bytes, bool]]:
-        """Extra cycles, beat (empty: none), and whether the block is done with it."""
+    def push(self, vector: bytes, last: bool, now: int) -> Iterator[tuple[int, bytes, bool]]:
+        """Extra cycles, beat (empty: none), and whether the block is done with it; from cycle ``now`` on."""
         self._held += vector
-        extra = 0
-        if len(self._held) >= BURST_BYTES:
-            beat, self._held = self._held[:BURST_BYTES], self._held[BURST_BYTES:]
-            yield extra, beat, last and not self._held
-            if not last or not self._held:
-                return
-            extra += 1
-        if last:
-            beat, self._held = self._held.ljust(BURST_BYTES, b"\0") if self._held else b"", b""
-            yield extra, beat, True
+        leaving = []
+        if len(self._held) >= BEAT_BYTES:
+            leaving.append(self._held[:BEAT_BYTES])
+            self._held = self._held[BEAT_BYTES:]
+        if last and (self._held or not leaving):
+            leaving.append(self._held and self._held.ljust(BEAT_BYTES, b"\0"))
+            self._held = b""
+        for index, beat in enumerate(leaving):
+            moment = max(now, self._free)
+            self._free = moment + 1
+            assert moment <= now + 1, "no beat is more than one cycle late"
+            yield moment - now, beat, last and index == len(leaving) - 1
 
 
 def beats_of(data: bytes, before: int = 0) -> list[int]:
     """``data`` as beats, behind ``before`` zero bytes, zero-filled."""
     data = bytes(before) + data
-    return [int.from_bytes(data[at : at + BURST_BYTES], "little") for at in range(0, len(data), BURST_BYTES)]
+    return [int.from_bytes(data[at : at + BEAT_BYTES], "little") for at in range(0, len(data), BEAT_BYTES)]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A stored block as its reader knows it; `BlockShape`, computed from lengths."""
+    """A stored block as its reader knows it; `block_shape`, computed from lengths."""
 
     words: int
     """16-bit words before its first data byte, with those before its first tag."""
@@ -150,14 +168,14 @@ class Shape:
 
     def fields(self) -> dict[str, int]:
         total = self.words * TAG_WORD_BYTES + self.data_bytes
-        beats_of_tags = -(-self.words * TAG_WORD_BYTES // BURST_BYTES)
+        beats_of_tags = -(-self.words * TAG_WORD_BYTES // BEAT_BYTES)
         return {
             "tag_beats": beats_of_tags,
-            "tag_whole": self.words * TAG_WORD_BYTES // BURST_BYTES,
-            "data_beats": -(-self.data_bytes // BURST_BYTES),
-            "beats": -(-total // BURST_BYTES),
-            "rotation": self.words % (BURST_BYTES // TAG_WORD_BYTES),
-            "ending": total % BURST_BYTES,
+            "tag_whole": self.words * TAG_WORD_BYTES // BEAT_BYTES,
+            "data_beats": -(-self.data_bytes // BEAT_BYTES),
+            "beats": -(-total // BEAT_BYTES),
+            "rotation": self.words % (BEAT_BYTES // TAG_WORD_BYTES),
+            "ending": total % BEAT_BYTES,
         }
 
 

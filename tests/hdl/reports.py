@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from compressor_blocks import Group
+from compressor_blocks import WIDTH, Group
 
 from inceptionn.hdl.block_statistics import Statistics
-from inceptionn.wire import LANES, TAG_WORD_BYTES, Tag
+from inceptionn.wire import Tag
 
 
 def little_endian_sum(data: bytes) -> int:
@@ -29,13 +29,13 @@ class Report:
 
     @classmethod
     def of(cls, groups: list[Group]) -> Report:
-        plane = b"".join(group.tags.to_bytes(TAG_WORD_BYTES, "little") for group in groups)
+        plane = b"".join(group.plane for group in groups)
         block = plane + b"".join(group.data for group in groups)
         cleared = b"".join(group.cleared.astype("<u4").tobytes() for group in groups)
         classes = Counter(
             group.tags >> 2 * lane & 3
             for group in groups
-            for lane in range(LANES)
+            for lane in range(WIDTH)
             if group.present >> lane & 1
         )
         lanes = tuple(classes[tag] for tag in Tag)

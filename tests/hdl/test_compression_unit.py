@@ -3,9 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.compression_unit import CompressionUnit
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(CompressionUnit, "compression_unit", Path(__file__).with_name("bench_compression_unit.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_compression_unit.py")
+    run_bench(CompressionUnit(lanes=lanes), "compression_unit", bench, parameters={"lanes": lanes})

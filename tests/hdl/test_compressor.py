@@ -3,10 +3,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.compressor import Compressor
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    component = Compressor(statistics=True, lanes=lanes)
     bench = Path(__file__).with_name("bench_compressor.py")
-    run_bench(Compressor(statistics=True), "compressor", bench)
+    run_bench(component, "compressor", bench, parameters={"lanes": lanes})

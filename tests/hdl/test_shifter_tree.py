@@ -3,9 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.shifter_tree import ShifterTree
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(ShifterTree, "shifter_tree", Path(__file__).with_name("bench_shifter_tree.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_shifter_tree.py")
+    run_bench(ShifterTree(lanes=lanes), "shifter_tree", bench, parameters={"lanes": lanes})
