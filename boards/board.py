@@ -11,11 +11,12 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from inceptionn.hdl.nic import check_size
+from inceptionn.wire import LANES
 
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair."""
 ENGINE_WIDTH = 256
-"""Bits of an engine's stream."""
+"""Bits of an engine's stream, with 8 lanes."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Options:
     data_width: int | None = None
     part: str | None = None
     engines: int = 1
-    lanes: int = 8
+    lanes: int = LANES
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Board:
     default_ports: int = 1
     data_widths: tuple[int, ...] = ()
     max_engines: int = 1
+    max_lanes: int = LANES
     clock_ratio: tuple[Fraction, Fraction] | None = None
     """Least and greatest ratio that is allowed."""
 
@@ -144,6 +146,11 @@ class Board:
             raise ValueError(
                 f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
                 f"not {options.engines!r}"
+            )
+        if options.lanes > self.max_lanes:
+            raise ValueError(
+                f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, "
+                f"not {options.lanes!r}"
             )
         part = options.part or self.part
         return Options(ports, ratio, width, part, options.engines, options.lanes)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from inceptionn.boards.board import ENGINE_WIDTH, Board, Clock, Interface, Options, Reset, Target
+from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Target
 from inceptionn.boards.corundum_ports import port_list, tie_offs
 from inceptionn.boards.shells.corundum import (
     MAX_PORTS,
@@ -12,6 +12,7 @@ from inceptionn.boards.shells.corundum import (
     CorundumShell,
 )
 from inceptionn.boards.templates import render
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 
 APP_ID = int.from_bytes(b"INCP", "big")
@@ -37,7 +38,7 @@ def _target(board: Board, options: Options) -> Target:
     context = {
         "ports": ports,
         "width": width,
-        "engine_width": ENGINE_WIDTH * options.engines,
+        "engine_width": 8 * beat_bytes(options.lanes) * options.engines,
         "app_id": f"32'h{APP_ID:08x}",
         "tag_width": TX_TAG_WIDTH,
         "timestamp_width": RX_TIMESTAMP_WIDTH,
@@ -47,7 +48,9 @@ def _target(board: Board, options: Options) -> Target:
     }
     return Target(
         module="inceptionn_corundum",
-        make=lambda: CorundumShell(ports, data_bytes=width // 8, engines=options.engines),
+        make=lambda: CorundumShell(
+            ports, data_bytes=width // 8, engines=options.engines, lanes=options.lanes
+        ),
         clocks=(Clock("clk", board.clock_mhz, "everything"),),
         resets=(Reset("rst", "high", "everything"),),
         interfaces=tuple(interfaces),
@@ -68,4 +71,5 @@ BOARD = Board(
     default_ports=1,
     data_widths=(64, 128, 256, 512),
     max_engines=4,
+    max_lanes=16,
 )

@@ -80,7 +80,9 @@ def generate(
     engines: Annotated[
         int, typer.Option("--engines", metavar="N", help="Engine pairs side by side behind one stream.")
     ] = 1,
-    lanes: Annotated[int, typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine.")] = 8,
+    lanes: Annotated[
+        int, typer.Option("--lanes", metavar="N", help="generic, corundum: fp32 lanes of an engine, 8 or 16.")
+    ] = 8,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
     ] = False,

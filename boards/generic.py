@@ -31,4 +31,6 @@ def _target(board: Board, options: Options) -> Target:
     )
 
 
-BOARD = Board(name="generic", description="any FPGA, modules alone", target=_target, max_engines=4)
+BOARD = Board(
+    name="generic", description="any FPGA, modules alone", target=_target, max_engines=4, max_lanes=16
+)

@@ -17,7 +17,7 @@ from inceptionn.constraints import read
 from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
-from inceptionn.hdl.tops import TOPS
+from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.wire import SHIM_VERSION
 
@@ -93,7 +93,7 @@ def package(
         step(name)
         files[name] = make()
 
-    tops = {**TOPS, ENGINE: lambda: Nic(engines=options.engines, lanes=options.lanes)}
+    tops = {**tops_of(options.lanes), ENGINE: lambda: Nic(engines=options.engines, lanes=options.lanes)}
     for module, factory in tops.items():
         put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]
     shell = target.make() if target.make is not None else None

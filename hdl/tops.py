@@ -2,16 +2,26 @@
 """The modules that the project puts out as Verilog, by name."""
 
 from collections.abc import Callable
+from functools import partial
 
 from amaranth.lib import wiring
 
 from inceptionn.hdl.compressor import StandaloneCompressor
 from inceptionn.hdl.decompressor import Decompressor
 from inceptionn.hdl.nic import Nic
+from inceptionn.wire import LANES
 
-TOPS: dict[str, Callable[[], wiring.Component]] = {
+_TOPS: dict[str, Callable[..., wiring.Component]] = {
     "inceptionn_nic": Nic,
     "inceptionn_compressor": StandaloneCompressor,
     "inceptionn_decompressor": Decompressor,
 }
-"""Verilog module name to a factory of its component; ports as in docs/architecture.md."""
+
+
+def tops_of(lanes: int) -> dict[str, Callable[[], wiring.Component]]:
+    """Verilog module name to a factory of its component with so many lanes; ports as in docs/architecture.md."""
+    return {name: partial(component, lanes=lanes) for name, component in _TOPS.items()}
+
+
+TOPS = tops_of(LANES)
+"""The modules as they are by default."""

@@ -42,7 +42,7 @@ EXCEPTIONS = {
     "registers": Bench("inceptionn.hdl.management:Management"),
     "compressor": Bench("inceptionn.hdl.compressor:Compressor", {"statistics": True}),
     "standalone_compressor": Bench("inceptionn.hdl.compressor:StandaloneCompressor"),
-    "checksum": Bench("inceptionn.hdl.checksum:OnesComplementSum", {"lanes": 8}, {"lanes": 8}),
+    "checksum": Bench("inceptionn.hdl.checksum:OnesComplementSum"),
     "memory": Bench(
         "inceptionn.hdl.memory:BlockRam", {"width": 36, "depth": 64}, {"width": 36, "depth": 64, "latency": 2}
     ),
@@ -51,9 +51,7 @@ EXCEPTIONS = {
         {"shape": 33, "depth": 32, "slack": 9},
         {"width": 33, "depth": 32, "slack": 9},
     ),
-    "output_queue": Bench(
-        "inceptionn.hdl.output_queue:OutputQueue", {"slack": 11}, {"slack": 11, "lanes": 8}
-    ),
+    "output_queue": Bench("inceptionn.hdl.output_queue:OutputQueue", {"slack": 11}, {"slack": 11}),
     "elastic_register": Bench(
         "inceptionn.hdl.elastic_register:ElasticRegister", {"shape": 33}, {"width": 33}
     ),

@@ -11,13 +11,13 @@ from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.async_queue import CrossingPlatform
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.axi_lite_decoder import AXI4LiteDecoder
 from inceptionn.hdl.clock_crossing import AXI4LiteCrossing
 from inceptionn.hdl.registers import ADDRESS_WIDTH, REGISTERS
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair, which every shell instantiates."""
@@ -76,14 +76,15 @@ class EnginePair(wiring.Component):
     ----------
     domain : :class:`str`
         Its clock domain.
-    engines : :class:`int`
+    engines, lanes : :class:`int`
         As of :class:`~inceptionn.hdl.nic.Nic`.
     """
 
-    def __init__(self, domain: str = "sync", *, engines: int = 1):
+    def __init__(self, domain: str = "sync", *, engines: int = 1, lanes: int = LANES):
         self.domain = domain
         self.engines = engines
-        stream = AXIStream(engines * BURST_BYTES)
+        self.lanes = lanes
+        stream = AXIStream(engines * beat_bytes(lanes))
         members = {f"s_axis_{way}": In(stream) for way in ("tx", "rx")}
         members |= {f"m_axis_{way}": Out(stream) for way in ("tx", "rx")}
         super().__init__(members | {"s_axil": In(AXI4Lite())})

@@ -11,12 +11,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from inceptionn.boards.shells.common import EnginePair, TargetStream, clock_domain, link, share_registers
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.frame_queue import FrameQueue
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 from inceptionn.hdl.user_forwarder import UserForwarder
 from inceptionn.hdl.width_adapter import Narrower, Widener
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import LANES
 
 MAX_PORTS = 8
 TX_TAG_WIDTH = 32
@@ -39,7 +40,7 @@ class CorundumShell(wiring.Component):
         1 to 8.
     data_bytes : :class:`int`
         Width of the streams: 8, 16, 32 or 64.
-    engines : :class:`int`
+    engines, lanes : :class:`int`
         As of :class:`~inceptionn.hdl.nic.Nic`.
 
     Members
@@ -54,7 +55,7 @@ class CorundumShell(wiring.Component):
 
     WIDTHS = (8, 16, 32, 64)
 
-    def __init__(self, ports: int = 1, *, data_bytes: int = 64, engines: int = 1):
+    def __init__(self, ports: int = 1, *, data_bytes: int = 64, engines: int = 1, lanes: int = LANES):
         if not 1 <= ports <= MAX_PORTS:
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         if data_bytes not in self.WIDTHS:
@@ -62,6 +63,8 @@ class CorundumShell(wiring.Component):
         self.ports = ports
         self.data_bytes = data_bytes
         self.engines = engines
+        self.lanes = lanes
+        self.engine_bytes = engines * beat_bytes(lanes)
         self.address_width = ADDRESS_WIDTH + ceil_log2(ports)
         members: dict[str, Any] = {"clk": In(1), "rst": In(1)}
         tx = TargetStream(data_bytes, TX_TAG_WIDTH + 1)
@@ -76,7 +79,7 @@ class CorundumShell(wiring.Component):
         clock_domain(m, "sync", self.clk, self.rst)
         engines = []
         for n in range(self.ports):
-            m.submodules[f"engines{n}"] = engine = EnginePair(engines=self.engines)
+            m.submodules[f"engines{n}"] = engine = EnginePair(engines=self.engines, lanes=self.lanes)
             engines.append(engine)
             for way, width in (("tx", TX_TAG_WIDTH), ("rx", RX_TIMESTAMP_WIDTH)):
                 source, sink = (getattr(self, f"{side}_axis_{way}{n}") for side in "sm")
@@ -85,7 +88,7 @@ class CorundumShell(wiring.Component):
                 link(m, source, user.s_axis)
                 self._adapt(m, f"{way}_in{n}", user.to_engine, getattr(engine, f"s_axis_{way}"))
                 self._adapt(m, f"{way}_out{n}", getattr(engine, f"m_axis_{way}"), user.from_engine)
-                if way == "tx" and self.data_bytes > self.engines * BURST_BYTES:
+                if way == "tx" and self.data_bytes > self.engine_bytes:
                     frames = FrameQueue(self.data_bytes, word_width=width)
                     m.submodules[f"tx_frames{n}"] = frames
                     link(m, user.m_axis, frames.s_axis, user=user.m_axis.tuser[0])

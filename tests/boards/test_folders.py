@@ -42,11 +42,11 @@ BLACK_BOXES = """
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every variant, written out; the modules that they share are emitted once."""
-    root, emitted, written = tmp_path_factory.mktemp("folders"), dict[tuple[str, int], str](), {}
+    root, emitted, written = tmp_path_factory.mktemp("folders"), dict[tuple[str, int, int], str](), {}
     with pytest.MonkeyPatch.context() as patch:
 
         def convert(component: Any, module: str) -> str:
-            key = module, getattr(component, "engines", 1)
+            key = module, getattr(component, "engines", 1), getattr(component, "lanes", 8)
             if key not in emitted:
                 emitted[key] = runner.emit(component, module)
             return emitted[key]

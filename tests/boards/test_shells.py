@@ -64,9 +64,9 @@ def test_corundum(width: int, engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "corundum", Options(data_width=width), width=width)
 
 
-@pytest.mark.parametrize("engines", [1, 2])
-def test_engine_instance_has_the_engines_ports(engines: int) -> None:
-    assert EnginePair(engines=engines).signature == Nic(engines=engines).signature
+@pytest.mark.parametrize(("engines", "lanes"), [(1, 8), (2, 8), (1, 16)])
+def test_engine_instance_has_the_engines_ports(engines: int, lanes: int) -> None:
+    assert EnginePair(engines=engines, lanes=lanes).signature == Nic(engines=engines, lanes=lanes).signature
 
 
 def test_refused() -> None:

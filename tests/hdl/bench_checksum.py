@@ -14,7 +14,7 @@ from inceptionn.sim.golden.checksum import fold
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
 
-LANES_PER_BEAT = bench_parameters()["lanes"]
+LANES_PER_BEAT = bench_parameters().get("lanes", 8)
 BEAT_BYTES = 4 * LANES_PER_BEAT
 LATENCY = OnesComplementSum.latency(LANES_PER_BEAT)
 LONGEST = (MAX_LANES * 4 + MAX_LANES // LANES * TAG_WORD_BYTES) // BEAT_BYTES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of HeaderWalk: every header, beat by beat, against what the bytes of the frame say."""
+"""cocotb bench of HeaderWalk: every header, beat by beat, against what the bytes say; parameter ``lanes``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import cocotb
 from lockstep import Lockstep
 
 from inceptionn.hdl.header_walk import HeaderMarks
-from inceptionn.wire import BURST_BYTES
+from inceptionn.sim.runner import bench_parameters
 
-WORDS = BURST_BYTES // 2
+BEAT_BYTES = 4 * bench_parameters().get("lanes", 8)
+WORDS = BEAT_BYTES // 2
+CHECKSUM_BEAT = 50 // BEAT_BYTES
+"""The beat of the TCP checksum, and of the UDP header's fields."""
 OUTPUTS = ("in_header", "header_follows", "in_payload", "payload_follows", "keep", "marks")
 
 
@@ -20,17 +23,17 @@ def expected(header: dict[str, int], beat: int) -> dict[str, int]:
     end, patch, vlan, tcp = (header[name] for name in ("payload_at", "patch", "vlan", "tcp"))
 
     def holds_header(beat: int) -> bool:
-        return not patch or end > BURST_BYTES * beat
+        return not patch or end > BEAT_BYTES * beat
 
     def holds_payload(beat: int) -> bool:
-        return bool(patch) and end < BURST_BYTES * (beat + 1)
+        return bool(patch) and end < BEAT_BYTES * (beat + 1)
 
-    keep = sum((not patch or BURST_BYTES * beat + 2 * word < end) << word for word in range(WORDS))
+    keep = sum((not patch or BEAT_BYTES * beat + 2 * word < end) << word for word in range(WORDS))
     mark = patch << vlan
     marks = {
         "first": mark if beat == 0 else 0,
-        "udp": mark if beat == 1 and not tcp else 0,
-        "tcp": mark if beat == 1 and tcp else 0,
+        "udp": mark if beat == CHECKSUM_BEAT and not tcp else 0,
+        "tcp": mark if beat == CHECKSUM_BEAT and tcp else 0,
     }
     return {
         "in_header": int(holds_header(beat)),

@@ -15,7 +15,7 @@ from inceptionn.hdl.output_queue import output_beat
 from inceptionn.sim.runner import bench_parameters
 
 SLACK = bench_parameters()["slack"]
-LANES = bench_parameters()["lanes"]
+LANES = bench_parameters().get("lanes", 8)
 BEAT_BYTES = 4 * LANES
 OutputBeat = output_beat(LANES)
 

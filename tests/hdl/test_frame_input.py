@@ -11,7 +11,7 @@ from inceptionn.sim.runner import run_bench
 BENCH = Path(__file__).with_name("bench_frame_input.py")
 
 
-@pytest.mark.parametrize(("pace", "data_bytes"), [(1, 32), (2, 32), (4, 32), (7, 32), (1, 128)])
+@pytest.mark.parametrize(("pace", "data_bytes"), [(1, 32), (2, 32), (4, 32), (7, 32), (2, 64), (1, 128)])
 def test_bench(pace: int, data_bytes: int) -> None:
     parameters = {"pace": pace, "data_bytes": data_bytes}
     run_bench(lambda: FrameInput(**parameters), "frame_input", BENCH, parameters=parameters)

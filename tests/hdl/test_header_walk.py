@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Const, Signal
 
-from inceptionn.hdl.header_walk import WORDS, HeaderMarks, HeaderWalk, patched_word
+from inceptionn.hdl.header_walk import HeaderMarks, HeaderWalk, patched_word
 from inceptionn.sim.runner import run_bench
 
 # Byte in the frame without VLAN tag, counted by hand: Ethernet header 14, IPv4 header 20 bytes.
@@ -21,15 +21,19 @@ PLACES = {
 }
 
 
-def test_bench() -> None:
-    run_bench(HeaderWalk, "header_walk", Path(__file__).with_name("bench_header_walk.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_header_walk.py")
+    run_bench(HeaderWalk(lanes=lanes), "header_walk", bench, parameters={"lanes": lanes})
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("name", PLACES)
-def test_place_of_field(name: str) -> None:
+def test_place_of_field(name: str, lanes: int) -> None:
     """A field is patched in one word, two words behind that with a VLAN tag, and nowhere else."""
     marks = Signal(HeaderMarks)
     fields = {name: Signal(16)}
-    hits = [word for word in range(WORDS) if not isinstance(patched_word(marks, word, fields)[0], Const)]
-    first = PLACES[name] // 2 % WORDS
+    words = range(2 * lanes)
+    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, lanes)[0], Const)]
+    first = PLACES[name] // 2 % len(words)
     assert hits == [first, first + 2]
