@@ -250,10 +250,10 @@ class CompressionEngine(wiring.Component):
         beat: Signal,
         decision: TransmitDecision,
     ) -> None:
-        """Sum of the TCP or UDP header, from its start to the payload: second to fourth beat, or first two."""
+        """Sum of the TCP or UDP header, in beats two to four, or the first two."""
         m.submodules.header_sum = header_sum = OnesComplementSum(lanes=self.lanes)
-        # Words count from the beat on in which the header sum begins. The comparisons are made when the header
-        # is known, so that a word waits for its beat's number alone.
+        # Words count from the beat on in which the header sum begins. The comparisons are made when the
+        # header is known, so that a word waits for its beat's number alone.
         words = self.beat_bytes // 2
         skipped = parsed_beat(self.lanes)
         beats = 4 if skipped else 2  # in which a header may lie

@@ -100,7 +100,7 @@ class DecompressionEngine(wiring.Component):
         ]
 
         # The header is there one cycle before the frame's second beat (its only one; with 16 lanes its first)
-        # is at the realigner, and holds until the next frame's, one cycle behind its last beat at the earliest.
+        # is at the realigner, and holds until the next frame's, one cycle behind its last at the earliest.
         delay = self._load_delay
         header = Signal(ParsedHeader, reset_less=True)
         with m.If(parser.header_valid):

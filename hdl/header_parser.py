@@ -63,7 +63,7 @@ def be32(value: Value, at: int) -> Value:
 
 
 def parsed_beat(lanes: int = LANES) -> int:
-    """Number of the beat with which a frame's headers are known, up to the TCP checksum: 1, with 16 lanes 0."""
+    """Number of the beat with which all headers are known, up to the TCP checksum: 1, with 16 lanes 0."""
     return (_FIELD_BYTES - 1) // beat_bytes(lanes)
 
 

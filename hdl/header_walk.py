@@ -37,9 +37,9 @@ _FIELDS = (
 def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = LANES) -> tuple[Value, Value]:
     """Whether ``word`` of the beat is one of ``fields``, and its 16 bits as they lie in ``tdata``.
 
-    ``marks``: a :class:`HeaderMarks`. ``lanes``: of a beat. ``fields``: values in host order; names as in the wire format:
-    ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two fields
-    share a word.
+    ``marks``: a :class:`HeaderMarks`. ``lanes``: of a beat. ``fields``: values in host order; names as in the
+    wire format: ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
+    fields share a word.
     """
     words = beat_bytes(lanes) // 2
     for name, mark, place in _FIELDS:

@@ -75,9 +75,7 @@ class ParallelEngines(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.dispatch = dispatch = PacketDispatch(
-            self.engines, flows=self.transmit, lanes=self.lanes
-        )
+        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit, lanes=self.lanes)
         m.submodules.collect = collect = PacketCollect(self.engines, lanes=self.lanes)
         m.submodules.merge = merge = ReportMerge(self.engines)
         wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)

@@ -130,9 +130,9 @@ class PayloadRealigner(wiring.Component):
 
         leaves_first, leaves_ending = first, ending
         if self.overlaps:
-            # A run that begins in its frame's first beat, behind headers of 42 bytes and more, leaves a rest of
-            # 22 bytes at most. If it was to be more than half a burst, the frame has ended too early; half of
-            # one it is then, since the Compressor wants an idle cycle in front of or behind two groups.
+            # A run that begins in its frame's first beat, behind 42 bytes of headers and more, leaves a rest
+            # of 22 bytes at most. If it was to be more than half a burst, the frame has ended too early; half
+            # of one it is then, since the Compressor wants an idle cycle in front of or behind two groups.
             rest_first, rest_ending, early = Signal(), Signal.like(ending), Signal()
             with m.If(self.load):
                 m.d.sync += early.eq(self.run.skip == 0)

@@ -131,7 +131,7 @@ class ReceiveAssembler(wiring.Component):
         # frame needs. `_lay_out` turns orders and waiting beats into parts, one per output beat; `_join`
         # brings parts and payload together. The tail's news (how a restored frame came) pass by the register,
         # with 8 lanes one frame's at a time: they come with its second part at the earliest, and that one is
-        # let in only when the frame before has left. With 16 lanes they may come with the first, so they queue.
+        # let in only when the frame before has left. With 16 lanes they may come with the first: a queue.
         m = Module()
         m.submodules.parts = parts = ElasticRegister(_part(self.lanes))
         m.submodules.accounts = accounts = PushQueue(_account(self.lanes), 16, 0)
@@ -193,7 +193,9 @@ class ReceiveAssembler(wiring.Component):
         final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
         # 32 bytes do not hold the headers of a restored frame.
         only_part = (
-            0 if self.lanes == LANES else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
+            0
+            if self.lanes == LANES
+            else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
         )
         m.d.comb += [
             parts.source_valid.eq((taking & self.wire_valid) | filling),

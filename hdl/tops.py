@@ -19,7 +19,7 @@ _TOPS: dict[str, Callable[..., wiring.Component]] = {
 
 
 def tops_of(lanes: int) -> dict[str, Callable[[], wiring.Component]]:
-    """Verilog module name to a factory of its component with so many lanes; ports as in docs/architecture.md."""
+    """Verilog module name to a factory of its component of so many lanes; ports: see docs/architecture.md."""
     return {name: partial(component, lanes=lanes) for name, component in _TOPS.items()}
 
 

@@ -102,7 +102,10 @@ class TransmitAssembler(wiring.Component):
         wide = self.lanes != LANES
         copied = raw_last & (copying | self.block_ready) if wide else raw_last
         begins_in_block = (
-            self.order_valid & following.compressed & (following.payload_at[place_bits:] == 0) & ~following_spills
+            self.order_valid
+            & following.compressed
+            & (following.payload_at[place_bits:] == 0)
+            & ~following_spills
             if wide
             else 0
         )

@@ -143,8 +143,8 @@ class TransmitDecision(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         # Slack. Records and header sums: what `room` promises (8) and the cycle of its own register, rounded
-        # up. Statistics: some 40 cycles from the engine's input to here, at most every fourth with a block, or
-        # every second of some 50 with 16 lanes.
+        # up. Statistics: some 40 cycles from the engine's input to here, at most every fourth with a block;
+        # with 16 lanes every second of some 50.
         # Judged: the frame in its four steps. Orders: one in each of the settling's three stages.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)

@@ -6,8 +6,8 @@ back-to-back run from its second quarter on, divided by the cycles that they too
 filling of the engine's memories nor the end of the run counts. The outputs are always ready and the
 inputs never pause.
 
-A NIC of several engines per direction, or of more lanes, is held to the same rates, in beats of its own, wider
-streams, for one flow; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
+A NIC of several engines per direction, or of more lanes, is held to the same rates, in beats of its own,
+wider streams, for one flow; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
 """
 
 from __future__ import annotations

@@ -170,7 +170,9 @@ def links_table(paces: Sequence[Pace], mhz: float) -> Table:
             table.add_column(f"{size_name(size)}: {length} B", justify="right")
     for gbit in LINKS:
         needs = [
-            clock_mhz(gbit, length, slowest(paces, size, length).cycles) for size in sizes for length in FRAMES
+            clock_mhz(gbit, length, slowest(paces, size, length).cycles)
+            for size in sizes
+            for length in FRAMES
         ]
         table.add_row(str(gbit), *(f"[{'green' if need <= mhz else 'red'}]{need:.0f}[/]" for need in needs))
     return table

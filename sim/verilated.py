@@ -368,12 +368,14 @@ class _Size(NamedTuple):
 
 
 def _size(verilog: str) -> _Size:
-    """The size of a NIC: its engines are counted, and share its streams' width. ``ValueError`` if they cannot."""
+    """A NIC's size: its engines are counted, and share the streams' width; ``ValueError`` if they cannot."""
     found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog)
     engines = len(re.findall(r"^module \S+_compression_engine_engine\d+\(", verilog, re.MULTILINE)) or 1
     lanes, rest = divmod(int(found[1]) + 1 if found else 8 * BURST_BYTES, 8 * LANE_BYTES * engines)
     if rest or lanes < LANES:
-        raise ValueError(f"streams of a NIC must have room for {LANES} lanes per engine, not {(engines, lanes)!r}")
+        raise ValueError(
+            f"streams of a NIC must have room for {LANES} lanes per engine, not {(engines, lanes)!r}"
+        )
     return _Size(engines, lanes)
 
 

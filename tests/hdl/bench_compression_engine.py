@@ -11,6 +11,7 @@ from cocotb.triggers import ClockCycles
 from engine_bench import (
     ANY_LENGTH,
     IDLE,
+    LANES,
     PAUSES,
     RATE,
     CompressionTB,
@@ -33,6 +34,7 @@ from engine_traffic import (
     with_configs,
 )
 
+from inceptionn.hdl.transmit_decision import TransmitDecision
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -40,7 +42,8 @@ from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, Verdict
 
-LATENCY = 48
+PACE = TransmitDecision.pace(LANES)
+LATENCY = 48 if LANES == 8 else 56
 """Most cycles from first beat to first beat, beyond the frame's beats."""
 
 
@@ -259,11 +262,11 @@ async def idle_cycles_of_short_frames(dut):
     for tos in (0x00, 0x28):
         passages = await tb.run(minimum_frames(120, tos))
         for rate in (input_rate(passages, 30), output_rate(passages, 30)):
-            idle = 2 / rate - 2
+            idle = beats(64) / rate - beats(64)
             tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
             assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
-    # One beat takes four cycles, two beats four, three four, four four.
-    for size, cycles in ((20, 4), (64, 4), (96, 4), (128, 4), (160, 5)):
+    for size in (20, 64, 96, 128, 160):
+        cycles = max(PACE, beats(size))
         passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 12))
         steps = {b.first_in - a.first_in for a, b in zip(passages, passages[1:], strict=False)}
         assert steps == {cycles}, f"frames of {size} bytes start every {steps} cycles"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of HeaderParser against the golden parser; parameter ``transmit``."""
+"""cocotb bench of HeaderParser against the golden parser; parameters ``transmit`` and ``lanes``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from collections import deque
 from itertools import chain
 
 import cocotb
-from engine_bench import Stimulus, beats, bits
+from engine_bench import BEAT_BYTES, LANES, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
-from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
-from inceptionn.hdl.payload_realigner import PayloadRun
+from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader, parsed_beat
+from inceptionn.hdl.payload_realigner import payload_run
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.cases_receive import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, noise, wire_frames
-from inceptionn.wire import BURST_BYTES, LANE_BYTES, SHIM_BYTES, Verdict, parameters
+from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
+LATENCY = HeaderParser.latency(LANES)
+PARSED = parsed_beat(LANES)
+RUN = payload_run(LANES)
 MOST_BEATS = 4
-"""Beats of a frame that are sent; the parser looks at two."""
+"""Beats of a frame that are sent; the parser looks at two at most."""
 
 
 class TB(Lockstep):
@@ -43,8 +46,8 @@ class TB(Lockstep):
             "config": random.getrandbits(len(self.dut.config)),
             "index": random.randrange(3),
             "last": random.getrandbits(1),
-            "count": random.randint(1, BURST_BYTES),
-            "beat": random.getrandbits(8 * BURST_BYTES),
+            "count": random.randint(1, BEAT_BYTES),
+            "beat": random.getrandbits(8 * BEAT_BYTES),
         }
         await self.cycle(**idle | inputs)
 
@@ -58,22 +61,22 @@ class TB(Lockstep):
             found = word[name] if name != "config" else word.config.as_bits()
             assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
         if verdict == 0 and headers:
-            run = PayloadRun.as_shape().from_bits(self.read("run"))
+            run = RUN.from_bits(self.read("run"))
             in_front = 0 if TRANSMIT else SHIM_BYTES
             at, length = headers.payload + in_front, max(1, headers.payload_bytes - in_front)
-            assert (run.skip + 1, run.lane) == (at // BURST_BYTES, at % BURST_BYTES // LANE_BYTES), what
-            assert (run.bursts, run.ending) == (-(-length // BURST_BYTES), length % BURST_BYTES), what
+            assert (run.skip + PARSED, run.lane) == (at // BEAT_BYTES, at % BEAT_BYTES // LANE_BYTES), what
+            assert (run.bursts, run.ending) == (-(-length // BEAT_BYTES), length % BEAT_BYTES), what
 
     async def run(self, stimuli: list[Stimulus], gap: float) -> None:
         """``gap``: probability of an idle cycle in front of a beat."""
         for stimulus in stimuli:
             number = min(stimulus.beats, MOST_BEATS)
-            frame = stimulus.frame[: number * BURST_BYTES]
+            frame = stimulus.frame[: number * BEAT_BYTES]
             for index in range(number):
                 while random.random() < gap:
                     await self.step()
-                data = frame[index * BURST_BYTES : (index + 1) * BURST_BYTES]
-                noisy = data + random.randbytes(BURST_BYTES - len(data))
+                data = frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
+                noisy = data + random.randbytes(BEAT_BYTES - len(data))
                 inputs = {
                     "valid": 1,
                     "index": min(index, 2),
@@ -83,11 +86,11 @@ class TB(Lockstep):
                 }
                 if index == 0:
                     inputs["config"] = bits(stimulus.config)
-                if index == min(1, beats(len(frame)) - 1):
+                if index == min(PARSED, beats(len(frame)) - 1):
                     self._answers.append(stimulus)
-                    self.due(HeaderParser.LATENCY, header_valid=1)
+                    self.due(LATENCY, header_valid=1)
                 await self.step(**inputs)
-        for _ in range(HeaderParser.LATENCY + 10):
+        for _ in range(LATENCY + 10):
             await self.step()
         assert not self._answers
 

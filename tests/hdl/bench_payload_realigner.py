@@ -27,7 +27,10 @@ FIRST = parsed_beat(LANES)
 """The first beat in which a run may begin."""
 SKIPS = range(1 << RUN["skip"].width)
 PLACES = [
-    (lane, skip) for lane in range(LANES) for skip in SKIPS if BURST_BYTES * (FIRST + skip) + 4 * lane + 2 >= 34
+    (lane, skip)
+    for lane in range(LANES)
+    for skip in SKIPS
+    if BURST_BYTES * (FIRST + skip) + 4 * lane + 2 >= 34
 ]
 """With 8 lanes all, with 16 those behind the headers."""
 MOST_BYTES = 65_504
@@ -71,7 +74,7 @@ class Run:
 
 
 class TB(Lockstep):
-    """Plans frames cycle by cycle, with each burst where it is due and the bytes of it that the frame fixes."""
+    """Plans frames cycle by cycle, with each burst where it is due and the bytes that the frame fixes."""
 
     def __init__(self, dut):
         super().__init__(dut, pulses=("valid", "load"), quiet={"out_valid": 0})
@@ -110,7 +113,9 @@ class TB(Lockstep):
             before = frame[max(BURST_BYTES, run.start - BURST_BYTES) : run.start]
             self._bytes[self._end + LATENCY].append(("out_burst", BURST_BYTES - len(before), before))
         else:
-            self._bytes[self._end + LATENCY].append(("out_front", 0, frame[run.start - SHIM_BYTES : run.start]))
+            self._bytes[self._end + LATENCY].append(
+                ("out_front", 0, frame[run.start - SHIM_BYTES : run.start])
+            )
 
     def _burst(self, run: Run, frame: bytes, index: int) -> None:
         last = index == run.bursts - 1
@@ -128,7 +133,9 @@ class TB(Lockstep):
             for name, at, data in self._bytes.pop(self.now, []):
                 width = len(getattr(self.dut, name)) // 8
                 found = self.read(name).to_bytes(width, "little")[at : at + len(data)]
-                assert found == data, f"cycle {self.now}: {name}, bytes {at}..: {found.hex()}, not {data.hex()}"
+                assert found == data, (
+                    f"cycle {self.now}: {name}, bytes {at}..: {found.hex()}, not {data.hex()}"
+                )
                 self.checked += 1
             noise = {"run": random.getrandbits(len(self.dut.run))}
             noise |= {"last": random.getrandbits(1), "beat": random.getrandbits(8 * BURST_BYTES)}
@@ -185,7 +192,9 @@ async def long_runs(dut):
     tb = await started(dut)
     for length in (1448, 1460, 9216, 8, 9215):
         lane, skip = random.choice(PLACES)
-        tb.send(Run(FIRST + 1 + skip + -(-(length + BURST_BYTES - 2) // BURST_BYTES), skip, lane, length), 0.0)
+        tb.send(
+            Run(FIRST + 1 + skip + -(-(length + BURST_BYTES - 2) // BURST_BYTES), skip, lane, length), 0.0
+        )
     lane, skip = PLACES[-1]
     tb.send(Run(MOST_BYTES // BURST_BYTES + skip + 4, skip, lane, MOST_BYTES), 0.0)
     tb.send(Run(300, skip, lane, MOST_BYTES), 0.0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of ReceiveAssembler: orders, waiting beats and payload in, frames and reports out.
 
-Headers, payloads and how a frame came are drawn independently, so the bench needs no codec.
+Headers, payloads and how a frame came are drawn independently, so the bench needs no codec. Parameter
+``lanes``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from cocotb.triggers import Timer
 from lockstep import Lockstep
 
 from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.receive_assembler import WireBeat
+from inceptionn.hdl.receive_assembler import wire_beat
 from inceptionn.hdl.receive_decision import ReceiveOrder
-from inceptionn.wire import BURST_BYTES, Verdict
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import Verdict
 
+LANES = bench_parameters().get("lanes", 8)
+BURST_BYTES = 4 * LANES
+WireBeat = wire_beat(LANES)
 FULL = (1 << BURST_BYTES) - 1
 LATENCY = 5
 """Cycles from an order, behind the one in which it is taken, to the output queue, which takes two more."""
@@ -140,7 +145,7 @@ class TB(Lockstep):
                     "short": int(frame.short) if last else random.getrandbits(1),
                     "ending": len(part) % BURST_BYTES if last else random.randrange(BURST_BYTES),
                 }
-                waiting.append(WireBeat.as_shape().const(beat).as_bits())
+                waiting.append(WireBeat.const(beat).as_bits())
             parts = cut(frame.payload)
             for index, part in enumerate(parts):
                 last = index == len(parts) - 1

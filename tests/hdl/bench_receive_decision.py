@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of ReceiveDecision against the golden model: one order per frame, each in its cycle."""
+"""cocotb bench of ReceiveDecision against the golden model: one order per frame, each in its cycle.
+
+Parameter ``lanes``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ import random
 from collections import defaultdict
 
 import cocotb
-from engine_bench import Stimulus, beats, bits
+from engine_bench import BEAT_BYTES, LANES, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
-from inceptionn.hdl.header_parser import ParsedHeader
+from inceptionn.hdl.header_parser import ParsedHeader, parsed_beat
 from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.sim.golden import receive
 from inceptionn.sim.golden.cases_receive import receive_sequences
@@ -20,9 +23,10 @@ from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.parse import be16
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.traffic import wire_frames
-from inceptionn.wire import BURST_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
+from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
 
 LATENCY = ReceiveDecision.LATENCY
+PARSED = parsed_beat(LANES)
 TO_BURST = 3
 """Cycles from a beat to the realigner's ``out_before``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset
@@ -49,8 +53,8 @@ class TB(Lockstep):
         noise = {
             "header": random.getrandbits(ParsedHeader.as_shape().size),
             "last": random.getrandbits(1),
-            "count": random.randint(1, BURST_BYTES),
-            "burst": self._bursts.pop(self.now, random.getrandbits(8 * BURST_BYTES)),
+            "count": random.randint(1, BEAT_BYTES),
+            "burst": self._bursts.pop(self.now, random.getrandbits(len(self.dut.burst))),
         }
         await self.cycle(**noise | inputs)
 
@@ -83,7 +87,7 @@ class TB(Lockstep):
     def _decision_beat(self, stimulus: Stimulus, shim_beat: int | None) -> int:
         """Index of the beat with which the frame is decided."""
         last = stimulus.beats - 1
-        return min(last, 1 if shim_beat is None else shim_beat)
+        return min(last, PARSED if shim_beat is None else shim_beat)
 
     async def run(self, stimuli: list[Stimulus], gap: float) -> None:
         """``gap``: probability of an idle cycle in front of a beat."""
@@ -94,7 +98,7 @@ class TB(Lockstep):
             if verdict == 0:
                 assert headers is not None
                 word |= {name: value for name, value in fields(headers, stimulus).items() if name != "config"}
-                shim_beat = (headers.payload + SHIM_BYTES) // BURST_BYTES
+                shim_beat = (headers.payload + SHIM_BYTES) // BEAT_BYTES
             base = ParsedHeader.as_shape().const(word).as_bits()
             settings = bits(stimulus.config) << CONFIG_AT
             header = base | settings
@@ -102,20 +106,21 @@ class TB(Lockstep):
             number = min(stimulus.beats, MOST_BEATS)
             for index in range(number):
                 while random.random() < gap:
-                    await self.step(**{"header": header} if index > 1 else {})
+                    await self.step(**{"header": header} if index > PARSED else {})
                 last = index == number - 1
-                data = frame[BURST_BYTES * index : BURST_BYTES * (index + 1)]
+                data = frame[BEAT_BYTES * index : BEAT_BYTES * (index + 1)]
                 inputs = {"valid": 1, "last": int(last)}
                 if last:
-                    inputs["count"] = len(data) if number == stimulus.beats else BURST_BYTES
-                if index or last:
+                    inputs["count"] = len(data) if number == stimulus.beats else BEAT_BYTES
+                if index >= PARSED or last:
                     inputs["header"] = header
                 if index == shim_beat:
                     assert headers is not None
                     end = headers.payload + SHIM_BYTES
                     known = frame[end - SHIM_BYTES : end]
-                    burst = random.randbytes(BURST_BYTES - SHIM_BYTES) + known
-                    burst += random.randbytes(BURST_BYTES - len(burst))
+                    width = len(self.dut.burst) // 8
+                    burst = random.randbytes(width - SHIM_BYTES) + known
+                    burst += random.randbytes(width - len(burst))
                     self._bursts[self.now + TO_BURST] = int.from_bytes(burst, "little")
                 if index == self._decision_beat(stimulus, shim_beat):
                     self.due(LATENCY, order_valid=1)

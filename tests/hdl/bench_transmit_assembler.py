@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of TransmitAssembler: orders, raw ring and blocks in, frames out; parameter ``ring_depth``."""
+"""cocotb bench of TransmitAssembler: orders, raw ring and blocks in, frames out.
+
+Parameters ``ring_depth`` and ``lanes``.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ from lockstep import Lockstep
 
 from inceptionn.hdl.block_store import BlockStore
 from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.transmit_decision import FrameOrder
+from inceptionn.hdl.transmit_decision import frame_order
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import BURST_BYTES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
 DEPTH = bench_parameters()["ring_depth"]
-ORDER = FrameOrder.as_shape()
+LANES = bench_parameters().get("lanes", 8)
+BURST_BYTES = 4 * LANES
+ORDER = frame_order(LANES)
 
 
 def cut(data: bytes) -> list[bytes]:
@@ -84,7 +89,7 @@ class Store:
     def __init__(self, frames: list[Frame]):
         self.blocks = deque((f.block_beats, f) for f in frames if f.block)
         self.place = 0
-        self.late: deque[int] = deque([0] * BlockStore.LATENCY)
+        self.late: deque[int] = deque([0] * BlockStore.latency(LANES))
 
     def last(self) -> bool:
         return self.place == len(self.blocks[0][0]) - 1
@@ -139,7 +144,7 @@ class TB(Lockstep):
         ring: dict[int, int] = {}
         written = read = self.base  # beats since reset
         behind_orders = 0  # beats that the orders shown so far need
-        answers = deque([random.getrandbits(256)] * BlockRam.LATENCY)
+        answers = deque([random.getrandbits(8 * BURST_BYTES)] * BlockRam.LATENCY)
         store = Store(frames)
         shown = ready = False
         came, out = bytearray(), deque(self._joined(frames))
@@ -160,7 +165,7 @@ class TB(Lockstep):
             ready = bool(store.blocks) and (ready or random.random() < blocks)
             dut.block_ready.value = ready
             dut.block_last.value = store.last() if ready else random.getrandbits(1)
-            dut.block_ending.value = store.ending() if ready else random.getrandbits(5)
+            dut.block_ending.value = store.ending() if ready else random.randrange(BURST_BYTES)
             dut.block_beat.value = store.late.popleft()
             dut.raw_beat.value = answers.popleft()
             take_now = random.random() < take
@@ -236,7 +241,8 @@ def mixture(number: int) -> list[Frame]:
         if draw < 0.25:
             frames.append(Frame.passing(size))
         elif draw < 0.4:
-            frames.append(Frame.passing(size + 60, drop=True))
+            # With 8 lanes a frame with a block has two beats or more.
+            frames.append(Frame.passing(size + (60 if LANES == 8 else 0), drop=True))
         elif draw < 0.5:
             frames += [
                 Frame.passing(BURST_BYTES * random.randint(1, 20), end=False)

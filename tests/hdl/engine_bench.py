@@ -20,8 +20,12 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 from inceptionn.hdl.config import EngineConfig as ConfigBits
 from inceptionn.hdl.counters import FrameReport
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
-from inceptionn.wire import BURST_BYTES, Verdict
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANE_BYTES, Verdict
 
+LANES = bench_parameters().get("lanes", 8)
+"""fp32 lanes of the component's beats."""
+BEAT_BYTES = LANES * LANE_BYTES
 PERIOD_NS = 4
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
@@ -38,7 +42,7 @@ IDLE = 2
 
 def beats(length: int) -> int:
     """Beats of ``length`` bytes."""
-    return -(-length // BURST_BYTES)
+    return -(-length // BEAT_BYTES)
 
 
 @dataclass(frozen=True)
@@ -69,14 +73,14 @@ class Stimulus:
     def stream_frame(self) -> AxiStreamFrame:
         """With noise on ``tuser`` where it means nothing, before the last beat."""
         size = len(self.frame)
-        rest = (size - 1) % BURST_BYTES + 1
+        rest = (size - 1) % BEAT_BYTES + 1
         user = [random.getrandbits(1)] * (size - rest) + [int(self.bad)] * rest
         keep = None
         if self.partial is not None:
             assert self.partial < self.beats - 1
             keep = [1] * size
-            end = BURST_BYTES * (self.partial + 1)
-            missing = random.randint(1, BURST_BYTES - 1)
+            end = BEAT_BYTES * (self.partial + 1)
+            missing = random.randint(1, BEAT_BYTES - 1)
             keep[end - missing : end] = [0] * missing
         return AxiStreamFrame(self.frame, tkeep=keep, tuser=user)
 
@@ -232,7 +236,7 @@ class EngineTB:
             assert keep & 1, f"tkeep {keep:#010x} at tlast"
             assert not keep & (keep + 1), f"tkeep {keep:#010x} at tlast"
         else:
-            assert keep == (1 << BURST_BYTES) - 1, f"tkeep {keep:#010x} before tlast"
+            assert keep == (1 << BEAT_BYTES) - 1, f"tkeep {keep:#010x} before tlast"
 
     def pause(self, idle: tuple[float, int] | None, stalls: tuple[float, int] | None) -> None:
         """Random pauses of source and sink from now on: probability and longest run, or none."""

@@ -3,11 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.decompression_engine import DecompressionEngine
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(
-        DecompressionEngine, "decompression_engine", Path(__file__).with_name("bench_decompression_engine.py")
-    )
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_decompression_engine.py")
+    run_bench(DecompressionEngine(lanes=lanes), "decompression_engine", bench, parameters={"lanes": lanes})

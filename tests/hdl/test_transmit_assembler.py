@@ -3,12 +3,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.transmit_assembler import TransmitAssembler
 from inceptionn.sim.runner import run_bench
 
 BENCH = Path(__file__).with_name("bench_transmit_assembler.py")
 
 
-def test_bench() -> None:
-    depth = 64
-    run_bench(lambda: TransmitAssembler(depth), "transmit_assembler", BENCH, parameters={"ring_depth": depth})
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    parameters = {"ring_depth": 64, "lanes": lanes}
+    run_bench(TransmitAssembler(**parameters), "transmit_assembler", BENCH, parameters=parameters)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A NIC of several engines per direction, or of 16 lanes, behaves as one of 8: frames, order, counters, pace.
 
-By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as well, and the soak, the vectors
-and the performance of one engine on all (``conftest.py``).
+By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as well, and the soak, the
+vectors and the performance of one engine on all (``conftest.py``).
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def test_the_slowest_kind_counts() -> None:
 
 def test_table() -> None:
     paces = [
-        Pace(1, 8, "transmit", "tagged", size, cycles) for size, cycles in zip(FRAMES, (4, 48, 282), strict=True)
+        Pace(1, 8, "transmit", "tagged", size, cycles)
+        for size, cycles in zip(FRAMES, (4, 48, 282), strict=True)
     ]
     table = links_table(paces, 250.0)
     assert [column.header for column in table.columns] == ["Gbit/s", "1: 60 B", "1: 1514 B", "1: 9014 B"]
@@ -57,7 +58,9 @@ def test_table() -> None:
 
 
 def test_sizes_by_name() -> None:
-    paces = [Pace(*size, "receive", "tagged", length, 20.0) for size in ((1, 16), (1, 8)) for length in FRAMES]
+    paces = [
+        Pace(*size, "receive", "tagged", length, 20.0) for size in ((1, 16), (1, 8)) for length in FRAMES
+    ]
     heads = [column.header for column in links_table(paces, 250.0).columns]
     assert heads[1::3] == ["1: 60 B", "1 x 16: 60 B"]
 
