@@ -6,11 +6,13 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.memory import LutRam
-from inceptionn.hdl.tag_decoder import BEAT_BITS, OFFSET_BITS, POSITION_BITS, vector_bytes
-from inceptionn.wire import BURST_BYTES, LANES
+from inceptionn.hdl.tag_decoder import BEAT_BITS, position_bits, vector_bytes
+from inceptionn.wire import LANE_BYTES, LANES
 
 
 def _pick(m: Module, select: Value, choices: list[Value], name: str) -> Value:
@@ -30,25 +32,35 @@ def _pick(m: Module, select: Value, choices: list[Value], name: str) -> Value:
     return register
 
 
+def _digits(bits: int) -> list[tuple[int, int]]:
+    """A shift amount as base-4 digits, the highest first: bounds of their bits. The last may have one bit."""
+    return [(max(0, low), low + 2) for low in range(bits - 2, -2, -2)]
+
+
 class BurstBuffer(wiring.Component):
-    """Keeps up to ``DEPTH`` bursts, and cuts a group's eight vectors out of two of them per cycle.
+    """Keeps up to ``DEPTH`` beats, and cuts the vectors of a group, or two, out of two of them per cycle.
 
     The paper's Burst Buffer (Fig. 10) holds two bursts and shifts consumed bits away; this one leaves the
     bytes where they are and moves a position over them, so that nothing wide waits for a size.
 
-    A *position* counts bytes from reset on, modulo 2^14: beat number in bits 13..5, byte in bits 4..0. A
-    group is named by the position of the byte *before* its first one. ``DEPTH`` beats are kept: beat
-    *i* can be read from the cycle after ``newest`` has reached it until beat ``i + DEPTH - 1`` is
-    written; the owner sees to both.
+    A *position* counts bytes from reset on, modulo 2^14 (16 lanes: 2^15): beat number in the upper 9 bits,
+    byte in the lower 5 (6). A group is named by the position of the byte *before* its first one, and two
+    groups of a cycle are taken as one. ``DEPTH`` beats are kept: beat *i* can be read from the cycle after
+    ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
 
     The buffer holds one request at a time (``position``, ``tags``), replaced when ``load``. Behind it
-    everything is free-running: ``vectors`` belong to the request held ``LATENCY`` cycles ago; the tags go
-    alongside as ``vector_tags``.
+    everything is free-running: ``vectors`` belong to the request held :meth:`latency` cycles ago (7, with 16
+    lanes 8); the tags go alongside as ``vector_tags``.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
 
     Members
     -------
-    w_data : :py:`In(256)`
-        A burst.
+    w_data : :py:`In(32 * lanes)`
+        A beat.
     w_valid : :py:`In(1)`
         Append it: ``newest`` counts up.
     newest : :py:`Out(9)`
@@ -57,25 +69,38 @@ class BurstBuffer(wiring.Component):
         ``newest + 1``.
     load : :py:`In(1)`
         Take ``position`` and ``tags`` as the request.
-    position : :py:`In(14)`
-    tags : :py:`In(16)`
-    vectors : :py:`Out(256)`
+    position : :py:`In(position_bits(lanes))`
+    tags : :py:`In(2 * lanes)`
+    vectors : :py:`Out(32 * lanes)`
         Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
-    vector_tags : :py:`Out(16)`
+    vector_tags : :py:`Out(2 * lanes)`
     """
 
     DEPTH = 64
-    LATENCY = 7
 
-    w_data: In(8 * BURST_BYTES)
-    w_valid: In(1)
-    newest: Out(BEAT_BITS, init=2**BEAT_BITS - 1)
-    following: Out(BEAT_BITS)
-    load: In(1)
-    position: In(POSITION_BITS)
-    tags: In(2 * LANES)
-    vectors: Out(32 * LANES)
-    vector_tags: Out(2 * LANES)
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        self.beat_bytes = beat_bytes(lanes)
+        super().__init__(
+            {
+                "w_data": In(8 * self.beat_bytes),
+                "w_valid": In(1),
+                "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
+                "following": Out(BEAT_BITS),
+                "load": In(1),
+                "position": In(position_bits(lanes)),
+                "tags": In(2 * lanes),
+                "vectors": Out(8 * LANE_BYTES * lanes),
+                "vector_tags": Out(2 * lanes),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from a held request to its vectors."""
+        # The memory, the rotation of two beats, and the lanes' own shifts.
+        offset_bits = exact_log2(beat_bytes(lanes))
+        return 1 + len(_digits(offset_bits + 1)) + len(_digits(offset_bits))
 
     def elaborate(self, platform: Any) -> Module:
         # Even and odd beats lie in banks of their own, so that a window of two neighbouring beats
@@ -84,15 +109,16 @@ class BurstBuffer(wiring.Component):
         # which of the two writes counted.
         m = Module()
         sync = m.d.sync
+        offset_bits = exact_log2(self.beat_bytes)
         with m.If(self.w_valid):
             sync += [self.newest.eq(self.following), self.following.eq(self.following + 1)]
 
         # The request, with both banks' addresses worked out beforehand.
         even_address = Signal(range(self.DEPTH // 2), reset_less=True)
         odd_address = Signal(range(self.DEPTH // 2), reset_less=True)
-        request_tags = Signal(2 * LANES, reset_less=True)
-        amount_0 = Signal(OFFSET_BITS + 1, reset_less=True)
-        beat = self.position[OFFSET_BITS:]
+        request_tags = Signal(2 * self.lanes, reset_less=True)
+        amount_0 = Signal(offset_bits + 1, reset_less=True)
+        beat = self.position[offset_bits:]
         with m.If(self.load):
             sync += [
                 even_address.eq((beat + 1)[1:]),
@@ -103,9 +129,9 @@ class BurstBuffer(wiring.Component):
 
         window = []
         for parity, read_address in enumerate((even_address, odd_address)):
-            m.submodules[f"bank_{parity}"] = bank = LutRam(8 * BURST_BYTES, self.DEPTH // 2)
+            m.submodules[f"bank_{parity}"] = bank = LutRam(8 * self.beat_bytes, self.DEPTH // 2)
             free = Signal(range(self.DEPTH // 2), name=f"free_{parity}")
-            burst = Signal(8 * BURST_BYTES, name=f"burst_{parity}", reset_less=True)
+            burst = Signal(8 * self.beat_bytes, name=f"burst_{parity}", reset_less=True)
             m.d.comb += [
                 bank.write_address.eq(free),
                 bank.write_data.eq(self.w_data),
@@ -117,41 +143,73 @@ class BurstBuffer(wiring.Component):
             sync += burst.eq(bank.read_data)
             window.append(burst)
 
-        # Rotate the 64-byte window by 16, 4 and 1 byte; the group starts one byte behind `position`.
-        amount_1 = delayed(m, amount_0, 1, name="amount_coarse")
-        amount_2 = delayed(m, amount_1[:4], 1, name="amount_middle")
-        amount_3 = delayed(m, amount_2[:2], 1, name="amount_fine")
-        ring = Cat(*window, *window)
-        coarse = _pick(m, amount_1[4:], [ring[128 * i + 8 : 128 * i + 384] for i in range(4)], "coarse")
-        middle = _pick(m, amount_2[2:], [coarse[32 * i : 32 * i + 280] for i in range(4)], "middle")
-        aligned = _pick(m, amount_3, [middle[8 * i : 8 * i + 256] for i in range(4)], "aligned")
+        # Rotate the window of two beats; the group starts one byte behind `position`.
+        names = ("coarse", "middle", "fine", "finest")
+        rotation = _digits(offset_bits + 1)
+        amounts = self._amounts(m, delayed(m, amount_0, 1, name="amount_coarse"), rotation, "amount_{}")
+        aligned: Value = Cat(*window, *window)
+        for stage, (low, high) in enumerate(rotation):
+            step, start = 1 << low, 0 if stage else 1
+            size = self.beat_bytes + step - 1
+            starts = range(start, start + (step << high - low), step)
+            choices = [aligned[8 * at : 8 * (at + size)] for at in starts]
+            name = names[stage] if stage < len(rotation) - 1 else "aligned"
+            aligned = _pick(m, amounts[stage], choices, name)
 
-        # Meanwhile the offsets; then each lane moves its vector down by 8, 2 and 1 byte.
+        # Meanwhile the offsets; then each lane moves its vector down, a digit per stage as well.
         tags_1 = delayed(m, request_tags, 1, name="tags_window")
-        offsets = self._lane_offsets(m, tags_1)
-        for lane, offset in enumerate(offsets):
-            farthest = 4 * lane
-            offset_1 = delayed(m, offset[:3], 1, name=f"offset_middle_{lane}")
-            offset_2 = delayed(m, offset_1[:1], 1, name=f"offset_fine_{lane}")
-            choices = [aligned[64 * i : 64 * i + 88] for i in range(farthest // 8 + 1)]
-            near = _pick(m, offset[3:], choices, f"near_{lane}")
-            choices = [near[16 * i : 16 * i + 40] for i in range(min(farthest, 7) // 2 + 1)]
-            nearer = _pick(m, offset_1[1:], choices, f"nearer_{lane}")
-            choices = [nearer[8 * i : 8 * i + 32] for i in range(min(farthest, 1) + 1)]
-            vector = _pick(m, offset_2, choices, f"vector_{lane}")
+        shift = _digits(offset_bits)
+        for lane, offset in enumerate(self._lane_offsets(m, tags_1)):
+            farthest = LANE_BYTES * lane
+            amounts = self._amounts(m, offset, shift, f"offset_{{}}_{lane}")
+            vector: Value = aligned
+            for (low, high), amount, name in zip(shift, amounts, ("near", "nearer", "vector"), strict=True):
+                step, size = 1 << low, LANE_BYTES + (1 << low) - 1
+                reach = min(farthest, (1 << high) - 1) // step
+                choices = [vector[8 * step * i : 8 * (step * i + size)] for i in range(reach + 1)]
+                vector = _pick(m, amount, choices, f"{name}_{lane}")
             m.d.comb += self.vectors.word_select(lane, 32).eq(vector)
-        m.d.comb += self.vector_tags.eq(delayed(m, tags_1, 6, name="tags_vector"))
+        behind = self.latency(self.lanes) - 1
+        m.d.comb += self.vector_tags.eq(delayed(m, tags_1, behind, name="tags_vector"))
         return m
 
     @staticmethod
-    def _lane_offsets(m: Module, tags: Value) -> list[Value]:
+    def _amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name: str) -> list[Value]:
+        """Each digit of ``amount``, a cycle after the one before it."""
+        parts = []
+        for stage, (low, _) in enumerate(digits):
+            parts.append(amount[low:])
+            if low:
+                following = name.format(("middle", "fine", "finest")[stage])
+                amount = delayed(m, amount[:low], 1, name=following)
+        return parts
+
+    def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:
+        """First byte of each lane within its group or two, 3 or 4 cycles behind ``tags``."""
+        if self.lanes == LANES:
+            return self._group_offsets(m, tags)
+        lower, upper = tags[: 2 * LANES], tags[2 * LANES :]
+        sizes = [vector_bytes(lower.word_select(lane, 2)) for lane in range(LANES)]
+        for level in range(3):
+            sums = [sizes[2 * i] + sizes[2 * i + 1] for i in range(len(sizes) // 2)]
+            sizes = [delayed(m, total, 1, name=f"size_{level}_{i}") for i, total in enumerate(sums)]
+        offsets = [
+            *self._group_offsets(m, lower, "lower_"),
+            *(offset + sizes[0] for offset in self._group_offsets(m, upper, "upper_")),
+        ]
+        return [
+            delayed(m, Cat(offset, Const(0, 1))[:6], 1, name=f"place_{i}") for i, offset in enumerate(offsets)
+        ]
+
+    @staticmethod
+    def _group_offsets(m: Module, tags: Value, prefix: str = "") -> list[Value]:
         """First byte of each lane within its group, three cycles behind ``tags``: a prefix sum."""
 
         def size(tags: Value, lane: int) -> Value:
             return vector_bytes(tags.word_select(lane, 2))
 
         def register(name: str, value: Value) -> Value:
-            return delayed(m, value, 1, name=name)
+            return delayed(m, value, 1, name=prefix + name)
 
         pair = [register(f"pair_{i}", (size(tags, 2 * i) + size(tags, 2 * i + 1))[:4]) for i in range(3)]
         tags_1 = register("tags_pair", tags)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Eight Decompression Blocks side by side (the paper's Fig. 10)."""
+"""A Decompression Block per lane, side by side (the paper's Fig. 10)."""
 
 from typing import Any
 
@@ -7,40 +7,52 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.decompression_block import DecompressionBlock
 from inceptionn.wire import LANES
 
 
 class DecompressionUnit(wiring.Component):
-    """The tags and vectors of one group to one burst of fp32 (the paper's Decompression Unit, Fig. 10).
+    """The tags and vectors of a group, or two, to a burst of fp32 (the paper's Decompression Unit, Fig. 10).
 
-    Free-running: a group every cycle, outputs ``LATENCY`` cycles after their inputs.
+    Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes of a burst: 8 or 16.
 
     Members
     -------
-    tags : :py:`In(16)`
-        The tag word: lane *i* in bits 2i+1..2i.
-    vectors : :py:`In(256)`
+    tags : :py:`In(2 * lanes)`
+        The tag word, or two: lane *i* in bits 2i+1..2i.
+    vectors : :py:`In(32 * lanes)`
         Lane *i*'s vector right-aligned in bits 32i+31..32i; bits beyond its size are ignored.
     base : :py:`In(8)`
         Biased exponent that the 8-bit class is normalised to (B).
-    burst : :py:`Out(256)`
+    burst : :py:`Out(32 * lanes)`
         Lane *i* in bits 32i+31..32i.
-    impossible : :py:`Out(8)`
+    impossible : :py:`Out(lanes)`
         Lanes whose exponent would fall below 1; their values are undefined.
     """
 
     LATENCY = DecompressionBlock.LATENCY
 
-    tags: In(2 * LANES)
-    vectors: In(32 * LANES)
-    base: In(8)
-    burst: Out(32 * LANES)
-    impossible: Out(LANES)
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "tags": In(2 * lanes),
+                "vectors": In(8 * beat_bytes(lanes)),
+                "base": In(8),
+                "burst": Out(8 * beat_bytes(lanes)),
+                "impossible": Out(lanes),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for lane in range(LANES):
+        for lane in range(self.lanes):
             m.submodules[f"block_{lane}"] = block = DecompressionBlock()
             m.d.comb += [
                 block.tag.eq(self.tags.word_select(lane, 2)),

@@ -6,30 +6,36 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.axi import AXIStream, beat_bytes
 from inceptionn.hdl.burst_buffer import BurstBuffer
 from inceptionn.hdl.decompression_unit import DecompressionUnit
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.tag_decoder import BEAT_BITS, GROUP_LAYOUT, OFFSET_BITS, POSITION_BITS, TagDecoder
-from inceptionn.wire import BURST_BYTES, LANES, MAX_LANES
+from inceptionn.hdl.tag_decoder import BEAT_BITS, TagDecoder, group_layout, position_bits
+from inceptionn.wire import LANES, MAX_LANES
 
-_END_LAYOUT = data.StructLayout(
-    {
-        # Position of the block's last byte, as long as all its beats were kept.
-        "position": POSITION_BITS,
-        # The block ended inside its tag plane, or beats of it were dropped.
-        "fault": 1,
-    }
-)
-_BURST_LAYOUT = data.StructLayout({"lanes": 32 * LANES, "present": LANES, "last": 1, "fault": 1})
+
+def _end_layout(lanes: int) -> data.StructLayout:
+    return data.StructLayout(
+        {
+            # Position of the block's last byte, as long as all its beats were kept.
+            "position": position_bits(lanes),
+            # The block ended inside its tag plane, or beats of it were dropped.
+            "fault": 1,
+        }
+    )
+
+
+def _burst_layout(lanes: int) -> data.StructLayout:
+    return data.StructLayout({"lanes": 32 * lanes, "present": lanes, "last": 1, "fault": 1})
 
 
 def _top_byte(keep: Value) -> Value:
-    """Index of the highest set bit of a ``tkeep`` whose low bits are set; 5 bits."""
+    """Index of the highest set bit of a ``tkeep`` whose low bits are set."""
     bits = []
-    for bit in range(OFFSET_BITS):
+    for bit in range(exact_log2(len(keep))):
         step = 1 << bit
         edges = range(step, len(keep), 2 * step)
         # Bit `bit` of the index is set from edge to edge + step - 1.
@@ -40,7 +46,7 @@ def _top_byte(keep: Value) -> Value:
 class Decompressor(wiring.Component):
     """Blocks to fp32 bursts (the paper's decompressor, Fig. 10, with the tag plane in front).
 
-    One block (tag plane, then data) per packet on ``s_axis``; one packet of exactly ``ceil(n / 8)``
+    One block (tag plane, then data) per packet on ``s_axis``; one packet of exactly ``ceil(n / lanes)``
     bursts on ``m_axis``, where *n* is the lane count announced in ``s_axis.tuser`` on the packet's
     first beat. ``tkeep`` of the last burst has four bits per present lane.
 
@@ -52,36 +58,56 @@ class Decompressor(wiring.Component):
 
     Throughput: one burst out per cycle while input is at hand, across block borders too: the next block's tag
     plane is taken in while the current block's data are decoded. Blocks of one burst take two cycles each.
-    Latency: at best ``LATENCY`` cycles from the beat with a block's first tag word, and 16 from the beat with
-    its first group's last data byte, to the first burst out. Decoding starts before the block's end has
-    arrived; only its last burst waits for the end.
+    Latency: at best :meth:`latency` cycles (25, with 16 lanes 27) from the beat with a block's first tag
+    word, and 17 (18) from the beat with its first group's last data byte, to the first burst out. Decoding
+    starts before the block's end has arrived; only its last burst waits for the end.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes of a beat: 8 or 16.
+    pushed : :class:`bool`
+        ``s_axis`` is no handshake: every beat with ``tvalid`` is taken, and at most one may follow in a cycle
+        without ``tready``.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream(32, 16))`
+    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
         Blocks. ``tready`` does not depend on ``tvalid`` and is low only when a buffer fills up.
-    m_axis : :py:`Out(AXIStream(32, 1))`
+    m_axis : :py:`Out(AXIStream(4 * lanes, 1))`
         Bursts; ``tuser = 1`` at ``tlast``: malformed block.
     cfg_b : :py:`In(8)`
         B, the biased exponent that the 8-bit class is normalised to; read with every block's first beat.
     """
 
-    LATENCY = 24
+    def __init__(self, *, pushed: bool = False, lanes: int = LANES):
+        self.pushed = pushed
+        self.lanes = lanes
+        self.beat_bytes = beat_bytes(lanes)
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(self.beat_bytes, 16)),
+                "m_axis": Out(AXIStream(self.beat_bytes, 1)),
+                "cfg_b": In(8),
+            }
+        )
 
-    s_axis: In(AXIStream(BURST_BYTES, 16))
-    m_axis: Out(AXIStream(BURST_BYTES, 1))
-    cfg_b: In(8)
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from a block's first beat to its first burst, at best."""
+        return TagDecoder.latency(lanes) + BurstBuffer.latency(lanes) + DecompressionUnit.LATENCY + 5
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. Input goes into two buffers, tag planes and data; the TagDecoder
         # turns tags into groups with places; a group is issued once its bytes are in the buffer and
         # the output queue has room. Behind that point nothing can stop.
         m = Module()
-        m.submodules.tag_decoder = tag_decoder = TagDecoder()
-        m.submodules.burst_buffer = burst_buffer = BurstBuffer()
-        m.submodules.unit = unit = DecompressionUnit()
-        m.submodules.ends = ends = PushQueue(_END_LAYOUT, 32, slack=11)
-        m.submodules.output = output = PushQueue(_BURST_LAYOUT, 32, slack=14)
+        m.submodules.tag_decoder = tag_decoder = TagDecoder(lanes=self.lanes)
+        m.submodules.burst_buffer = burst_buffer = BurstBuffer(lanes=self.lanes)
+        m.submodules.unit = unit = DecompressionUnit(lanes=self.lanes)
+        m.submodules.ends = ends = PushQueue(_end_layout(self.lanes), 32, slack=13)
+        slack = burst_buffer.latency(self.lanes) + unit.LATENCY + 4
+        m.submodules.output = output = PushQueue(_burst_layout(self.lanes), 32, slack)
 
         # Set while beats behind a block's expected end come in: they are dropped (see `_issue`).
         surplus = Signal()
@@ -101,8 +127,8 @@ class Decompressor(wiring.Component):
         """Sorts input beats into tag plane and data; the beat that holds byte 2G goes to both."""
         sync = m.d.sync
         valid = Signal()
-        beat = Signal(8 * BURST_BYTES, reset_less=True)
-        top_byte = Signal(OFFSET_BITS, reset_less=True)
+        beat = Signal(8 * self.beat_bytes, reset_less=True)
+        top_byte = Signal(exact_log2(self.beat_bytes), reset_less=True)
         more = Signal(12, reset_less=True)
         unusable = Signal(reset_less=True)
         base = Signal(8, reset_less=True)
@@ -110,11 +136,11 @@ class Decompressor(wiring.Component):
         count = self.s_axis.tuser
         bad_count = (count == 0) | (count > MAX_LANES)
         sync += [
-            valid.eq(self.s_axis.tvalid & self.s_axis.tready),
+            valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
             beat.eq(self.s_axis.tdata),
             top_byte.eq(_top_byte(self.s_axis.tkeep)),
-            # Lanes less one: a block with an unusable count is read as one of 8 lanes.
-            more.eq(Mux(bad_count, LANES - 1, count - 1)),
+            # Lanes less one: a block with an unusable count is read as one of a full burst.
+            more.eq(Mux(bad_count, self.lanes - 1, count - 1)),
             unusable.eq(bad_count),
             base.eq(self.cfg_b),
             ends_here.eq(self.s_axis.tlast),
@@ -122,7 +148,8 @@ class Decompressor(wiring.Component):
 
         # Lanes per tag word, words per beat and beats per plane are powers of two, so the fields of
         # the lane count less one are: lanes of the last group, words of the last beat, beats.
-        more_lanes, more_words, more_beats = more[:3], more[3:7], more[7:]
+        at_group, at_burst, at_beat = exact_log2(LANES), exact_log2(self.lanes), exact_log2(self.lanes) + 4
+        more_words, more_beats = more[at_group:at_beat], more[at_beat:]
         full = more_words.all()
         first = Signal(init=1)
         in_plane = Signal()
@@ -153,39 +180,43 @@ class Decompressor(wiring.Component):
                     plane_ends.eq(beats_left == 2),
                 ]
 
-        # If a block has ended within the last three cycles, `surplus` may still be about that one.
-        recent_1 = delayed(m, valid & ends_here, 1, name="recent_end", reset=True)
-        recent_2 = delayed(m, recent_1, 1, name="recent_end_b", reset=True)
-        recent_3 = delayed(m, recent_2, 1, name="recent_end_c", reset=True)
-        drop = surplus & ~(recent_1 | recent_2 | recent_3)
+        # If a block has ended within the last four cycles, `surplus` may still be about that one.
+        recent = Signal(4)
+        sync += recent.eq(Cat(valid & ends_here, recent))
+        drop = surplus & ~recent.any()
         dropped = Signal()
         was_dropped = dropped | (has_data & drop)
-        keep_beat = Signal()
-        m.d.comb += keep_beat.eq(valid & has_data & ~drop)
         with m.If(valid):
             sync += dropped.eq(was_dropped & ~ends_here)
 
+        # A register between the choice and the buffers, which lie apart.
+        def sorted_1(value: Any, name: str, *, reset: bool = False) -> Any:
+            return delayed(m, value, 1, name=f"sorted_{name}", reset=reset)
+
+        full_1, more_1, beat_1 = sorted_1(full, "full"), sorted_1(more, "more"), sorted_1(beat, "beat")
         newest = burst_buffer.newest
         following = burst_buffer.following
         m.d.comb += [
-            tag_decoder.w_data.eq(beat),
-            tag_decoder.w_valid.eq(valid & has_tags),
-            tag_decoder.w_ends.eq(ends_here),
-            tag_decoder.w_block.more_groups.eq(more[3:]),
-            tag_decoder.w_block.more_lanes.eq(more_lanes),
-            tag_decoder.w_block.base.eq(base),
-            tag_decoder.w_block.unusable.eq(unusable),
-            # Data start at byte 2G of the block, modulo 32; the byte before is an odd one.
-            tag_decoder.w_block.origin.eq(Cat(Const(1, 1), more_words, Mux(full, newest, following))),
-            burst_buffer.w_data.eq(beat),
-            burst_buffer.w_valid.eq(keep_beat),
+            tag_decoder.w_data.eq(beat_1),
+            tag_decoder.w_valid.eq(sorted_1(valid & has_tags, "tags", reset=True)),
+            tag_decoder.w_ends.eq(sorted_1(ends_here, "ends")),
+            tag_decoder.w_block.more_groups.eq(more_1[at_burst:]),
+            tag_decoder.w_block.more_lanes.eq(more_1[:at_burst]),
+            tag_decoder.w_block.base.eq(sorted_1(base, "base")),
+            tag_decoder.w_block.unusable.eq(sorted_1(unusable, "unusable")),
+            # Data start at byte 2G of the block; the byte before is an odd one.
+            tag_decoder.w_block.origin.eq(
+                Cat(Const(1, 1), more_1[at_group:at_beat], Mux(full_1, newest, following))
+            ),
+            burst_buffer.w_data.eq(beat_1),
+            burst_buffer.w_valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
         ]
 
         # A cycle later, when `newest` counts the block's last beat.
         m.d.comb += [
-            ends.push.eq(recent_1),
-            ends.push_data.position.eq(Cat(delayed(m, top_byte, 1, name="last_byte"), newest)),
-            ends.push_data.fault.eq(delayed(m, plane_cut | was_dropped, 1, name="end_fault")),
+            ends.push.eq(recent[1]),
+            ends.push_data.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), newest)),
+            ends.push_data.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
         ]
 
     def _issue(
@@ -204,7 +235,8 @@ class Decompressor(wiring.Component):
         and the block does not end, everything that comes in is surplus.
         """
         sync = m.d.sync
-        head = Signal(GROUP_LAYOUT, reset_less=True)
+        at_beat = exact_log2(self.beat_bytes)
+        head = Signal(group_layout(self.lanes), reset_less=True)
         head_valid = Signal()
         arrived = Signal()
         may_go = Signal()
@@ -216,7 +248,7 @@ class Decompressor(wiring.Component):
 
         def has_arrived(end: Value) -> Value:
             # Beats around the head are less than 128 apart.
-            return ~(burst_buffer.newest - end[OFFSET_BITS:])[7]
+            return ~(burst_buffer.newest - end[at_beat:])[7]
 
         m.d.comb += [
             go.eq(may_go & room),
@@ -252,8 +284,8 @@ class Decompressor(wiring.Component):
         went = delayed(m, go, 1, name="went", reset=True)
         went_last = delayed(m, head.last, 1, name="went_last")
         went_ended = delayed(m, ended, 1, name="went_ended")
-        start_beat = delayed(m, head.start[OFFSET_BITS:], 1, name="start_beat")
-        end_beat = delayed(m, ends.data.position[OFFSET_BITS:], 1, name="end_beat")
+        start_beat = delayed(m, head.start[at_beat:], 1, name="start_beat")
+        end_beat = delayed(m, ends.data.position[at_beat:], 1, name="end_beat")
         beyond = (end_beat - start_beat)[BEAT_BITS - 1]
         with m.If(went & went_last):
             sync += oldest.eq(end_beat)
@@ -261,11 +293,11 @@ class Decompressor(wiring.Component):
             sync += oldest.eq(start_beat)
         sync += held.eq(burst_buffer.newest - oldest)
 
-        # Up to five beats are on their way when `tready` falls, up to five more after a surplus, and
+        # Up to seven beats are on their way when `tready` falls, up to seven more after a surplus, and
         # the buffers scribble on their next two free slots.
         sync += self.s_axis.tready.eq(
             surplus
-            | ((held < BurstBuffer.DEPTH - 14) & (tag_decoder.stored < TagDecoder.DEPTH - 8) & ends.room)
+            | ((held < BurstBuffer.DEPTH - 18) & (tag_decoder.stored < TagDecoder.DEPTH - 10) & ends.room)
         )
 
         wrong_end = (head.end != ends.data.position) | ends.data.fault
@@ -287,7 +319,7 @@ class Decompressor(wiring.Component):
     ) -> None:
         """Decompresses what the burst buffer cuts out, and gathers each block's faults for its last burst."""
         # `issued` is already one cycle behind the request.
-        cut = BurstBuffer.LATENCY - 1
+        cut = burst_buffer.latency(self.lanes) - 1
         done = cut + DecompressionUnit.LATENCY
         m.d.comb += [
             unit.tags.eq(burst_buffer.vector_tags),
@@ -305,7 +337,7 @@ class Decompressor(wiring.Component):
         with m.If(valid):
             m.d.sync += earlier_fault.eq(fault & ~last)
         last_before = delayed(m, issued["last"], done - 1, name="last_before")
-        present = Cat(~last_before | (more_lanes >= lane) for lane in range(LANES))
+        present = Cat(~last_before | (more_lanes >= lane) for lane in range(self.lanes))
         m.d.comb += [
             output.push.eq(valid),
             output.push_data.lanes.eq(unit.burst),

@@ -6,49 +6,58 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.memory import LutRam
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.wire import BURST_BYTES, LANES, TAG_WORD_BYTES, Tag
+from inceptionn.wire import LANES, Tag
 
-OFFSET_BITS = (BURST_BYTES - 1).bit_length()
 BEAT_BITS = 9
 """Beats are numbered modulo 512: a block's last group may lie 288 beats behind the last one received."""
-POSITION_BITS = BEAT_BITS + OFFSET_BITS
-WORDS = BURST_BYTES // TAG_WORD_BYTES
-"""Tag words in a beat."""
+WORDS = 16
+"""Words in a beat. A word is the tags of a cycle's lanes: one group's, with 16 lanes two groups'."""
 
-BLOCK_LAYOUT = data.StructLayout(
-    {
-        # Groups in the block, less one.
-        "more_groups": 9,
-        # Lanes in its last group, less one.
-        "more_lanes": 3,
-        "base": 8,
-        # Position of the byte before the block's data.
-        "origin": POSITION_BITS,
-        # The announced lane count is out of range.
-        "unusable": 1,
-    }
-)
-"""What is known of a block at its first beat."""
 
-GROUP_LAYOUT = data.StructLayout(
-    {
-        "tags": 2 * LANES,
-        # Positions of the byte before the group's data, and of their last byte.
-        "start": POSITION_BITS,
-        "end": POSITION_BITS,
-        # The last group of its block, and the lanes in it, less one.
-        "last": 1,
-        "more_lanes": 3,
-        "base": 8,
-        # An absent lane has a tag, or the block is unusable.
-        "fault": 1,
-    }
-)
-"""A group, ready to be cut out of the data."""
+def position_bits(lanes: int = LANES) -> int:
+    """Bits of a position: number of the beat, and byte in it."""
+    return BEAT_BITS + exact_log2(beat_bytes(lanes))
+
+
+def block_layout(lanes: int = LANES) -> data.StructLayout:
+    """What is known of a block at its first beat."""
+    return data.StructLayout(
+        {
+            # Words in the block, less one.
+            "more_groups": 12 - exact_log2(lanes),
+            # Lanes of its last word, less one.
+            "more_lanes": exact_log2(lanes),
+            "base": 8,
+            # Position of the byte before the block's data.
+            "origin": position_bits(lanes),
+            # The announced lane count is out of range.
+            "unusable": 1,
+        }
+    )
+
+
+def group_layout(lanes: int = LANES) -> data.StructLayout:
+    """A group, or two, ready to be cut out of the data."""
+    return data.StructLayout(
+        {
+            "tags": 2 * lanes,
+            # Positions of the byte before the group's data, and of their last byte.
+            "start": position_bits(lanes),
+            "end": position_bits(lanes),
+            # The last of its block, and the lanes in it, less one.
+            "last": 1,
+            "more_lanes": exact_log2(lanes),
+            "base": 8,
+            # An absent lane has a tag, or the block is unusable.
+            "fault": 1,
+        }
+    )
 
 
 def vector_bytes(tag: Value) -> Value:
@@ -60,8 +69,10 @@ class TagDecoder(wiring.Component):
     """Finds every group's place in the data from the tags alone (the paper's Tag Decoder, Fig. 10).
 
     Takes the beats of successive tag planes, one block after the other, and offers one group per cycle, at
-    best ``LATENCY`` cycles after the beat that holds its tag word. The writer may not wait, but must keep
-    ``stored`` below ``DEPTH - 1``.
+    best :meth:`latency` cycles after the beat that holds its tag word (10). With 16 lanes (11 cycles), two
+    groups are one in all that follows, their tag words being one word; where a block has an odd number of
+    groups, the last one is joined by lanes that are absent. The writer may not wait, but must keep ``stored``
+    below ``DEPTH - 1``.
 
     Since all tags come first, the only loop is the sum of the sizes; everything else is feed-forward.
 
@@ -69,34 +80,50 @@ class TagDecoder(wiring.Component):
     words are arbitrary, but the number of groups is not: the block is malformed, and its end position, which
     lies outside of it, shows it unless the sum happens to fit, so the writer must remember the fact.
 
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: beats of 32 bytes, one group per cycle. 16: 64 bytes, two groups.
+
     Members
     -------
-    w_data : :py:`In(256)`
+    w_data : :py:`In(32 * lanes)`
         A beat that holds tag words.
-    w_block : :py:`In(BLOCK_LAYOUT)`
+    w_block : :py:`In(block_layout(lanes))`
         The block, read with the first beat of its tag plane.
     w_ends : :py:`In(1)`
         The block ends with this beat.
     w_valid : :py:`In(1)`
     stored : :py:`Out(5)`
         Beats written and not yet in use, one cycle behind.
-    group : :py:`Out(GROUP_LAYOUT)`
+    group : :py:`Out(group_layout(lanes))`
     group_valid : :py:`Out(1)`
     group_ready : :py:`In(1)`
     """
 
     DEPTH = 32
     GROUPS = 32
-    LATENCY = 10
 
-    w_data: In(8 * BURST_BYTES)
-    w_block: In(BLOCK_LAYOUT)
-    w_ends: In(1)
-    w_valid: In(1)
-    stored: Out(range(DEPTH))
-    group: Out(GROUP_LAYOUT)
-    group_valid: Out(1)
-    group_ready: In(1)
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        self.width = 8 * beat_bytes(lanes)
+        super().__init__(
+            {
+                "w_data": In(self.width),
+                "w_block": In(block_layout(lanes)),
+                "w_ends": In(1),
+                "w_valid": In(1),
+                "stored": Out(range(self.DEPTH)),
+                "group": Out(group_layout(lanes)),
+                "group_valid": Out(1),
+                "group_ready": In(1),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from a beat to the group of its first word."""
+        return 7 + exact_log2(lanes)
 
     def elaborate(self, platform: Any) -> Module:
         # A small sequencer names one tag word per cycle by beat and index; the word itself is fetched
@@ -104,8 +131,10 @@ class TagDecoder(wiring.Component):
         m = Module()
         sync = m.d.sync
 
-        block_bits = BLOCK_LAYOUT.size
-        m.submodules.beats = beats = LutRam(8 * BURST_BYTES, self.DEPTH)
+        layout = block_layout(self.lanes)
+        block_bits = layout.size
+        join = self.lanes > LANES  # a stage more for the sum over two groups
+        m.submodules.beats = beats = LutRam(self.width, self.DEPTH)
         m.submodules.blocks = blocks = LutRam(block_bits + 2, self.DEPTH)
         free = Signal(range(self.DEPTH))
         alone = self.w_block.more_groups == 0
@@ -115,8 +144,9 @@ class TagDecoder(wiring.Component):
         with m.If(self.w_valid):
             sync += free.eq(free + 1)
 
-        # A word sent takes six cycles to the queue, and `room` is three cycles old.
-        m.submodules.queue = queue = PushQueue(GROUP_LAYOUT, self.GROUPS, slack=10, elastic=True)
+        # A word sent takes six cycles to the queue, or seven, and `room` is three cycles old.
+        out = group_layout(self.lanes)
+        m.submodules.queue = queue = PushQueue(out, self.GROUPS, slack=10 + join, elastic=True)
         room = delayed(m, queue.room, 1, name="room", reset=True)
 
         # The sequencer.
@@ -124,18 +154,18 @@ class TagDecoder(wiring.Component):
         after_next = Signal(range(self.DEPTH), init=1)
         available = Signal()
         m.d.comb += blocks.read_address.eq(next_beat)
-        next_block = data.View(BLOCK_LAYOUT, blocks.read_data[:block_bits])
+        next_block = data.View(layout, blocks.read_data[:block_bits])
 
         active = Signal()
         beat = Signal(range(self.DEPTH))
         word = Signal(range(WORDS))
-        more = Signal(9)
+        more = Signal(len(self.w_block.more_groups))
         last = Signal()
         first = Signal()
         was_last = Signal(init=1)
         wraps = Signal()
         ends = Signal()
-        block = Signal(BLOCK_LAYOUT, reset_less=True)
+        block = Signal(layout, reset_less=True)
         emit = Signal()
         leave = Signal()
         take = Signal()
@@ -178,8 +208,8 @@ class TagDecoder(wiring.Component):
         m.d.comb += beats.read_address.eq(beat)
         fetched = delayed(m, beats.read_data, 1, name="fetched")
         high_index = delayed(m, word[2:], 1, name="high_index")
-        four_words = Signal(8 * BURST_BYTES // 4, reset_less=True)
-        tags_3 = Signal(2 * LANES, reset_less=True)
+        four_words = Signal(self.width // 4, reset_less=True)
+        tags_3 = Signal(2 * self.lanes, reset_less=True)
         low_index = delayed(m, word[:2], 2, name="low_index")
         with m.Switch(high_index):
             for index in range(4):
@@ -189,18 +219,27 @@ class TagDecoder(wiring.Component):
             for index in range(4):
                 with m.Case(index):
                     sync += tags_3.eq(four_words.word_select(index, len(tags_3)))
+        if join:
+            # Behind the tag word of a last group that is alone, data begin.
+            with m.If(delayed(m, last & ~block.more_lanes[-1], 2, name="alone")):
+                sync += tags_3[2 * LANES :].eq(0)
 
         # Sizes, their sum, and where that takes the position.
-        sizes = [vector_bytes(tags_3.word_select(lane, 2)) for lane in range(LANES)]
+        sizes = [vector_bytes(tags_3.word_select(lane, 2)) for lane in range(self.lanes)]
         pairs = [
-            delayed(m, (sizes[2 * i] + sizes[2 * i + 1])[:4], 1, name=f"pair_{i}") for i in range(LANES // 2)
+            delayed(m, (sizes[2 * i] + sizes[2 * i + 1])[:4], 1, name=f"pair_{i}")
+            for i in range(self.lanes // 2)
         ]
-        total = delayed(m, ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]))[:6], 1, name="total")
-        valid_5 = delayed(m, emit, 5, name="valid", reset=True)
-        first_5 = delayed(m, first, 5, name="first")
-        origin_5 = delayed(m, block.origin, 5, name="origin")
-        start = Signal(POSITION_BITS, reset_less=True)
-        end = Signal(POSITION_BITS, reset_less=True)
+        totals = []
+        for i in range(0, len(pairs), 4):
+            total = ((pairs[i] + pairs[i + 1]) + (pairs[i + 2] + pairs[i + 3]))[:6]
+            totals.append(delayed(m, total, 1, name=f"total_{i}" if join else "total"))
+        total = delayed(m, totals[0] + totals[1], 1, name="total") if join else totals[0]
+        valid_5 = delayed(m, emit, 5 + join, name="valid", reset=True)
+        first_5 = delayed(m, first, 5 + join, name="first")
+        origin_5 = delayed(m, block.origin, 5 + join, name="origin")
+        start = Signal(len(self.group.start), reset_less=True)
+        end = Signal(len(self.group.end), reset_less=True)
         with m.If(valid_5):
             before = Mux(first_5, origin_5, end)
             sync += [start.eq(before), end.eq(before + total)]
@@ -209,18 +248,22 @@ class TagDecoder(wiring.Component):
         last_3 = delayed(m, last, 3, name="last")
         more_lanes_3 = delayed(m, block.more_lanes, 3, name="more_lanes")
         unusable_3 = delayed(m, block.unusable, 3, name="unusable")
-        absent = Cat(last_3 & (more_lanes_3 < lane) for lane in range(LANES))
-        tagged = Cat(tags_3.word_select(lane, 2).any() for lane in range(LANES))
-        fault_4 = delayed(m, unusable_3 | (absent & tagged).any(), 1, name="fault")
+        absent = Cat(last_3 & (more_lanes_3 < lane) for lane in range(self.lanes))
+        tagged = Cat(tags_3.word_select(lane, 2).any() for lane in range(self.lanes))
+        if join:
+            found = delayed(m, Cat(unusable_3, absent & tagged), 1, name="found").any()
+        else:
+            found = unusable_3 | (absent & tagged).any()
+        fault_4 = delayed(m, found, 1, name="fault")
 
         m.d.comb += [
             queue.push.eq(delayed(m, valid_5, 1, name="valid_6", reset=True)),
-            queue.push_data.tags.eq(delayed(m, tags_3, 3, name="tags")),
+            queue.push_data.tags.eq(delayed(m, tags_3, 3 + join, name="tags")),
             queue.push_data.start.eq(start),
             queue.push_data.end.eq(end),
-            queue.push_data.last.eq(delayed(m, last_3, 3, name="last_6")),
-            queue.push_data.more_lanes.eq(delayed(m, more_lanes_3, 3, name="more_lanes_6")),
-            queue.push_data.base.eq(delayed(m, block.base, 6, name="base")),
+            queue.push_data.last.eq(delayed(m, last_3, 3 + join, name="last_6")),
+            queue.push_data.more_lanes.eq(delayed(m, more_lanes_3, 3 + join, name="more_lanes_6")),
+            queue.push_data.base.eq(delayed(m, block.base, 6 + join, name="base")),
             queue.push_data.fault.eq(delayed(m, fault_4, 2, name="fault_6")),
             self.group.eq(queue.data),
             self.group_valid.eq(queue.valid),

@@ -11,10 +11,15 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from inceptionn.hdl.burst_buffer import BurstBuffer
-from inceptionn.hdl.tag_decoder import BEAT_BITS, POSITION_BITS
-from inceptionn.wire import BURST_BYTES, LANES, TAG_BYTES
+from inceptionn.hdl.tag_decoder import BEAT_BITS, position_bits
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANE_BYTES, TAG_BYTES
 
-POSITIONS = 1 << POSITION_BITS
+WIDTH = bench_parameters().get("lanes", 8)
+"""Lanes of a beat."""
+BEAT_BYTES = WIDTH * LANE_BYTES
+POSITIONS = 1 << position_bits(WIDTH)
+LATENCY = BurstBuffer.latency(WIDTH)
 
 
 class TB:
@@ -22,10 +27,10 @@ class TB:
 
     def __init__(self, dut):
         self.dut = dut
-        self.kept: deque[bytes] = deque([bytes(BURST_BYTES)], maxlen=BurstBuffer.DEPTH - 2)
+        self.kept: deque[bytes] = deque([bytes(BEAT_BYTES)], maxlen=BurstBuffer.DEPTH - 2)
         """The newest beats; the model of the buffer, less the two slots that it may be overwriting."""
         self.newest = (1 << BEAT_BITS) - 1
-        self.pending: deque[tuple[int, bytes] | None] = deque([None] * BurstBuffer.LATENCY)
+        self.pending: deque[tuple[int, bytes] | None] = deque([None] * LATENCY)
         self.request: tuple[int, bytes] | None = None
         self.checked = 0
         cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
@@ -42,17 +47,17 @@ class TB:
     def ask(self, beat: int, offset: int, tags: int) -> None:
         """Requests the group behind byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
         number = self.newest - (len(self.kept) - 1) + beat
-        position = (number * BURST_BYTES + offset) % POSITIONS
+        position = (number * BEAT_BYTES + offset) % POSITIONS
         window = b"".join(list(self.kept)[beat : beat + 2])
         self.dut.position.value = position
         self.dut.tags.value = tags
         self.dut.load.value = 1
-        self._loading = (tags, window[offset + 1 : offset + 1 + BURST_BYTES])
+        self._loading = (tags, window[offset + 1 : offset + 1 + BEAT_BYTES])
 
     async def step(self, append: bool) -> None:
         """One cycle: whatever was asked for is loaded, ``append`` adds a random beat, outputs are checked."""
         dut = self.dut
-        data = random.randbytes(BURST_BYTES)
+        data = random.randbytes(BEAT_BYTES)
         dut.w_data.value = int.from_bytes(data, "little")
         dut.w_valid.value = append
         assert int(dut.newest.value) == self.newest % (1 << BEAT_BITS)
@@ -71,10 +76,10 @@ class TB:
     _loading: tuple[int, bytes] | None = None
 
     def check(self, tags: int, data: bytes) -> None:
-        vectors = int(self.dut.vectors.value).to_bytes(4 * LANES, "little")
+        vectors = int(self.dut.vectors.value).to_bytes(BEAT_BYTES, "little")
         assert int(self.dut.vector_tags.value) == tags
         at = 0
-        for lane in range(LANES):
+        for lane in range(WIDTH):
             size = TAG_BYTES[tags >> 2 * lane & 3]
             found = vectors[4 * lane : 4 * lane + size]
             assert found == data[at : at + size], f"lane {lane} of tags {tags:#06x}: {found.hex()}"
@@ -84,19 +89,19 @@ class TB:
 
 @cocotb.test()
 async def every_position(dut):
-    """Even and odd first beats, all 32 bytes, with all lanes raw, then with random tags."""
+    """Even and odd first beats, all of their bytes, with all lanes raw, then with random tags."""
     tb = TB(dut)
     await tb.reset()
     for _ in range(8):
         await tb.step(append=True)
     for round_ in range(20):
         for beat in range(2, 5):
-            for offset in range(BURST_BYTES):
-                tb.ask(beat, offset, random.getrandbits(16) if round_ else 0xFFFF)
+            for offset in range(BEAT_BYTES):
+                tb.ask(beat, offset, random.getrandbits(2 * WIDTH) if round_ else 4**WIDTH - 1)
                 await tb.step(append=False)
-    for _ in range(BurstBuffer.LATENCY + 1):
+    for _ in range(LATENCY + 1):
         await tb.step(append=False)
-    assert tb.checked == 20 * 3 * BURST_BYTES
+    assert tb.checked == 20 * 3 * BEAT_BYTES
 
 
 @cocotb.test()
@@ -108,7 +113,7 @@ async def while_it_fills(dut):
         if len(tb.kept) > 2 and random.random() < 0.8:
             beat = random.choice([0, len(tb.kept) - 2, random.randrange(len(tb.kept) - 1)])
             oldest_goes = len(tb.kept) == tb.kept.maxlen and beat == 0
-            tb.ask(beat + oldest_goes, random.randrange(BURST_BYTES), random.getrandbits(16))
+            tb.ask(beat + oldest_goes, random.randrange(BEAT_BYTES), random.getrandbits(2 * WIDTH))
         await tb.step(append=random.random() < 0.6)
     assert tb.newest > 2 << BEAT_BITS
     assert tb.checked > 4000

@@ -10,10 +10,15 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
-from inceptionn.hdl.tag_decoder import BLOCK_LAYOUT, GROUP_LAYOUT, POSITION_BITS, WORDS, TagDecoder
-from inceptionn.wire import BURST_BYTES, LANES, MAX_LANES, TAG_BYTES
+from inceptionn.hdl.tag_decoder import WORDS, TagDecoder, block_layout, group_layout, position_bits
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_BYTES
 
-POSITIONS = 1 << POSITION_BITS
+WIDTH = bench_parameters().get("lanes", LANES)
+"""Lanes of a word: tags of one group, or two."""
+BEAT_BITS = 8 * LANE_BYTES * WIDTH
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH)
+POSITIONS = 1 << position_bits(WIDTH)
 CYCLE_LIMIT = 100_000
 
 
@@ -32,8 +37,8 @@ class Plane:
     def random(cls, groups: int, cut: bool = False) -> Plane:
         beats = -(-groups // WORDS)
         return cls(
-            words=[random.choice([0, 0xFFFF, random.getrandbits(16)]) for _ in range(groups)],
-            lanes=random.randint(1, LANES),
+            words=[random.choice([0, 4**WIDTH - 1, random.getrandbits(2 * WIDTH)]) for _ in range(groups)],
+            lanes=random.randint(1, WIDTH),
             base=random.getrandbits(8),
             origin=random.randrange(POSITIONS),
             unusable=random.random() < 0.1,
@@ -52,8 +57,8 @@ class Plane:
         beats = []
         for beat in range(self.beats):
             words = self.words[beat * WORDS : (beat + 1) * WORDS]
-            data = random.getrandbits(8 * BURST_BYTES) >> 16 * len(words) << 16 * len(words)
-            data |= sum(word << 16 * index for index, word in enumerate(words))
+            data = random.getrandbits(BEAT_BITS) >> 2 * WIDTH * len(words) << 2 * WIDTH * len(words)
+            data |= sum(word << 2 * WIDTH * index for index, word in enumerate(words))
             cut = self.beats < -(-len(self.words) // WORDS)
             ends = beat == self.beats - 1 and (cut or random.random() < 0.5)
             meaning = (
@@ -67,9 +72,12 @@ class Plane:
         groups = []
         position = self.origin
         for index, word in enumerate(self.words):
-            tags = [word >> 2 * lane & 3 for lane in range(LANES)]
-            end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
             last = index == len(self.words) - 1
+            if last and self.lanes <= WIDTH - LANES:
+                # What lies behind the last group's own tags is no tag word.
+                word &= 4**LANES - 1
+            tags = [word >> 2 * lane & 3 for lane in range(WIDTH)]
+            end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
             group = {
                 "tags": word,
                 "start": position,
@@ -117,7 +125,9 @@ class TB:
             # Inputs change while the clock is low; outputs are read just before it rises.
             send = bool(beats) and int(dut.stored.value) < TagDecoder.DEPTH - 4 and random.random() < write
             dut.w_valid.value = send
-            data, block, ends = beats.pop(0) if send else (random.getrandbits(256), 0, random.getrandbits(1))
+            data, block, ends = (
+                beats.pop(0) if send else (random.getrandbits(BEAT_BITS), 0, random.getrandbits(1))
+            )
             dut.w_data.value = data
             dut.w_block.value = block
             dut.w_ends.value = ends
@@ -145,7 +155,7 @@ class TB:
 async def planes(dut, write, take):
     tb = TB(dut)
     await tb.reset()
-    counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // LANES + 1), k=10), 48, 288]
+    counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
     random.shuffle(counts)
     await tb.run([Plane.random(count) for count in counts], write, take)
     dut.group_ready.value = 1
@@ -168,9 +178,9 @@ async def planes_cut_short(dut, write):
 @cocotb.test()
 async def one_group_per_cycle(dut):
     tb = TB(dut)
-    for counts in ([1] * 100, [16] * 20, [46] * 20, [288] * 3):
+    for counts in ([1] * 100, [16] * 20, [46] * 20, [MAX_LANES // WIDTH] * 3):
         await tb.reset()
         latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
         tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
-        assert latency == TagDecoder.LATENCY
+        assert latency == TagDecoder.latency(WIDTH)
         assert cycles == latency + sum(counts)

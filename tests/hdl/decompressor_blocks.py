@@ -11,8 +11,8 @@ import numpy as np
 
 from inceptionn.sim.golden import codec
 from inceptionn.sim.golden.values import KINDS, Bits
+from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
-    BURST_BYTES,
     LANE_BYTES,
     LANES,
     MAX_K,
@@ -23,6 +23,9 @@ from inceptionn.wire import (
     parameters,
 )
 
+WIDTH = bench_parameters().get("lanes", LANES)
+"""Lanes of a beat of the bench's component: 8 or 16."""
+BEAT_BYTES = WIDTH * LANE_BYTES
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 
 
@@ -42,14 +45,14 @@ class Block:
     @property
     def bursts(self) -> int:
         """Beats that must come out."""
-        return -(-self.count // LANES) if self.usable else 1
+        return -(-self.count // WIDTH) if self.usable else 1
 
     @property
     def beats(self) -> int:
         """Beats that go in."""
-        return -(-len(self.data) // BURST_BYTES)
+        return -(-len(self.data) // BEAT_BYTES)
 
-    def check(self, data: bytes, malformed: bool) -> None:
+    def check(self, data: bytes, malformed: bool, burst_bytes: int = BEAT_BYTES) -> None:
         """Raises ``AssertionError`` unless this is the right answer to the block.
 
         Before the first fault's group the lanes must be right, too; behind it they are unspecified.
@@ -57,7 +60,7 @@ class Block:
         name = f"{self.kind} block of {self.count} lanes, {len(self.data)} bytes, base {self.base}"
         if not self.usable:
             assert malformed, f"{name}: not marked malformed"
-            assert len(data) == BURST_BYTES, f"{name}: {len(data)} bytes came out"
+            assert len(data) == burst_bytes, f"{name}: {len(data)} bytes came out"
             return
         expected, _, fault = codec.examine_block(self.data, self.count, self.base)
         assert malformed == (fault is not None), f"{name}: malformed is {malformed}, but {fault}"
@@ -94,9 +97,10 @@ def cut_in_plane(block: Block, source: random.Random) -> Block:
 
 def cut_zeros(block: Block, source: random.Random) -> Block:
     """All lanes zero, cut behind whole beats of the tag plane: only its length tells."""
-    beats = source.randint(1, 17)
-    count = source.randint(beats * 128 + 1, MAX_LANES)
-    return Block(bytes(beats * BURST_BYTES), count, block.base, "cut zeros")
+    lanes = BEAT_BYTES // TAG_WORD_BYTES * LANES  # whose tags fill a beat
+    beats = source.randint(1, (MAX_LANES - 1) // lanes)
+    count = source.randint(beats * lanes + 1, MAX_LANES)
+    return Block(bytes(beats * BEAT_BYTES), count, block.base, "cut zeros")
 
 
 def cut_in_data(block: Block, source: random.Random) -> Block:

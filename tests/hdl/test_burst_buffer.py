@@ -3,9 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.burst_buffer import BurstBuffer
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(BurstBuffer, "burst_buffer", Path(__file__).with_name("bench_burst_buffer.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_burst_buffer.py")
+    run_bench(BurstBuffer(lanes=lanes), "burst_buffer", bench, parameters={"lanes": lanes})

@@ -3,11 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.decompression_unit import DecompressionUnit
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(
-        DecompressionUnit, "decompression_unit", Path(__file__).with_name("bench_decompression_unit.py")
-    )
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_decompression_unit.py")
+    run_bench(DecompressionUnit(lanes=lanes), "decompression_unit", bench, parameters={"lanes": lanes})

@@ -30,8 +30,10 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def test_bench() -> None:
-    run_bench(Decompressor, MODULE, HERE / "bench_decompressor.py")
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = HERE / "bench_decompressor.py"
+    run_bench(Decompressor(lanes=lanes), MODULE, bench, parameters={"lanes": lanes})
 
 
 @pytest.mark.parametrize("seed", range(4))

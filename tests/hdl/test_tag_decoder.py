@@ -3,9 +3,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from inceptionn.hdl.tag_decoder import TagDecoder
 from inceptionn.sim.runner import run_bench
 
 
-def test_bench() -> None:
-    run_bench(TagDecoder, "tag_decoder", Path(__file__).with_name("bench_tag_decoder.py"))
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    bench = Path(__file__).with_name("bench_tag_decoder.py")
+    run_bench(TagDecoder(lanes=lanes), "tag_decoder", bench, parameters={"lanes": lanes})
