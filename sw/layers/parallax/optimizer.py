@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from inceptionn.layers.parallax.row_sets import Rows
-from inceptionn.layers.parameter_server.optimizer import Constant, Schedule
+from inceptionn.layers.parameter_server.optimizer import Schedule, schedule_of
 from inceptionn.training import Floats
 
 
@@ -43,13 +43,11 @@ class MomentumSGD:
     def __init__(
         self, rate: float | Schedule = 0.05, momentum: float = 0.0, weight_decay: float = 0.0
     ) -> None:
-        if isinstance(rate, int | float) and not (rate > 0 and math.isfinite(rate)):
-            raise ValueError(f"rate must be above 0, not {rate!r}")
+        self.schedule = schedule_of(rate)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be within 0 and 1, 1 excluded, not {momentum!r}")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"weight_decay must be at least 0, not {weight_decay!r}")
-        self.schedule: Schedule = Constant(float(rate)) if isinstance(rate, int | float) else rate
         self.momentum, self.weight_decay = momentum, weight_decay
         self._momenta: dict[str, Floats] = {}
 

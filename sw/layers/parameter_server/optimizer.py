@@ -22,11 +22,24 @@ class Schedule(Protocol):
         """The rate of a step."""
 
 
+def _check_rate(rate: float) -> None:
+    if not (rate > 0 and math.isfinite(rate)):
+        raise ValueError(f"rate must be above 0, not {rate!r}")
+
+
+def _check_steps(steps: int) -> None:
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, not {steps!r}")
+
+
 @dataclass(frozen=True)
 class Constant:
-    """The same rate in every step."""
+    """The same rate in every step. ``ValueError`` unless above 0."""
 
     rate: float
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
 
     def __call__(self, step: int) -> float:
         return self.rate
@@ -34,11 +47,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class StepDecay:
-    """``rate``, multiplied by ``factor`` at each of the steps ``at``."""
+    """``rate``, multiplied by ``factor`` at each of the steps ``at``. ``ValueError`` unless both above 0."""
 
     rate: float
     at: tuple[int, ...]
     factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+        if not (self.factor > 0 and math.isfinite(self.factor)):
+            raise ValueError(f"factor must be above 0, not {self.factor!r}")
 
     def __call__(self, step: int) -> float:
         return self.rate * self.factor ** sum(step >= boundary for boundary in self.at)
@@ -46,10 +64,17 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on."""
+    """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on.
+
+    ``ValueError`` for a rate that is not above 0, or fewer than 1 step.
+    """
 
     rate: float
     steps: int
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+        _check_steps(self.steps)
 
     def __call__(self, step: int) -> float:
         return self.rate * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)) / 2
@@ -57,13 +82,31 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017)."""
+    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017).
+
+    ``ValueError`` for fewer than 1 step.
+    """
 
     then: Schedule
     steps: int
 
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
     def __call__(self, step: int) -> float:
         return self.then(step) * min(1.0, (step + 1) / self.steps)
+
+
+def schedule_of(rate: float | Schedule) -> Schedule:
+    """A number as a `Constant`, a schedule as it is.
+
+    ``ValueError`` for a number that is not above 0, ``TypeError`` for what is neither.
+    """
+    if isinstance(rate, int | float | np.floating | np.integer):
+        return Constant(float(rate))
+    if not callable(rate):
+        raise TypeError(f"rate must be a number or a schedule, not {rate!r}")
+    return rate
 
 
 class Optimizer(ABC):
@@ -118,13 +161,11 @@ class MomentumSGD(Optimizer):
     def __init__(
         self, rate: float | Schedule = 0.05, momentum: float = 0.9, weight_decay: float = 0.0
     ) -> None:
-        if isinstance(rate, int | float) and not (rate > 0 and math.isfinite(rate)):
-            raise ValueError(f"rate must be above 0, not {rate!r}")
+        self.schedule = schedule_of(rate)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be within 0 and 1, 1 excluded, not {momentum!r}")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"weight_decay must be at least 0, not {weight_decay!r}")
-        self.schedule: Schedule = Constant(float(rate)) if isinstance(rate, int | float) else rate
         self.momentum, self.weight_decay = momentum, weight_decay
         self._momenta: dict[int, Floats] = {}
 
