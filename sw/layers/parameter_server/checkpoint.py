@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +99,12 @@ def load(server: Server, directory: str | os.PathLike[str], step: int) -> None:
     """
     path = path_of(Path(directory), server.index, step)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
-    except (KeyError, EOFError, json.JSONDecodeError, ValueError) as error:
-        raise ValueError(f"{path} is no checkpoint of a server: {error}") from error
-    versions = about.pop("versions")
+        versions = about.pop("versions")
+    except (KeyError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is no checkpoint of a server, or damaged: {error}") from error
     own = json.loads(json.dumps(_about(server)))
     for name, value in own.items():
         if about.get(name) != value:
