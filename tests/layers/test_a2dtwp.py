@@ -104,10 +104,12 @@ def test_residual_blocks() -> None:
         (lambda: AWP({"a": ["w"], "b": ["w"]}), "key 'w' is in two layers"),
         (lambda: Oracle(0), "round_to must be 1..4 bytes, not 0"),
         (lambda: Oracle({"w": 5}), "round_to must be 1..4 bytes, not 5"),
+        (lambda: Oracle(2.5), "round_to must be an integer, not 2.5"),
+        (lambda: AWP(["w"], interval=1.5), "interval must be an integer, not 1.5"),
     ],
 )
 def test_settings_out_of_range(make: Callable[[], object], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         make()
     assert str(caught.value) == text
 
