@@ -72,9 +72,9 @@ class DecompressionEngine(wiring.Component):
         m.submodules.decision = decision = ReceiveDecision()
         m.submodules.decompressor = decompressor = Decompressor()
         m.submodules.assembler = assembler = ReceiveAssembler()
-        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK, elastic=True)
+        m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK, elastic=True, staged=True)
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._SLACK)
-        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK)
+        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK, staged=True)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         # Behind the Decompressor's queue, since the assembler pops by what all of them hold.

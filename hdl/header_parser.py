@@ -57,6 +57,17 @@ def be32(value: Value, at: int) -> Value:
     return Cat(be16(value, at + 2), be16(value, at))
 
 
+def sums_to(a: Value, b: int, c: Value) -> Value:
+    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: each bit against the next lower."""
+    wrong = []
+    carry: Any = Const(0, 1)
+    for i in range(len(a)):
+        wrong.append(a[i] ^ c[i] ^ carry if not b >> i & 1 else ~(a[i] ^ c[i] ^ carry))
+        # Of a right sum, the carry out of a bit follows from that bit alone.
+        carry = a[i] | ~c[i] if b >> i & 1 else a[i] & ~c[i]
+    return ~Cat(wrong).any()
+
+
 class HeaderParser(wiring.Component):
     """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
 
@@ -146,11 +157,12 @@ class HeaderParser(wiring.Component):
         ip1 = Signal(8 * _IP_BYTES, reset_less=True)
         l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
         seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
+        tcp = Signal(reset_less=True)
         captured1 = Signal()
         m.d.sync += captured1.eq(second | (first & self.last))
         with m.If(second):
             m.d.sync += [ip1.eq(field(0, _IP_BYTES)), l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM))]
-            m.d.sync += seen1.eq(BURST_BYTES + self.count)
+            m.d.sync += [tcp.eq(field(9, 1) == PROTOCOL_TCP), seen1.eq(BURST_BYTES + self.count)]
         with m.Elif(first):
             m.d.sync += seen1.eq(self.count)
 
@@ -158,7 +170,6 @@ class HeaderParser(wiring.Component):
         version, ihl = ip1[4:8], ip1[0:4]
         protocol = ip1[8 * 9 : 8 * 10]
         total_length, offset = be16(ip1, 2), l4_1[8 * 12 + 4 : 8 * 12 + 8]
-        tcp = protocol == PROTOCOL_TCP
         m.submodules.matcher = matcher = TosMatcher()
         m.d.comb += [
             matcher.tos.eq(ip1[8:16]),
@@ -174,25 +185,37 @@ class HeaderParser(wiring.Component):
             (Verdict.VLAN_STACK, stacked),
             (Verdict.IPV6, ipv6),
             (Verdict.NOT_IPV4, ~ipv4),
-            (Verdict.TRUNCATED, seen1 < l3_at + _IP_BYTES),
+            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18 + _IP_BYTES, 14 + _IP_BYTES)),
             (Verdict.NOT_IPV4, version != 4),
             (Verdict.UNTAGGED, ~matcher.match),
             (Verdict.IP_OPTIONS, ihl != 5),
             (Verdict.FRAGMENT, (be16(ip1, 6) & 0x3FFF) != 0),
             (Verdict.PROTOCOL, ~tcp & (protocol != PROTOCOL_UDP)),
-            (Verdict.TRUNCATED, seen1 < l4_at + Mux(tcp, _TCP_MINIMUM, _UDP_BYTES)),
             (
-                Verdict.LENGTHS,
-                Mux(tcp, offset < 5, be16(l4_1, 4) != (total_length - _IP_BYTES)[:16]),
+                Verdict.TRUNCATED,
+                seen1
+                < Mux(
+                    tcp,
+                    Mux(vlan, 38 + _TCP_MINIMUM, 34 + _TCP_MINIMUM),
+                    Mux(vlan, 38 + _UDP_BYTES, 34 + _UDP_BYTES),
+                ),
             ),
+            (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(be16(l4_1, 4), _IP_BYTES, total_length))),
         ]
         flags2 = Signal(len(objections), reset_less=True)
         syn2, unsummed2 = Signal(reset_less=True), Signal(reset_less=True)
         l4_bytes = Signal(6)
         payload_length = Signal(17)  # bit 16: negative
+        # 4-byte words of IP and TCP header, from a table: an adder less in front of the subtraction.
+        header_words = Signal(5)
+        with m.Switch(offset):
+            for words in range(16):
+                with m.Case(words):
+                    m.d.comb += header_words.eq(words + _IP_BYTES // 4)
+        header_bytes = Mux(tcp, header_words << 2, _IP_BYTES + _UDP_BYTES)
         m.d.comb += [
             l4_bytes.eq(Mux(tcp, offset << 2, _UDP_BYTES)),
-            payload_length.eq(total_length - (l4_bytes + _IP_BYTES)),
+            payload_length.eq(total_length - header_bytes),
         ]
         negative2 = Signal(reset_less=True)
         parsed2 = Signal(ParsedHeader, reset_less=True)

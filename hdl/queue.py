@@ -3,10 +3,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.elastic_register import ElasticRegister
 from inceptionn.hdl.memory import LutRam
 
@@ -29,6 +30,9 @@ class PushQueue(wiring.Component):
     elastic : :class:`bool`
         The output register is an :class:`ElasticRegister`, one place more: for a ``pop`` that comes late in
         the cycle, which then reaches no counter and no address. Same latency, twice the registers.
+    staged : :class:`bool`
+        A register in front of the RAM and one behind it, for a queue so wide and deep that the way to its
+        words takes a cycle: an item can be popped four cycles after its push.
 
     Members
     -------
@@ -43,15 +47,16 @@ class PushQueue(wiring.Component):
         Takes the item; ignored without ``valid``.
     """
 
-    def __init__(self, shape: Any, depth: int, slack: int, *, elastic: bool = False):
+    def __init__(self, shape: Any, depth: int, slack: int, *, elastic: bool = False, staged: bool = False):
         if depth < 4 or depth & (depth - 1):
             raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
-        if not 0 <= slack < depth - 2:
+        if not 0 <= slack < depth - 2 - staged:
             raise ValueError(f"queue slack must leave room in its depth, not {(depth, slack)!r}")
         self.shape = shape
         self.depth = depth
         self.slack = slack
         self.elastic = elastic
+        self.staged = staged
         super().__init__(
             {
                 "push": In(1),
@@ -75,35 +80,47 @@ class PushQueue(wiring.Component):
         # The output register is loaded when it is empty or popped. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
         load, wanted = Signal(), Signal()
+        push, push_data = self.push, self.push_data
+        offered, offer = stored, ram.read_data
+        take = Signal()  # the output register takes what is offered
+        if self.staged:
+            push = delayed(m, self.push, 1, name="push", reset=True)
+            push_data = delayed(m, Value.cast(self.push_data), 1, name="push_data")
+            offered, offer = Signal(), Signal(width, reset_less=True)
+            m.d.comb += wanted.eq(~offered | take)
+            with m.If(wanted):
+                m.d.sync += [offer.eq(ram.read_data), offered.eq(stored)]
+        else:
+            m.d.comb += wanted.eq(take)
         m.d.comb += [
             load.eq(stored & wanted),
-            ram.write.eq(self.push),
+            ram.write.eq(push),
             ram.write_address.eq(write),
-            ram.write_data.eq(self.push_data),
+            ram.write_data.eq(push_data),
             ram.read_address.eq(read),
         ]
         if self.elastic:
             m.submodules.register = register = ElasticRegister(width)
             m.d.comb += [
-                wanted.eq(register.source_ready),
-                register.source_valid.eq(stored),
-                register.source_data.eq(ram.read_data),
+                take.eq(register.source_ready),
+                register.source_valid.eq(offered),
+                register.source_data.eq(offer),
                 self.valid.eq(register.valid),
                 self.data.eq(register.data),
                 register.pop.eq(self.pop),
             ]
         else:
             output = Signal(width, reset_less=True)
-            m.d.comb += [wanted.eq(~self.valid | self.pop), self.data.eq(output)]
-            with m.If(wanted):
-                m.d.sync += [output.eq(ram.read_data), self.valid.eq(stored)]
+            m.d.comb += [take.eq(~self.valid | self.pop), self.data.eq(output)]
+            with m.If(take):
+                m.d.sync += [output.eq(offer), self.valid.eq(offered)]
         with m.If(load):
             m.d.sync += read.eq(read + 1)
         # `push` and `load` come late in the cycle: every outcome is ready before they choose.
         m.d.sync += [
-            write.eq(write + self.push),
-            level.eq(Mux(self.push == load, level, Mux(load, level - 1, level + 1))),
-            stored.eq(Mux(load, self.push | (level != 1), self.push | (level != 0))),
-            self.room.eq(level < self.depth - self.slack - 1),
+            write.eq(write + push),
+            level.eq(Mux(push == load, level, Mux(load, level - 1, level + 1))),
+            stored.eq(Mux(load, push | (level != 1), push | (level != 0))),
+            self.room.eq(level < self.depth - self.slack - 1 - self.staged),
         ]
         return m

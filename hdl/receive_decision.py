@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.checksum import add16, canonical16
+from inceptionn.hdl.checksum import add16, fold17
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.header_parser import ParsedHeader, be16
 from inceptionn.hdl.payload_realigner import PayloadRealigner
@@ -105,7 +105,7 @@ class ReceiveDecision(wiring.Component):
         header4 = Signal(ParsedHeader, reset_less=True)
         shim4 = Signal(Shim, reset_less=True)
         magic4, faults4 = Signal(reset_less=True), Signal(5, reset_less=True)
-        gained4, checksum4 = Signal(16, reset_less=True), Signal(16, reset_less=True)
+        gained4, checksum4 = Signal(16, reset_less=True), Signal(17, reset_less=True)
         at = BURST_BYTES - SHIM_BYTES
         m.d.sync += [
             decide4.eq(decide3),
@@ -124,7 +124,7 @@ class ReceiveDecision(wiring.Component):
                 )
             ),
             gained4.eq(length - header3.payload_length),
-            checksum4.eq(add16(without3, (~length)[:16])),
+            checksum4.eq(without3 + (~length)[:16]),
         ]
 
         # Stage 5: the verdict, and the header as the host will see it.
@@ -141,7 +141,7 @@ class ReceiveDecision(wiring.Component):
             self.order.tcp.eq(header4.tcp),
             self.order.payload_at.eq(header4.payload_at),
             self.order.total_length.eq(header4.total_length + gained4),
-            self.order.ip_checksum.eq(canonical16(checksum4)),
+            self.order.ip_checksum.eq(fold17(checksum4)),
             self.order.payload_length.eq(shim4.length),
         ]
         with m.If(restore):
