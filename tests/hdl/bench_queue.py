@@ -34,7 +34,8 @@ class TB(Lockstep):
         """One cycle; ``push`` and ``pop`` are probabilities."""
         items, valid = self.items, self.read("valid")
         # A push LATENCY cycles ago can be popped; so an older item is at the output, and no younger one.
-        assert valid == bool(items and items[0][1] <= self.now - LATENCY), f"cycle {self.now}: valid is {valid}"
+        due = bool(items) and items[0][1] <= self.now - LATENCY
+        assert valid == due, f"cycle {self.now}: valid is {valid}"
         if valid:
             found, (item, _) = self.read("data"), items[0]
             assert found == item, f"cycle {self.now}: {found:#x}, not {item:#x}"
@@ -77,7 +78,7 @@ async def filled_to_the_brim(dut):
 
 @cocotb.test()
 async def one_item_per_cycle(dut):
-    """A pushing and a popping end that never pause: ``room`` stays, and each item leaves after LATENCY cycles."""
+    """A pushing and a popping end that never pause: ``room`` stays, each item leaves after LATENCY cycles."""
     tb = TB(dut)
     await tb.reset()
     for _ in range(300):
