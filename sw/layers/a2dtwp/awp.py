@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -143,6 +144,19 @@ class AWP:
         """The present format in bytes (Sec. III-A: the least number that holds the bits)."""
         return round_to_of(self.bits(key))
 
+    def state(self) -> dict[str, Any]:
+        """By layer its bits, counter, last norm and the sums of squares that have come, for a checkpoint."""
+        return {
+            name: [layer.bits, layer.counter, layer.norm, dict(layer.squares)]
+            for name, layer in self.layers.items()
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state` of an AWP with the same layers."""
+        for name, layer in self.layers.items():
+            layer.bits, layer.counter, layer.norm, squares = state[name]
+            layer.squares = dict(squares)
+
 
 class Oracle:
     """One format for the whole training, which the paper's *oracle* runs pick by trying all of them.
@@ -172,6 +186,12 @@ class Oracle:
     def round_to(self, key: str) -> int:
         """The format of a key in bytes."""
         return self._round_to if isinstance(self._round_to, int) else self._round_to.get(key, 4)
+
+    def state(self) -> None:
+        """Nothing: the format is fixed."""
+
+    def load(self, state: None) -> None:
+        """Nothing: the format is fixed."""
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:
