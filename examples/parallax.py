@@ -54,7 +54,7 @@ def main() -> None:
     with connect_mpi(comm) if arguments.tcp else MpiTransport(comm) as transport:
         # Rates are high because each word occurs in few documents and the mean divides by all of them.
         runner = parallax.get_runner(
-            model, transport, lambda: parallax.MomentumSGD(20.0), config, partitioners=[words]
+            model, transport, lambda: parallax.MomentumSGD(20.0, momentum=0), config, partitioners=[words]
         )
         batches = Batches(data.train, 32, transport.rank, transport.size)
         start = time.perf_counter()

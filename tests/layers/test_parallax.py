@@ -16,6 +16,7 @@ from inceptionn.layers import parallax
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
 from inceptionn.layers.parallax.all_gather import all_gather_sum
 from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable
+from inceptionn.layers.parameter_server import Partition
 from inceptionn.training import (
     MLP,
     Batch,
@@ -107,7 +108,7 @@ def trained(
         runner = get_runner(
             EmbeddingClassifier(WORDS, 16, 8),
             t,
-            lambda: MomentumSGD(0.5),
+            lambda: MomentumSGD(0.5, momentum=0),
             ParallaxConfig(**settings),
             partitioners=[words],
             machine=machine(t.rank),
@@ -389,9 +390,10 @@ def test_momentum_of_rows_rests() -> None:
     """By hand: rate 1, m = 1/2, wd = 1/4."""
     optimizer = MomentumSGD(1.0, 0.5, 0.25)
     values = np.array([[4.0], [8.0]], np.float32)
-    optimizer.update("k", values, np.array([[1.0]], np.float32), 0, np.array([0]))
+    whole = Partition(0, "k", 0, 0, 2)
+    optimizer.update(whole, values, np.array([[1.0]], np.float32), 0, np.array([0]))
     assert values.tolist() == [[2.0], [8.0]]  # mom = -1 - 4/4
-    optimizer.update("k", values, np.ones((2, 1), np.float32), 1)
+    optimizer.update(whole, values, np.ones((2, 1), np.float32), 1)
     assert values.tolist() == [[-0.5], [5.0]]  # mom = -1 - 1 - 1/2; -1 - 2
     with pytest.raises(ValueError, match="rate must be above 0, not 0"):
         MomentumSGD(0)

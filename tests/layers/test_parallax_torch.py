@@ -57,7 +57,7 @@ def test_sparse_embedding_trains_as_in_torch_alone(threads: Callable[..., list[A
     def run(t: Transport) -> Any:
         model = TorchModel(modules[t.rank], loss, lambda batch: {EMBEDDING: batch.inputs})
         runner = get_runner(
-            model, t, lambda: MomentumSGD(0.5), ParallaxConfig(strategy=strategy, partitions=3)
+            model, t, lambda: MomentumSGD(0.5, momentum=0), ParallaxConfig(strategy=strategy, partitions=3)
         )
         batches = Batches(DATA.train, 8, t.rank, t.size)
         for step in range(20):

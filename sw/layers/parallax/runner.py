@@ -19,12 +19,11 @@ from inceptionn.collectives.wire_form import wire_form
 from inceptionn.layers.parallax.all_gather import all_gather_sum
 from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner
 from inceptionn.layers.parallax.gradient_check import misfit, values_of
-from inceptionn.layers.parallax.optimizer import Optimizer
 from inceptionn.layers.parallax.partition_search import PartitionSearch
 from inceptionn.layers.parallax.row_sets import Rows
 from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable, machines_of
 from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose, model_alpha
-from inceptionn.layers.parameter_server import NonFiniteGradient
+from inceptionn.layers.parameter_server import NonFiniteGradient, Optimizer, Partition
 from inceptionn.layers.traffic import Traffic
 from inceptionn.training import Floats, Gradients, Parameters, RowSparse
 
@@ -122,6 +121,10 @@ class Runner:
         self.settled = False
         self._optimizer = optimizer
         self._dense = optimizer()
+        self._whole = {
+            key: Partition(number, key, 0, 0, np.size(value))
+            for number, (key, value) in enumerate(self.parameters.items())
+        }
         self._partitioners = [list(p.keys) for p in partitioners]
         self._variables: dict[str, SparseVariable] = {}
         self._servers: dict[str, Optimizer] = {}
@@ -236,7 +239,7 @@ class Runner:
                 total, sent = all_gather_sum(self.transport, gradient, form)
                 self.traffic.count("gradients", sent)
                 values = total.values / np.float32(size) if config.sparse_op is Op.MEAN else total.values
-                self._dense.update(key, self.parameters[key], values, self.step, total.rows)
+                self._dense.update(self._whole[key], self.parameters[key], values, self.step, total.rows)
             else:
                 dense[key] = gradient.dense()
         for op in {config.dense_op, config.sparse_op}:
@@ -258,7 +261,7 @@ class Runner:
         start = 0
         for key, value in gradients.items():
             mean = flat[start : start + value.size].reshape(value.shape)
-            self._dense.update(key, self.parameters[key], mean, self.step)
+            self._dense.update(self._whole[key], self.parameters[key], mean, self.step)
             start += value.size
 
     def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
@@ -311,7 +314,8 @@ class Runner:
         server = self._servers[key] = self._optimizer()
 
         def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
-            server.update(f"{key}/{partition}", values, gradient, self.step, rows)
+            part = Partition(partition, key, partition % len(self.machines.chiefs), 0, values.size)
+            server.update(part, values, gradient, self.step, rows)
 
         push = wire_form(self.transport, self._path, self._codec)
         self._variables[key] = SparseVariable(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inceptionn.layers.parameter_server.plan import Partition
 from inceptionn.training import Floats
@@ -116,10 +117,18 @@ class Optimizer(ABC):
     """
 
     @abstractmethod
-    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
-        """Changes ``weights``, float32[n], in place by the gradient of a step (float32[n]; may be changed).
+    def update(
+        self,
+        partition: Partition,
+        weights: Floats,
+        gradient: Floats,
+        step: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Changes ``weights``, float32, in place by a step's gradient (of the same shape; may be changed).
 
-        Called once per partition and step, in the order of a partition's steps.
+        Called once per partition and step, in the order of a partition's steps. ``rows``: with sparse
+        gradients (Parallax), the distinct rows of ``weights`` that the gradient has; only these change.
         """
 
     def state(self) -> dict[str, Floats]:
@@ -145,6 +154,10 @@ class MomentumSGD(Optimizer):
 
     ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``.
     (There the weights are indexed so that ``w_(t-1) = w_(t-2) + mom_(t-2)``.) All in float32.
+
+    A row's momentum and decay rest in steps that do not look it up, as in TensorFlow's sparse updates: the
+    work is that of the rows used, and the result is not that of the same gradient made dense unless momentum
+    and decay are 0.
 
     Parameters
     ----------
@@ -172,19 +185,32 @@ class MomentumSGD(Optimizer):
     def rate_at(self, step: int) -> float:
         return self.schedule(step)
 
-    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
+    def update(
+        self,
+        partition: Partition,
+        weights: Floats,
+        gradient: Floats,
+        step: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         if self.weight_decay:
-            gradient += np.float32(self.weight_decay) * weights
+            gradient += np.float32(self.weight_decay) * (weights if rows is None else weights[rows])
         gradient *= np.float32(self.schedule(step))
-        if not self.momentum:
-            weights -= gradient
-            return
-        kept = self._momenta.get(partition.number)
-        if kept is None:
-            kept = self._momenta[partition.number] = np.zeros_like(weights)
-        kept *= np.float32(self.momentum)
-        kept -= gradient
-        weights += kept
+        if self.momentum:
+            kept = self._momenta.get(partition.number)
+            if kept is None:
+                kept = self._momenta[partition.number] = np.zeros_like(weights)
+            change = kept if rows is None else kept[rows]
+            change *= np.float32(self.momentum)
+            change -= gradient
+            if rows is not None:
+                kept[rows] = change
+        else:
+            change = np.negative(gradient, out=gradient)
+        if rows is None:
+            weights += change
+        else:
+            weights[rows] += change
 
     def state(self) -> dict[str, Floats]:
         return {f"momentum{number}": kept for number, kept in self._momenta.items()}
