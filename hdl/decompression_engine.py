@@ -18,7 +18,7 @@ from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
 from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.hdl.receive_assembler import ReceiveAssembler, WireBeat
-from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder
+from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.wire import BURST_BYTES, LANE_BYTES
 
 _BlockBeat = data.StructLayout(
@@ -56,7 +56,7 @@ class DecompressionEngine(wiring.Component):
 
     _LOAD_DELAY = HeaderParser.LATENCY + 1  # from the input register to the realigner
     # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
-    _SLACK = _LOAD_DELAY + ReceiveDecision.LATENCY + 6
+    _SLACK = _LOAD_DELAY + ReceiveDecision.LATENCY + 7
 
     s_axis: In(AXIStream())
     m_axis: Out(AXIStream())
@@ -70,11 +70,11 @@ class DecompressionEngine(wiring.Component):
         m.submodules.parser = parser = HeaderParser(transmit=False)
         m.submodules.realigner = realigner = PayloadRealigner()
         m.submodules.decision = decision = ReceiveDecision()
-        m.submodules.decompressor = decompressor = Decompressor()
+        m.submodules.decompressor = decompressor = Decompressor(pushed=True)
         m.submodules.assembler = assembler = ReceiveAssembler()
         m.submodules.waiting = waiting = PushQueue(WireBeat, 64, self._SLACK, elastic=True, staged=True)
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._SLACK)
-        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK, staged=True)
+        m.submodules.blocks = blocks = PushQueue(_BlockBeat, 32, self._SLACK, forward=True)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         # Behind the Decompressor's queue, since the assembler pops by what all of them hold.
@@ -83,8 +83,8 @@ class DecompressionEngine(wiring.Component):
         m.d.comb += [
             source.room.eq(waiting.room & orders.room & blocks.room),
             parser.config.eq(self.config),
-            parser.valid.eq(source.valid),
-            parser.index.eq(source.index),
+            parser.first.eq(source.first),
+            parser.second.eq(source.second),
             parser.last.eq(source.last),
             parser.count.eq(source.count),
             parser.beat.eq(source.beat),
@@ -117,7 +117,7 @@ class DecompressionEngine(wiring.Component):
 
         # The block, behind the shim. An empty one gets a byte, which is no block either.
         m.d.comb += [
-            realigner.load.eq(parser.header_valid & (parser.header.verdict == 0)),
+            realigner.load.eq(parser.header_valid & parser.clear),
             realigner.run.eq(parser.run),
             realigner.valid.eq(valid),
             realigner.last.eq(last),
@@ -132,23 +132,26 @@ class DecompressionEngine(wiring.Component):
         ]
 
         # The order comes two cycles behind the shim, the block's first burst at least one: the bursts wait
-        # for one more. `wanted` lasts until the block's last burst.
+        # for one more, and for a register in front of the queue. `wanted` lasts until the block's last burst.
         wanted = Signal()
+        shim = Signal(Shim, reset_less=True)
         restoring = decision.order_valid & decision.order.restore
         burst_valid = delayed(m, realigner.out_valid, 1, name="burst_valid", reset=True)
         burst_last = delayed(m, realigner.out_last, 1, name="burst_last")
         burst_count = delayed(m, realigner.out_count, 1, name="burst_count")
-        push = Signal()
+        with m.If(restoring):
+            m.d.sync += shim.eq(decision.shim)
         m.d.comb += [
-            push.eq(burst_valid & (wanted | restoring)),
-            blocks.push.eq(push),
-            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 1, name="burst")),
+            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 2, name="burst")),
+            blocks.push_data.lanes.eq(shim.length // LANE_BYTES),
+            blocks.push_data.b.eq(shim.b),
+        ]
+        m.d.sync += [
+            blocks.push.eq(burst_valid & (wanted | restoring)),
             blocks.push_data.tlast.eq(burst_last),
-            blocks.push_data.lanes.eq(decision.shim.length // LANE_BYTES),
-            blocks.push_data.b.eq(decision.shim.b),
         ]
         for i in range(BURST_BYTES):
-            m.d.comb += blocks.push_data.tkeep[i].eq(burst_count > i)
+            m.d.sync += blocks.push_data.tkeep[i].eq(burst_count > i)
         m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
 
         m.d.comb += [

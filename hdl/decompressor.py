@@ -56,6 +56,12 @@ class Decompressor(wiring.Component):
     its first group's last data byte, to the first burst out. Decoding starts before the block's end has
     arrived; only its last burst waits for the end.
 
+    Parameters
+    ----------
+    pushed : :class:`bool`
+        ``s_axis`` is no handshake: every beat with ``tvalid`` is taken, and at most one may follow in a cycle
+        without ``tready``.
+
     Members
     -------
     s_axis : :py:`In(AXIStream(32, 16))`
@@ -68,9 +74,15 @@ class Decompressor(wiring.Component):
 
     LATENCY = 25
 
-    s_axis: In(AXIStream(BURST_BYTES, 16))
-    m_axis: Out(AXIStream(BURST_BYTES, 1))
-    cfg_b: In(8)
+    def __init__(self, *, pushed: bool = False):
+        self.pushed = pushed
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(BURST_BYTES, 16)),
+                "m_axis": Out(AXIStream(BURST_BYTES, 1)),
+                "cfg_b": In(8),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. Input goes into two buffers, tag planes and data; the TagDecoder
@@ -80,7 +92,7 @@ class Decompressor(wiring.Component):
         m.submodules.tag_decoder = tag_decoder = TagDecoder()
         m.submodules.burst_buffer = burst_buffer = BurstBuffer()
         m.submodules.unit = unit = DecompressionUnit()
-        m.submodules.ends = ends = PushQueue(_END_LAYOUT, 32, slack=12)
+        m.submodules.ends = ends = PushQueue(_END_LAYOUT, 32, slack=13)
         m.submodules.output = output = PushQueue(_BURST_LAYOUT, 32, slack=14)
 
         # Set while beats behind a block's expected end come in: they are dropped (see `_issue`).
@@ -110,7 +122,7 @@ class Decompressor(wiring.Component):
         count = self.s_axis.tuser
         bad_count = (count == 0) | (count > MAX_LANES)
         sync += [
-            valid.eq(self.s_axis.tvalid & self.s_axis.tready),
+            valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
             beat.eq(self.s_axis.tdata),
             top_byte.eq(_top_byte(self.s_axis.tkeep)),
             # Lanes less one: a block with an unusable count is read as one of 8 lanes.
@@ -263,11 +275,11 @@ class Decompressor(wiring.Component):
             sync += oldest.eq(start_beat)
         sync += held.eq(burst_buffer.newest - oldest)
 
-        # Up to six beats are on their way when `tready` falls, up to six more after a surplus, and
+        # Up to seven beats are on their way when `tready` falls, up to seven more after a surplus, and
         # the buffers scribble on their next two free slots.
         sync += self.s_axis.tready.eq(
             surplus
-            | ((held < BurstBuffer.DEPTH - 16) & (tag_decoder.stored < TagDecoder.DEPTH - 9) & ends.room)
+            | ((held < BurstBuffer.DEPTH - 18) & (tag_decoder.stored < TagDecoder.DEPTH - 10) & ends.room)
         )
 
         wrong_end = (head.end != ends.data.position) | ends.data.fault

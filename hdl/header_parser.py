@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict that they allow."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -68,6 +69,14 @@ def sums_to(a: Value, b: int, c: Value) -> Value:
     return ~Cat(wrong).any()
 
 
+def _first(objections: Sequence[tuple[Verdict, Any]]) -> Value:
+    """The first verdict whose objection holds, or 0."""
+    choice: Any = Const(0, 5)
+    for verdict, objection in reversed(objections):
+        choice = Mux(objection, verdict, choice)
+    return choice
+
+
 class HeaderParser(wiring.Component):
     """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
 
@@ -87,9 +96,8 @@ class HeaderParser(wiring.Component):
     -------
     config : :py:`In(EngineConfig)`
         Sampled with a frame's first beat.
-    valid : :py:`In(1)`
-    index : :py:`In(2)`
-        Of the beat in its frame; saturates at 2.
+    first, second : :py:`In(1)`
+        A frame's first or second beat is at hand.
     last : :py:`In(1)`
     count : :py:`In(6)`
         Bytes in the beat, 1..32.
@@ -99,6 +107,8 @@ class HeaderParser(wiring.Component):
     run : :py:`Out(PayloadRun)`
         Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
         where nothing does.
+    clear : :py:`Out(1)`
+        The verdict is 0; a register.
     header_valid : :py:`Out(1)`
         High for one cycle per frame, :attr:`LATENCY` cycles after its second beat, or its first if it
         has no other.
@@ -111,13 +121,14 @@ class HeaderParser(wiring.Component):
         super().__init__(
             {
                 "config": In(EngineConfig),
-                "valid": In(1),
-                "index": In(2),
+                "first": In(1),
+                "second": In(1),
                 "last": In(1),
                 "count": In(6),
                 "beat": In(8 * BURST_BYTES),
                 "header": Out(ParsedHeader),
                 "run": Out(PayloadRun),
+                "clear": Out(1),
                 "header_valid": Out(1),
             }
         )
@@ -127,8 +138,7 @@ class HeaderParser(wiring.Component):
 
         # First beat: types, and the beat itself.
         outer, inner = be16(self.beat, 12), be16(self.beat, 16)
-        first = self.valid & (self.index == 0)
-        second = self.valid & (self.index == 1)
+        first, second = self.first, self.second
         head = Signal(8 * BURST_BYTES, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
@@ -242,30 +252,34 @@ class HeaderParser(wiring.Component):
             parsed2.config.eq(config),
         ]
 
-        # Stage 3: the first objection.
-        verdicts = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
+        # Stage 3: the first objection of those at hand, and of those that need the payload's length.
+        early = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
         length = parsed2.payload_length
-        verdicts += [
+        late = [
             (Verdict.LENGTHS, negative2),
             (Verdict.SYN, syn2),
             (Verdict.NO_CHECKSUM, unsummed2),
         ]
         if self.transmit:
-            verdicts += [
+            late += [
                 (Verdict.SHORT, (length < parsed2.config.min_payload) | (length == 0)),
                 (Verdict.LONG, length > parsed2.config.max_payload),
                 (Verdict.ALIGNMENT, length[:2].any()),
             ]
         else:
-            verdicts.append((Verdict.NO_SHIM, length < SHIM_BYTES))
-        choice: Any = 0
-        for verdict, objection in reversed(verdicts):
-            choice = Mux(objection, verdict, choice)
+            late.append((Verdict.NO_SHIM, length < SHIM_BYTES))
+        parsed3 = Signal(ParsedHeader, reset_less=True)
+        early3, early_any3 = Signal(5, reset_less=True), Signal(reset_less=True)
+        late3 = Signal(5, reset_less=True)
         m.d.sync += [
-            self.header.eq(parsed2),
-            self.header.verdict.eq(choice),
+            parsed3.eq(parsed2),
+            early3.eq(_first(early)),
+            early_any3.eq(flags2.any()),
+            late3.eq(_first(late)),
+            self.clear.eq(~(flags2.any() | Cat(objection for _, objection in late).any())),
             self.header_valid.eq(captured2),
         ]
+        m.d.comb += [self.header.eq(parsed3), self.header.verdict.eq(Mux(early_any3, early3, late3))]
 
         # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
         in_front = 0 if self.transmit else SHIM_BYTES

@@ -55,7 +55,7 @@ class OutputQueue(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.queue = queue = PushQueue(_StoredBeat, self.DEPTH, self.slack)
+        m.submodules.queue = queue = PushQueue(_StoredBeat, self.DEPTH, self.slack, elastic=True)
         beat = queue.data
         m.d.comb += [
             queue.push.eq(self.push),

@@ -54,7 +54,7 @@ class ReceiveDecision(wiring.Component):
         last 8 bytes.
     order, order_valid : :py:`Out`
     shim : :py:`Out(Shim)`
-        Of the last frame that was restored; changes with its order.
+        With ``order_valid`` of a frame that is restored: its shim.
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2
@@ -144,6 +144,5 @@ class ReceiveDecision(wiring.Component):
             self.order.ip_checksum.eq(fold17(checksum4)),
             self.order.payload_length.eq(shim4.length),
         ]
-        with m.If(restore):
-            m.d.sync += self.shim.eq(shim4)
+        m.d.sync += self.shim.eq(shim4)
         return m

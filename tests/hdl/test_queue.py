@@ -11,6 +11,7 @@ from inceptionn.hdl.queue import PushQueue
 from inceptionn.sim.runner import run_bench
 
 BENCH = Path(__file__).with_name("bench_queue.py")
+FORWARD_BENCH = Path(__file__).with_name("bench_forward_queue.py")
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,20 @@ BENCH = Path(__file__).with_name("bench_queue.py")
 def test_bench(width: int, depth: int, slack: int, elastic: bool, staged: bool) -> None:
     """A usual one, the smallest one, whose slack is all that its depth can bear, and the other kinds."""
     numbers = {"width": width, "depth": depth, "slack": slack, "registers": 1 + elastic + staged}
-    numbers["latency"] = 2 + 2 * staged
+    numbers["latency"] = 2 + staged
     queue = PushQueue(width, depth, slack, elastic=elastic, staged=staged)
     run_bench(queue, "push_queue", BENCH, parameters=numbers)
+
+
+def test_forward() -> None:
+    numbers = {"width": 100, "depth": 16, "slack": 5}
+    run_bench(PushQueue(100, 16, 5, forward=True), "forward_queue", FORWARD_BENCH, parameters=numbers)
+
+
+def test_forward_alone() -> None:
+    for other in ("elastic", "staged"):
+        with pytest.raises(ValueError, match="neither elastic nor staged"):
+            PushQueue(8, 16, 5, forward=True, **{other: True})
 
 
 @pytest.mark.parametrize(("depth", "slack"), [(16, 14), (4, 2), (32, -1), (32, 40)])
