@@ -52,9 +52,15 @@ class Decompressor(wiring.Component):
 
     Throughput: one burst out per cycle while input is at hand, across block borders too: the next block's tag
     plane is taken in while the current block's data are decoded. Blocks of one burst take two cycles each.
-    Latency: at best ``LATENCY`` cycles from the beat with a block's first tag word, and 16 from the beat with
+    Latency: at best ``LATENCY`` cycles from the beat with a block's first tag word, and 17 from the beat with
     its first group's last data byte, to the first burst out. Decoding starts before the block's end has
     arrived; only its last burst waits for the end.
+
+    Parameters
+    ----------
+    pushed : :class:`bool`
+        ``s_axis`` is no handshake: every beat with ``tvalid`` is taken, and at most one may follow in a cycle
+        without ``tready``.
 
     Members
     -------
@@ -66,11 +72,17 @@ class Decompressor(wiring.Component):
         B, the biased exponent that the 8-bit class is normalised to; read with every block's first beat.
     """
 
-    LATENCY = 24
+    LATENCY = 25
 
-    s_axis: In(AXIStream(BURST_BYTES, 16))
-    m_axis: Out(AXIStream(BURST_BYTES, 1))
-    cfg_b: In(8)
+    def __init__(self, *, pushed: bool = False):
+        self.pushed = pushed
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(BURST_BYTES, 16)),
+                "m_axis": Out(AXIStream(BURST_BYTES, 1)),
+                "cfg_b": In(8),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. Input goes into two buffers, tag planes and data; the TagDecoder
@@ -80,7 +92,7 @@ class Decompressor(wiring.Component):
         m.submodules.tag_decoder = tag_decoder = TagDecoder()
         m.submodules.burst_buffer = burst_buffer = BurstBuffer()
         m.submodules.unit = unit = DecompressionUnit()
-        m.submodules.ends = ends = PushQueue(_END_LAYOUT, 32, slack=11)
+        m.submodules.ends = ends = PushQueue(_END_LAYOUT, 32, slack=13)
         m.submodules.output = output = PushQueue(_BURST_LAYOUT, 32, slack=14)
 
         # Set while beats behind a block's expected end come in: they are dropped (see `_issue`).
@@ -110,7 +122,7 @@ class Decompressor(wiring.Component):
         count = self.s_axis.tuser
         bad_count = (count == 0) | (count > MAX_LANES)
         sync += [
-            valid.eq(self.s_axis.tvalid & self.s_axis.tready),
+            valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
             beat.eq(self.s_axis.tdata),
             top_byte.eq(_top_byte(self.s_axis.tkeep)),
             # Lanes less one: a block with an unusable count is read as one of 8 lanes.
@@ -122,7 +134,7 @@ class Decompressor(wiring.Component):
 
         # Lanes per tag word, words per beat and beats per plane are powers of two, so the fields of
         # the lane count less one are: lanes of the last group, words of the last beat, beats.
-        more_lanes, more_words, more_beats = more[:3], more[3:7], more[7:]
+        more_words, more_beats = more[3:7], more[7:]
         full = more_words.all()
         first = Signal(init=1)
         in_plane = Signal()
@@ -153,39 +165,41 @@ class Decompressor(wiring.Component):
                     plane_ends.eq(beats_left == 2),
                 ]
 
-        # If a block has ended within the last three cycles, `surplus` may still be about that one.
-        recent_1 = delayed(m, valid & ends_here, 1, name="recent_end", reset=True)
-        recent_2 = delayed(m, recent_1, 1, name="recent_end_b", reset=True)
-        recent_3 = delayed(m, recent_2, 1, name="recent_end_c", reset=True)
-        drop = surplus & ~(recent_1 | recent_2 | recent_3)
+        # If a block has ended within the last four cycles, `surplus` may still be about that one.
+        recent = Signal(4)
+        sync += recent.eq(Cat(valid & ends_here, recent))
+        drop = surplus & ~recent.any()
         dropped = Signal()
         was_dropped = dropped | (has_data & drop)
-        keep_beat = Signal()
-        m.d.comb += keep_beat.eq(valid & has_data & ~drop)
         with m.If(valid):
             sync += dropped.eq(was_dropped & ~ends_here)
 
+        # A register between the choice and the buffers, which lie apart.
+        def sorted_1(value: Any, name: str, *, reset: bool = False) -> Any:
+            return delayed(m, value, 1, name=f"sorted_{name}", reset=reset)
+
+        full_1, more_1, beat_1 = sorted_1(full, "full"), sorted_1(more, "more"), sorted_1(beat, "beat")
         newest = burst_buffer.newest
         following = burst_buffer.following
         m.d.comb += [
-            tag_decoder.w_data.eq(beat),
-            tag_decoder.w_valid.eq(valid & has_tags),
-            tag_decoder.w_ends.eq(ends_here),
-            tag_decoder.w_block.more_groups.eq(more[3:]),
-            tag_decoder.w_block.more_lanes.eq(more_lanes),
-            tag_decoder.w_block.base.eq(base),
-            tag_decoder.w_block.unusable.eq(unusable),
+            tag_decoder.w_data.eq(beat_1),
+            tag_decoder.w_valid.eq(sorted_1(valid & has_tags, "tags", reset=True)),
+            tag_decoder.w_ends.eq(sorted_1(ends_here, "ends")),
+            tag_decoder.w_block.more_groups.eq(more_1[3:]),
+            tag_decoder.w_block.more_lanes.eq(more_1[:3]),
+            tag_decoder.w_block.base.eq(sorted_1(base, "base")),
+            tag_decoder.w_block.unusable.eq(sorted_1(unusable, "unusable")),
             # Data start at byte 2G of the block, modulo 32; the byte before is an odd one.
-            tag_decoder.w_block.origin.eq(Cat(Const(1, 1), more_words, Mux(full, newest, following))),
-            burst_buffer.w_data.eq(beat),
-            burst_buffer.w_valid.eq(keep_beat),
+            tag_decoder.w_block.origin.eq(Cat(Const(1, 1), more_1[3:7], Mux(full_1, newest, following))),
+            burst_buffer.w_data.eq(beat_1),
+            burst_buffer.w_valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
         ]
 
         # A cycle later, when `newest` counts the block's last beat.
         m.d.comb += [
-            ends.push.eq(recent_1),
-            ends.push_data.position.eq(Cat(delayed(m, top_byte, 1, name="last_byte"), newest)),
-            ends.push_data.fault.eq(delayed(m, plane_cut | was_dropped, 1, name="end_fault")),
+            ends.push.eq(recent[1]),
+            ends.push_data.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), newest)),
+            ends.push_data.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
         ]
 
     def _issue(
@@ -261,11 +275,11 @@ class Decompressor(wiring.Component):
             sync += oldest.eq(start_beat)
         sync += held.eq(burst_buffer.newest - oldest)
 
-        # Up to five beats are on their way when `tready` falls, up to five more after a surplus, and
+        # Up to seven beats are on their way when `tready` falls, up to seven more after a surplus, and
         # the buffers scribble on their next two free slots.
         sync += self.s_axis.tready.eq(
             surplus
-            | ((held < BurstBuffer.DEPTH - 14) & (tag_decoder.stored < TagDecoder.DEPTH - 8) & ends.room)
+            | ((held < BurstBuffer.DEPTH - 18) & (tag_decoder.stored < TagDecoder.DEPTH - 10) & ends.room)
         )
 
         wrong_end = (head.end != ends.data.position) | ends.data.fault

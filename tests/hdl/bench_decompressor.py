@@ -19,9 +19,9 @@ from inceptionn.wire import BURST_BYTES, LANES, MAX_LANES, Parameters, Tag, para
 
 PERIOD_NS = 4
 DEFAULT = parameters(10, "bounded")
-LATENCY = 24
+LATENCY = 25
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
-DATA_LATENCY = 22
+DATA_LATENCY = 23
 """The same from the first beat with data, at any length of the tag plane before it."""
 
 
