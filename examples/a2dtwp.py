@@ -76,6 +76,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.05, help="learning rate")
     parser.add_argument("--decay", type=float, default=1e-4, help="weight decay")
     arguments = parser.parse_args()
+    if arguments.steps < 1:
+        parser.error(f"--steps must be at least 1, not {arguments.steps}")
 
     comm = MPI.COMM_WORLD
     data = digits()

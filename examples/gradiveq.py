@@ -42,6 +42,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16, help="samples per worker and step")
     parser.add_argument("--rate", type=float, default=0.04, help="learning rate, falling along half a cosine")
     arguments = parser.parse_args()
+    if arguments.steps < 1:
+        parser.error(f"--steps must be at least 1, not {arguments.steps}")
 
     comm = MPI.COMM_WORLD
     model = CNN(channels=tuple(int(word) for word in arguments.channels.split(",")))

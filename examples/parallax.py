@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax on an existing MPI: an embedding by partitioned servers, the rest by all-reduce.
 
-    mpirun -np 4 python examples/parallax.py [--strategy hybrid|parameter_server|all_gather|dense]
+    mpirun -np 4 python examples/parallax.py [--strategy hybrid|parameter_server|all_gather|dense] [--tcp]
 
 Documents with Zipf-distributed words are classified by the mean of their word vectors. The first steps
 measure which share of the embedding a worker uses (alpha) and how many partitions are fastest; then training
@@ -18,6 +18,7 @@ from mpi4py import MPI
 from inceptionn import Codec
 from inceptionn.layers import parallax
 from inceptionn.training import Batches, EmbeddingClassifier, zipf_documents
+from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
 
 def main() -> None:
@@ -32,7 +33,10 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=20_000, help="rows of the embedding")
     parser.add_argument("--partitions", type=int, help="of the embedding; default: search")
     parser.add_argument("--codec", action="store_true", help="gradients through the codec")
+    parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     arguments = parser.parse_args()
+    if arguments.steps < 1:
+        parser.error(f"--steps must be at least 1, not {arguments.steps}")
 
     comm = MPI.COMM_WORLD
     data = zipf_documents(arguments.words, 16, 8192)
@@ -47,17 +51,18 @@ def main() -> None:
         warm_up=5,
         sampled=15,
     )
-    # Rates are high because each word occurs in few documents and the mean divides by all of them.
-    runner = parallax.get_runner(
-        model, comm, lambda: parallax.MomentumSGD(20.0), config, partitioners=[words]
-    )
-    batches = Batches(data.train, 32, comm.rank, comm.size)
-    start = time.perf_counter()
-    for step in range(arguments.steps):
-        loss = runner.run(batches.at(step))
-    seconds = (time.perf_counter() - start) / max(1, arguments.steps)
-    traffic = runner.traffic.of_all(runner.transport)
-    accuracy = model.accuracy(runner.gathered(), data.test)
+    with connect_mpi(comm) if arguments.tcp else MpiTransport(comm) as transport:
+        # Rates are high because each word occurs in few documents and the mean divides by all of them.
+        runner = parallax.get_runner(
+            model, transport, lambda: parallax.MomentumSGD(20.0, momentum=0), config, partitioners=[words]
+        )
+        batches = Batches(data.train, 32, transport.rank, transport.size)
+        start = time.perf_counter()
+        for step in range(arguments.steps):
+            loss = runner.run(batches.at(step))
+        seconds = (time.perf_counter() - start) / arguments.steps
+        traffic = runner.traffic.of_all(transport)
+        accuracy = model.accuracy(runner.gathered(), data.test)
     if comm.rank == 0:
         alpha = runner.alphas.get("embedding")
         print(f"{comm.size} workers, {arguments.strategy}, embedding of {arguments.words} x {model.width}")
@@ -74,4 +79,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ArithmeticError, OSError, TransportError, TypeError, ValueError) as error:
+        raise SystemExit(f"rank {MPI.COMM_WORLD.rank}: {error}") from error

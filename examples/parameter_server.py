@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--checkpoints", metavar="DIR")
     parser.add_argument("--restore", metavar="DIR")
     arguments = parser.parse_args()
+    if arguments.steps < 1:
+        parser.error(f"--steps must be at least 1, not {arguments.steps}")
 
     comm = MPI.COMM_WORLD
     if not 0 <= arguments.servers < comm.size:

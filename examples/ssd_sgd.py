@@ -75,6 +75,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="trainings to take the mean of")
     parser.add_argument("--compare", action="store_true", help="SSGD and k = 1..5")
     arguments = parser.parse_args()
+    if arguments.steps < 1:
+        parser.error(f"--steps must be at least 1, not {arguments.steps}")
     if arguments.k < 1:
         parser.error(f"--k must be at least 1, not {arguments.k}")
 

@@ -160,8 +160,11 @@ class AsyncQueue(wiring.Component):
             self.data.eq(output),
         ]
         d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
+        # A hold comes at any time of the cycle: it clears `valid`, and never changes what `valid` stands for.
+        with m.If(~self.valid | self.pop):
+            d_read += output.eq(ram.read_data)
         with m.If(~self.valid | self.pop | read_hold):
-            d_read += [output.eq(ram.read_data), self.valid.eq(stored)]
+            d_read += self.valid.eq(stored)
         return m
 
     @staticmethod

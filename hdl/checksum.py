@@ -24,6 +24,13 @@ def add16(a: Value, b: Value) -> Value:
     return (total[:16] + total[16])[:16]
 
 
+def fold17(total: Value) -> Value:
+    """Like ``canonical16`` of a sum of two 16-bit words (17 bits) with its carry added, in one addition."""
+    low, carry = total[:16], total[16]
+    negative_zero = low[1:].all() & (low[0] ^ carry)
+    return Mux(negative_zero, 0, (low + carry)[:16])
+
+
 def canonical16(word: Value) -> Value:
     """The representative 0..65534 of a 16-bit one's-complement number: negative zero becomes zero."""
     return Mux(word.all(), 0, word)

@@ -3,14 +3,28 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import data, wiring
+from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.async_queue import AsyncQueue
 from inceptionn.hdl.axi import AXIStream
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.wire import BURST_BYTES
+
+
+def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
+    """The level of ``reset``, which belongs to another clock or to none, in ``domain``.
+
+    A pulse of any length gives at least one cycle. It rises and falls with the clock, 2 to 4 cycles late, so
+    that all registers behind it see the same; a synchroniser that is set at once would not grant them that.
+    High until the first cycles have passed.
+    """
+    caught, level = Signal(name=f"{name}_caught"), Signal(name=name, init=1)
+    m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
+    m.submodules[name] = FFSynchronizer(caught, level, o_domain=domain, init=1)
+    return level
 
 
 class StreamCrossing(wiring.Component):
@@ -82,11 +96,13 @@ CHANNELS = {
 
 
 class AXI4LiteCrossing(wiring.Component):
-    """AXI4-Lite from the master's clock to the slave's; each channel through an :class:`AsyncQueue`.
+    """AXI4-Lite from the master's clock to the slave's; requests and answers through an :class:`AsyncQueue`.
 
-    A reset of the slave's side forgets what is under way. The master's side must not be reset alone while
-    an access is under way: the slave's answer to it would be taken for that to the next access. Reset both
-    sides then, or wait for the answer first.
+    One read and one write are under way at the slave at a time; address and data of a write go over together.
+    Either side may be reset alone, at any moment. After a reset of the master's side what the slave has
+    begun is finished there, and its answer dropped; what it has not begun is forgotten. After a reset of the
+    slave's side nothing that was under way is answered: whoever drives ``s_axil`` sees ``alive`` fall, and
+    gives the answer itself.
 
     Parameters
     ----------
@@ -100,6 +116,9 @@ class AXI4LiteCrossing(wiring.Component):
         To the master.
     m_axil : :py:`Out(AXI4Lite(addr_width))`
         To the slave.
+    alive : :py:`Out(1)`
+        In the master's clock: the slave is not in reset. Low for at least one cycle for each of its resets;
+        no request is taken then.
     """
 
     DEPTH = 8
@@ -108,28 +127,70 @@ class AXI4LiteCrossing(wiring.Component):
         self.master_domain = master_domain
         self.slave_domain = slave_domain
         self.addr_width = addr_width
-        super().__init__({"s_axil": In(AXI4Lite(addr_width)), "m_axil": Out(AXI4Lite(addr_width))})
+        bus = AXI4Lite(addr_width)
+        super().__init__({"s_axil": In(bus), "m_axil": Out(bus), "alive": Out(1)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for prefix, names in CHANNELS.items():
-            source, sink = self.s_axil, self.m_axil
-            domains = self.master_domain, self.slave_domain
-            if prefix in "br":
-                source, sink = sink, source
-                domains = domains[1], domains[0]
-            shape = data.StructLayout({name: getattr(source, name).shape() for name in names})
-            queue = AsyncQueue(shape, self.DEPTH, write_domain=domains[0], read_domain=domains[1])
-            m.submodules[prefix] = queue
-            m.d.comb += [
-                queue.write_valid.eq(getattr(source, f"{prefix}valid")),
-                getattr(source, f"{prefix}ready").eq(queue.write_ready),
-                getattr(sink, f"{prefix}valid").eq(queue.valid),
-                queue.pop.eq(getattr(sink, f"{prefix}ready")),
-            ]
-            for name in names:
-                m.d.comb += [
-                    queue.write_data[name].eq(getattr(source, name)),
-                    getattr(sink, name).eq(queue.data[name]),
-                ]
+        master, slave = self.master_domain, self.slave_domain
+        stopped = reset_seen(m, "stopped", ResetSignal(slave, allow_reset_less=True), master)
+        orphaned = reset_seen(m, "orphaned", ResetSignal(master, allow_reset_less=True), slave)
+        m.d.comb += self.alive.eq(~stopped)
+        self._access(m, "write", ("aw", "w"), "b", orphaned)
+        self._access(m, "read", ("ar",), "r", orphaned)
         return m
+
+    def _access(
+        self, m: Module, kind: str, request: tuple[str, ...], response: str, orphaned: Signal
+    ) -> None:
+        """One kind of access. The side of the slave keeps a request until it is answered, come what may."""
+        master, slave = self.s_axil, self.m_axil
+        names = [name for prefix in request for name in CHANNELS[prefix]]
+        there, back = (
+            data.StructLayout({name: getattr(master, name).shape() for name in part})
+            for part in (names, CHANNELS[response])
+        )
+        asked = AsyncQueue(
+            there, self.DEPTH, write_domain=self.master_domain, read_domain=self.slave_domain
+        )
+        answered = AsyncQueue(
+            back, self.DEPTH, write_domain=self.slave_domain, read_domain=self.master_domain
+        )
+        m.submodules[f"{kind}_asked"], m.submodules[f"{kind}_answered"] = asked, answered
+
+        taken = Signal(name=f"{kind}_taken")
+        m.d.comb += [
+            taken.eq(asked.write_valid & asked.write_ready),
+            getattr(master, f"{response}valid").eq(answered.valid),
+            answered.pop.eq(getattr(master, f"{response}ready")),
+        ]
+        m.d.comb += [asked.write_data[name].eq(getattr(master, name)) for name in names]
+        m.d.comb += [getattr(master, name).eq(answered.data[name]) for name in back.members]
+        offered: Any = self.alive
+        for prefix in request:
+            offered = offered & getattr(master, f"{prefix}valid")
+            m.d.comb += getattr(master, f"{prefix}ready").eq(taken)
+        m.d.comb += asked.write_valid.eq(offered)
+
+        # `busy`: the slave has a request. `orphan`: its master has been reset since.
+        sync = m.d[self.slave_domain]
+        busy, orphan = Signal(name=f"{kind}_busy"), Signal(name=f"{kind}_orphan")
+        drop, free = Signal(name=f"{kind}_drop"), Signal(name=f"{kind}_free")
+        valid, ready = getattr(slave, f"{response}valid"), getattr(slave, f"{response}ready")
+        m.d.comb += [
+            drop.eq(orphan | orphaned),
+            free.eq(~busy & ~orphaned),
+            asked.pop.eq(free),
+            ready.eq(busy & (drop | answered.write_ready)),
+            answered.write_valid.eq(busy & valid & ~drop),
+        ]
+        m.d.comb += [answered.write_data[name].eq(getattr(slave, name)) for name in back.members]
+        with m.If(free):
+            sync += [busy.eq(asked.valid), orphan.eq(0)]
+            sync += [getattr(slave, name).eq(asked.data[name]) for name in names]
+            sync += [getattr(slave, f"{prefix}valid").eq(asked.valid) for prefix in request]
+        with m.Else():
+            sync += [busy.eq(busy & ~(valid & ready)), orphan.eq(drop)]
+            for prefix in request:
+                with m.If(getattr(slave, f"{prefix}ready")):
+                    sync += getattr(slave, f"{prefix}valid").eq(0)

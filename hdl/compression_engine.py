@@ -92,8 +92,8 @@ class CompressionEngine(wiring.Component):
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         m.d.comb += [
             parser.config.eq(self.config),
-            parser.valid.eq(source.valid),
-            parser.index.eq(source.index),
+            parser.first.eq(source.first),
+            parser.second.eq(source.second),
             parser.last.eq(source.last),
             parser.count.eq(source.count),
             parser.beat.eq(source.beat),
@@ -118,7 +118,7 @@ class CompressionEngine(wiring.Component):
         # first one) is at the realigner.
         header = parser.header
         candidate = Signal()
-        m.d.comb += candidate.eq(parser.header_valid & (header.verdict == 0))
+        m.d.comb += candidate.eq(parser.header_valid & parser.clear)
         beat_valid = delayed(m, source.valid, self._load_delay, name="beat_valid", reset=True)
         beat_last = delayed(m, source.last, self._load_delay, name="beat_last")
         beat = delayed(m, source.beat, self._load_delay, name="beat")
@@ -154,12 +154,14 @@ class CompressionEngine(wiring.Component):
         for i in range(lanes):
             m.d.comb += compressor.present[i].eq(realigner.out_count > LANE_BYTES * i)
 
+        m.d.sync += [
+            decision.statistics.eq(compressor.statistics),
+            decision.statistics_valid.eq(compressor.statistics_valid),
+        ]
         self._record(m, source, parser, decision)
         self._sum_header(m, parser, beat_valid, beat_last, beat, decision)
 
         m.d.comb += [
-            decision.statistics.eq(compressor.statistics),
-            decision.statistics_valid.eq(compressor.statistics_valid),
             assembler.order.eq(decision.order),
             assembler.order_valid.eq(decision.order_valid),
             decision.order_pop.eq(assembler.order_pop),

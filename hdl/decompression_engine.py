@@ -18,7 +18,7 @@ from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
 from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.hdl.receive_assembler import ReceiveAssembler, wire_beat
-from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder
+from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.wire import LANE_BYTES, LANES
 
 
@@ -60,7 +60,7 @@ class DecompressionEngine(wiring.Component):
         self.lanes = lanes
         self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
         # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
-        self._slack = self._load_delay + ReceiveDecision.LATENCY + 6
+        self._slack = self._load_delay + ReceiveDecision.LATENCY + 7
         super().__init__(
             {
                 "s_axis": In(AXIStream(self.beat_bytes)),
@@ -79,11 +79,13 @@ class DecompressionEngine(wiring.Component):
         m.submodules.parser = parser = HeaderParser(transmit=False, lanes=lanes)
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
         m.submodules.decision = decision = ReceiveDecision(lanes=lanes)
-        m.submodules.decompressor = decompressor = Decompressor(lanes=lanes)
+        m.submodules.decompressor = decompressor = Decompressor(pushed=True, lanes=lanes)
         m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes)
-        m.submodules.waiting = waiting = PushQueue(wire_beat(lanes), 64, self._slack, elastic=True)
+        m.submodules.waiting = waiting = PushQueue(
+            wire_beat(lanes), 64, self._slack, elastic=True, staged=True
+        )
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._slack)
-        m.submodules.blocks = blocks = PushQueue(block_beat, 32, self._slack)
+        m.submodules.blocks = blocks = PushQueue(block_beat, 32, self._slack, forward=True)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         # Behind the Decompressor's queue, since the assembler pops by what all of them hold.
@@ -92,8 +94,8 @@ class DecompressionEngine(wiring.Component):
         m.d.comb += [
             source.room.eq(waiting.room & orders.room & blocks.room),
             parser.config.eq(self.config),
-            parser.valid.eq(source.valid),
-            parser.index.eq(source.index),
+            parser.first.eq(source.first),
+            parser.second.eq(source.second),
             parser.last.eq(source.last),
             parser.count.eq(source.count),
             parser.beat.eq(source.beat),
@@ -126,7 +128,7 @@ class DecompressionEngine(wiring.Component):
 
         # The block, behind the shim. An empty one gets a byte, which is no block either.
         m.d.comb += [
-            realigner.load.eq(parser.header_valid & (parser.header.verdict == 0)),
+            realigner.load.eq(parser.header_valid & parser.clear),
             realigner.run.eq(parser.run),
             realigner.valid.eq(valid),
             realigner.last.eq(last),
@@ -141,23 +143,26 @@ class DecompressionEngine(wiring.Component):
         ]
 
         # The order comes two cycles behind the shim, the block's first burst at least one: the bursts wait
-        # for one more. `wanted` lasts until the block's last burst.
+        # for one more, and for a register in front of the queue. `wanted` lasts until the block's last burst.
         wanted = Signal()
+        shim = Signal(Shim, reset_less=True)
         restoring = decision.order_valid & decision.order.restore
         burst_valid = delayed(m, realigner.out_valid, 1, name="burst_valid", reset=True)
         burst_last = delayed(m, realigner.out_last, 1, name="burst_last")
         burst_count = delayed(m, realigner.out_count, 1, name="burst_count")
-        push = Signal()
+        with m.If(restoring):
+            m.d.sync += shim.eq(decision.shim)
         m.d.comb += [
-            push.eq(burst_valid & (wanted | restoring)),
-            blocks.push.eq(push),
-            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 1, name="burst")),
+            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 2, name="burst")),
+            blocks.push_data.lanes.eq(shim.length // LANE_BYTES),
+            blocks.push_data.b.eq(shim.b),
+        ]
+        m.d.sync += [
+            blocks.push.eq(burst_valid & (wanted | restoring)),
             blocks.push_data.tlast.eq(burst_last),
-            blocks.push_data.lanes.eq(decision.shim.length // LANE_BYTES),
-            blocks.push_data.b.eq(decision.shim.b),
         ]
         for i in range(width):
-            m.d.comb += blocks.push_data.tkeep[i].eq(burst_count > i)
+            m.d.sync += blocks.push_data.tkeep[i].eq(burst_count > i)
         m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
 
         m.d.comb += [

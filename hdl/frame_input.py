@@ -34,8 +34,8 @@ class FrameInput(wiring.Component):
     room : :py:`In(1)`
         Beats may come; up to two more follow when it has fallen.
     valid, last : :py:`Out(1)`
-    index : :py:`Out(2)`
-        Of the beat in its frame; saturates at 2.
+    first, second : :py:`Out(1)`
+        ``valid``, of the frame's first and second beat; registers of their own.
     count : :py:`Out(range(n + 1))`
         Bytes in the beat, 1..n.
     bad : :py:`Out(1)`
@@ -56,7 +56,8 @@ class FrameInput(wiring.Component):
                 "room": In(1),
                 "valid": Out(1),
                 "last": Out(1),
-                "index": Out(2),
+                "first": Out(1),
+                "second": Out(1),
                 "count": Out(range(data_bytes + 1)),
                 "bad": Out(1),
                 "beat": Out(8 * data_bytes),
@@ -87,7 +88,8 @@ class FrameInput(wiring.Component):
             stream.tready.eq(self.room & ~(ending & (owed != 0)) & (pause == 0)),
             self.valid.eq(accept),
             self.last.eq(stream.tlast),
-            self.index.eq(index),
+            self.first.eq(accept & (index == 0)),
+            self.second.eq(accept & (index == 1)),
             self.bad.eq(stream.tuser[0] | ragged | ~stream.tkeep[0]),
             self.beat.eq(stream.tdata),
         ]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict that they allow."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -67,6 +68,25 @@ def parsed_beat(lanes: int = LANES) -> int:
     return (_FIELD_BYTES - 1) // beat_bytes(lanes)
 
 
+def sums_to(a: Value, b: int, c: Value) -> Value:
+    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: each bit against the next lower."""
+    wrong = []
+    carry: Any = Const(0, 1)
+    for i in range(len(a)):
+        wrong.append(a[i] ^ c[i] ^ carry if not b >> i & 1 else ~(a[i] ^ c[i] ^ carry))
+        # Of a right sum, the carry out of a bit follows from that bit alone.
+        carry = a[i] | ~c[i] if b >> i & 1 else a[i] & ~c[i]
+    return ~Cat(wrong).any()
+
+
+def _first(objections: Sequence[tuple[Verdict, Any]]) -> Value:
+    """The first verdict whose objection holds, or 0."""
+    choice: Any = Const(0, 5)
+    for verdict, objection in reversed(objections):
+        choice = Mux(objection, verdict, choice)
+    return choice
+
+
 class HeaderParser(wiring.Component):
     """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
 
@@ -89,9 +109,8 @@ class HeaderParser(wiring.Component):
     -------
     config : :py:`In(EngineConfig)`
         Sampled with a frame's first beat.
-    valid : :py:`In(1)`
-    index : :py:`In(2)`
-        Of the beat in its frame; saturates at 2.
+    first, second : :py:`In(1)`
+        A frame's first or second beat is at hand.
     last : :py:`In(1)`
     count : :py:`In(6)`, with 16 lanes :py:`In(7)`
         Bytes in the beat, from 1 on.
@@ -101,6 +120,8 @@ class HeaderParser(wiring.Component):
     run : :py:`Out(payload_run(lanes))`
         Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
         where nothing does.
+    clear : :py:`Out(1)`
+        The verdict is 0; a register.
     header_valid : :py:`Out(1)`
         High for one cycle per frame, :meth:`latency` cycles after its second beat, or its first if it
         has no other; with 16 lanes always after its first.
@@ -113,13 +134,14 @@ class HeaderParser(wiring.Component):
         super().__init__(
             {
                 "config": In(EngineConfig),
-                "valid": In(1),
-                "index": In(2),
+                "first": In(1),
+                "second": In(1),
                 "last": In(1),
                 "count": In(range(self.beat_bytes + 1)),
                 "beat": In(8 * self.beat_bytes),
                 "header": Out(ParsedHeader),
                 "run": Out(payload_run(lanes)),
+                "clear": Out(1),
                 "header_valid": Out(1),
             }
         )
@@ -134,8 +156,7 @@ class HeaderParser(wiring.Component):
 
         # First beat: types, and the beat itself.
         outer, inner = be16(self.beat, 12), be16(self.beat, 16)
-        first = self.valid & (self.index == 0)
-        second = self.valid & (self.index == 1)
+        first, second = self.first, self.second
         head = Signal(8 * self.beat_bytes, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
@@ -166,8 +187,13 @@ class HeaderParser(wiring.Component):
         ip1 = Signal(8 * _IP_BYTES, reset_less=True)
         l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
         seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
+        tcp = Signal(reset_less=True)
         captured1 = Signal()
-        fields = [ip1.eq(field(0, _IP_BYTES)), l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM))]
+        fields = [
+            ip1.eq(field(0, _IP_BYTES)),
+            l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM)),
+            tcp.eq(field(9, 1) == PROTOCOL_TCP),
+        ]
         if one_beat:
             capture = delayed(m, first, 1, name="capture", reset=True)
             seen = delayed(m, self.count, 1, name="seen")
@@ -187,7 +213,6 @@ class HeaderParser(wiring.Component):
         version, ihl = ip1[4:8], ip1[0:4]
         protocol = ip1[8 * 9 : 8 * 10]
         total_length, offset = be16(ip1, 2), l4_1[8 * 12 + 4 : 8 * 12 + 8]
-        tcp = protocol == PROTOCOL_TCP
         m.submodules.matcher = matcher = TosMatcher()
         m.d.comb += [
             matcher.tos.eq(ip1[8:16]),
@@ -203,25 +228,37 @@ class HeaderParser(wiring.Component):
             (Verdict.VLAN_STACK, stacked),
             (Verdict.IPV6, ipv6),
             (Verdict.NOT_IPV4, ~ipv4),
-            (Verdict.TRUNCATED, seen1 < l3_at + _IP_BYTES),
+            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18 + _IP_BYTES, 14 + _IP_BYTES)),
             (Verdict.NOT_IPV4, version != 4),
             (Verdict.UNTAGGED, ~matcher.match),
             (Verdict.IP_OPTIONS, ihl != 5),
             (Verdict.FRAGMENT, (be16(ip1, 6) & 0x3FFF) != 0),
             (Verdict.PROTOCOL, ~tcp & (protocol != PROTOCOL_UDP)),
-            (Verdict.TRUNCATED, seen1 < l4_at + Mux(tcp, _TCP_MINIMUM, _UDP_BYTES)),
             (
-                Verdict.LENGTHS,
-                Mux(tcp, offset < 5, be16(l4_1, 4) != (total_length - _IP_BYTES)[:16]),
+                Verdict.TRUNCATED,
+                seen1
+                < Mux(
+                    tcp,
+                    Mux(vlan, 38 + _TCP_MINIMUM, 34 + _TCP_MINIMUM),
+                    Mux(vlan, 38 + _UDP_BYTES, 34 + _UDP_BYTES),
+                ),
             ),
+            (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(be16(l4_1, 4), _IP_BYTES, total_length))),
         ]
         flags2 = Signal(len(objections), reset_less=True)
         syn2, unsummed2 = Signal(reset_less=True), Signal(reset_less=True)
         l4_bytes = Signal(6)
         payload_length = Signal(17)  # bit 16: negative
+        # 4-byte words of IP and TCP header, from a table: an adder less in front of the subtraction.
+        header_words = Signal(5)
+        with m.Switch(offset):
+            for words in range(16):
+                with m.Case(words):
+                    m.d.comb += header_words.eq(words + _IP_BYTES // 4)
+        header_bytes = Mux(tcp, header_words << 2, _IP_BYTES + _UDP_BYTES)
         m.d.comb += [
             l4_bytes.eq(Mux(tcp, offset << 2, _UDP_BYTES)),
-            payload_length.eq(total_length - (l4_bytes + _IP_BYTES)),
+            payload_length.eq(total_length - header_bytes),
         ]
         negative2 = Signal(reset_less=True)
         parsed2 = Signal(ParsedHeader, reset_less=True)
@@ -248,30 +285,34 @@ class HeaderParser(wiring.Component):
             parsed2.config.eq(config),
         ]
 
-        # Stage 3: the first objection.
-        verdicts = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
+        # Stage 3: the first objection of those at hand, and of those that need the payload's length.
+        early = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
         length = parsed2.payload_length
-        verdicts += [
+        late = [
             (Verdict.LENGTHS, negative2),
             (Verdict.SYN, syn2),
             (Verdict.NO_CHECKSUM, unsummed2),
         ]
         if self.transmit:
-            verdicts += [
+            late += [
                 (Verdict.SHORT, (length < parsed2.config.min_payload) | (length == 0)),
                 (Verdict.LONG, length > parsed2.config.max_payload),
                 (Verdict.ALIGNMENT, length[:2].any()),
             ]
         else:
-            verdicts.append((Verdict.NO_SHIM, length < SHIM_BYTES))
-        choice: Any = 0
-        for verdict, objection in reversed(verdicts):
-            choice = Mux(objection, verdict, choice)
+            late.append((Verdict.NO_SHIM, length < SHIM_BYTES))
+        parsed3 = Signal(ParsedHeader, reset_less=True)
+        early3, early_any3 = Signal(5, reset_less=True), Signal(reset_less=True)
+        late3 = Signal(5, reset_less=True)
         m.d.sync += [
-            self.header.eq(parsed2),
-            self.header.verdict.eq(choice),
+            parsed3.eq(parsed2),
+            early3.eq(_first(early)),
+            early_any3.eq(flags2.any()),
+            late3.eq(_first(late)),
+            self.clear.eq(~(flags2.any() | Cat(objection for _, objection in late).any())),
             self.header_valid.eq(captured2),
         ]
+        m.d.comb += [self.header.eq(parsed3), self.header.verdict.eq(Mux(early_any3, early3, late3))]
 
         # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
         in_front = 0 if self.transmit else SHIM_BYTES

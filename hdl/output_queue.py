@@ -56,7 +56,7 @@ class OutputQueue(wiring.Component):
         stored = data.StructLayout(
             {"tdata": 8 * self.data_bytes, "tlast": 1, "tuser": 1, "top": range(self.data_bytes)}
         )
-        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack)
+        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack, elastic=True)
         beat = queue.data
         m.d.comb += [
             queue.push.eq(self.push),

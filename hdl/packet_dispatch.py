@@ -117,7 +117,7 @@ class PacketDispatch(wiring.Component):
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
         m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
-        begins = source.valid & (source.index == 0)
+        begins = source.first
         m.d.comb += [
             words.push.eq(source.valid),
             words.push_data.data.eq(source.beat),

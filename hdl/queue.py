@@ -3,12 +3,15 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.elastic_register import ElasticRegister
 from inceptionn.hdl.memory import LutRam
+
+_SLICE_BITS = 80
+"""Bits of a word that share an address counter."""
 
 
 class PushQueue(wiring.Component):
@@ -29,6 +32,14 @@ class PushQueue(wiring.Component):
     elastic : :class:`bool`
         The output register is an :class:`ElasticRegister`, one place more: for a ``pop`` that comes late in
         the cycle, which then reaches no counter and no address. Same latency, twice the registers.
+    staged : :class:`bool`
+        One more register behind the RAM, for a queue so wide and deep that the way from its words takes a
+        cycle: one place more, and an item can be popped three cycles after its push.
+
+    forward : :class:`bool`
+        The output pushes, too: ``valid`` is high for one cycle per item, in the cycle behind one with
+        ``pop``, which here says that there is room downstream. Nothing holds an item, so no wide register
+        has an enable. Without the other two.
 
     Members
     -------
@@ -43,15 +54,28 @@ class PushQueue(wiring.Component):
         Takes the item; ignored without ``valid``.
     """
 
-    def __init__(self, shape: Any, depth: int, slack: int, *, elastic: bool = False):
+    def __init__(
+        self,
+        shape: Any,
+        depth: int,
+        slack: int,
+        *,
+        elastic: bool = False,
+        staged: bool = False,
+        forward: bool = False,
+    ):
         if depth < 4 or depth & (depth - 1):
             raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
         if not 0 <= slack < depth - 2:
             raise ValueError(f"queue slack must leave room in its depth, not {(depth, slack)!r}")
+        if forward and (elastic or staged):
+            raise ValueError("a queue that forwards holds no item: neither elastic nor staged")
         self.shape = shape
         self.depth = depth
         self.slack = slack
         self.elastic = elastic
+        self.staged = staged
+        self.forward = forward
         super().__init__(
             {
                 "push": In(1),
@@ -66,44 +90,70 @@ class PushQueue(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         width = Shape.cast(self.shape).width
-        m.submodules.ram = ram = LutRam(width, self.depth)
-        write = Signal(range(self.depth))
-        read = Signal(range(self.depth))
         level = Signal(range(self.depth + 1))  # in the RAM, without the output register
         stored = Signal()  # level != 0
 
         # The output register is loaded when it is empty or popped. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
         load, wanted = Signal(), Signal()
-        m.d.comb += [
-            load.eq(stored & wanted),
-            ram.write.eq(self.push),
-            ram.write_address.eq(write),
-            ram.write_data.eq(self.push_data),
-            ram.read_address.eq(read),
-        ]
-        if self.elastic:
+        read_data = self._memory(m, width, load)
+        offered, offer = stored, read_data
+        take = Signal()  # the output register takes what is offered
+        if self.staged:
+            offered, offer = Signal(), Signal(width, reset_less=True)
+            m.d.comb += wanted.eq(~offered | take)
+            with m.If(wanted):
+                m.d.sync += [offer.eq(read_data), offered.eq(stored)]
+        else:
+            m.d.comb += wanted.eq(take)
+        m.d.comb += load.eq(stored & wanted)
+        if self.forward:
+            output = Signal(width, reset_less=True)
+            m.d.comb += [take.eq(self.pop), self.data.eq(output)]
+            m.d.sync += [output.eq(offer), self.valid.eq(load)]
+        elif self.elastic:
             m.submodules.register = register = ElasticRegister(width)
             m.d.comb += [
-                wanted.eq(register.source_ready),
-                register.source_valid.eq(stored),
-                register.source_data.eq(ram.read_data),
+                take.eq(register.source_ready),
+                register.source_valid.eq(offered),
+                register.source_data.eq(offer),
                 self.valid.eq(register.valid),
                 self.data.eq(register.data),
                 register.pop.eq(self.pop),
             ]
         else:
             output = Signal(width, reset_less=True)
-            m.d.comb += [wanted.eq(~self.valid | self.pop), self.data.eq(output)]
-            with m.If(wanted):
-                m.d.sync += [output.eq(ram.read_data), self.valid.eq(stored)]
-        with m.If(load):
-            m.d.sync += read.eq(read + 1)
+            m.d.comb += [take.eq(~self.valid | self.pop), self.data.eq(output)]
+            with m.If(take):
+                m.d.sync += [output.eq(offer), self.valid.eq(offered)]
         # `push` and `load` come late in the cycle: every outcome is ready before they choose.
         m.d.sync += [
-            write.eq(write + self.push),
             level.eq(Mux(self.push == load, level, Mux(load, level - 1, level + 1))),
             stored.eq(Mux(load, self.push | (level != 1), self.push | (level != 0))),
             self.room.eq(level < self.depth - self.slack - 1),
         ]
         return m
+
+    def _memory(self, m: Module, width: int, load: Signal) -> Value:
+        """The words at the read address. A wide word lies in slices that have counters of their own.
+
+        The counters begin at different places, which keeps synthesis from sharing them: one that had to reach
+        all of the word would set the clock.
+        """
+        words: list[Value] = []
+        for number, start in enumerate(range(0, width, _SLICE_BITS)):
+            bits = min(_SLICE_BITS, width - start)
+            m.submodules[f"ram_{number}"] = ram = LutRam(bits, self.depth)
+            write = Signal(range(self.depth), init=number % self.depth, name=f"write_{number}")
+            read = Signal(range(self.depth), init=number % self.depth, name=f"read_{number}")
+            m.d.comb += [
+                ram.write.eq(self.push),
+                ram.write_address.eq(write),
+                ram.write_data.eq(Value.cast(self.push_data)[start : start + bits]),
+                ram.read_address.eq(read),
+            ]
+            with m.If(load):
+                m.d.sync += read.eq(read + 1)
+            m.d.sync += write.eq(write + self.push)
+            words.append(ram.read_data)
+        return Cat(*words)

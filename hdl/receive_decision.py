@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.checksum import add16, canonical16
+from inceptionn.hdl.checksum import add16, fold17
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.header_parser import ParsedHeader, be16, parsed_beat
 from inceptionn.hdl.payload_realigner import PayloadRealigner
@@ -60,7 +60,7 @@ class ReceiveDecision(wiring.Component):
         the shim's last byte, the shim is in the last 8 bytes.
     order, order_valid : :py:`Out`
     shim : :py:`Out(Shim)`
-        Of the last frame that was restored; changes with its order.
+        With ``order_valid`` of a frame that is restored: its shim.
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2
@@ -121,7 +121,7 @@ class ReceiveDecision(wiring.Component):
         header4 = Signal(ParsedHeader, reset_less=True)
         shim4 = Signal(Shim, reset_less=True)
         magic4, faults4 = Signal(reset_less=True), Signal(5, reset_less=True)
-        gained4, checksum4 = Signal(16, reset_less=True), Signal(16, reset_less=True)
+        gained4, checksum4 = Signal(16, reset_less=True), Signal(17, reset_less=True)
         at = self.burst_bytes - SHIM_BYTES
         m.d.sync += [
             decide4.eq(decide3),
@@ -140,7 +140,7 @@ class ReceiveDecision(wiring.Component):
                 )
             ),
             gained4.eq(length - header3.payload_length),
-            checksum4.eq(add16(without3, (~length)[:16])),
+            checksum4.eq(without3 + (~length)[:16]),
         ]
 
         # Stage 5: the verdict, and the header as the host will see it.
@@ -157,9 +157,8 @@ class ReceiveDecision(wiring.Component):
             self.order.tcp.eq(header4.tcp),
             self.order.payload_at.eq(header4.payload_at),
             self.order.total_length.eq(header4.total_length + gained4),
-            self.order.ip_checksum.eq(canonical16(checksum4)),
+            self.order.ip_checksum.eq(fold17(checksum4)),
             self.order.payload_length.eq(shim4.length),
         ]
-        with m.If(restore):
-            m.d.sync += self.shim.eq(shim4)
+        m.d.sync += self.shim.eq(shim4)
         return m

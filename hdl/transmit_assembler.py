@@ -84,7 +84,7 @@ class TransmitAssembler(wiring.Component):
         # to throw it away (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
         # beat of a frame that is copied.
         words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
-        order = Signal(frame_order(self.lanes))
+        compressed = Signal()
         idle, room = Signal(init=1), Signal()
         left = Signal(10)  # raw beats
         following_base = Signal(range(self.ring_depth))
@@ -128,9 +128,9 @@ class TransmitAssembler(wiring.Component):
         with m.If(go):
             m.d.sync += [
                 left.eq(left - 1),
-                raw_last.eq(~order.compressed & (left == 2)),
-                copying.eq(~order.compressed),
-                fetching.eq(order.compressed),
+                raw_last.eq(~compressed & (left == 2)),
+                copying.eq(~compressed),
+                fetching.eq(compressed),
                 dropping.eq(0),
                 in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
                 behind_shim.eq(in_shim),
@@ -140,7 +140,7 @@ class TransmitAssembler(wiring.Component):
         with m.If(load):
             m.d.sync += [
                 idle.eq(~self.order_valid),
-                order.eq(following),
+                compressed.eq(following.compressed),
                 left.eq(following.beats),
                 raw_last.eq(self.order_valid & ~following.compressed & (following.beats == 1)),
                 copying.eq(self.order_valid & ~block_wanted),
@@ -154,25 +154,35 @@ class TransmitAssembler(wiring.Component):
             with m.If(self.order_valid):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
-        # One cycle after the command: the patch. Two: the raw beat. LATENCY of the store: the block's.
-        patch1, keep1 = Signal(16 * words, reset_less=True), Signal(words, reset_less=True)
+        # The order in whole follows a cycle behind the command, by a plain register: loaded at once, its many
+        # flip-flops would wait for everything that a frame's last command waits for.
+        order = Signal(frame_order(self.lanes))
+        udp_length = Signal(16, reset_less=True)
+        waiting_order = Signal(frame_order(self.lanes), reset_less=True)
+        m.d.sync += waiting_order.eq(following)
+        with m.If(delayed(m, load, 1, name="load", reset=True)):
+            m.d.sync += [order.eq(waiting_order), udp_length.eq(waiting_order.total_length - _IP_BYTES)]
+        marks1 = delayed(m, walk.marks, 1, name="walk_marks")
+        keep1 = delayed(m, walk.keep, 1, name="walk_keep")
+        in_shim1, behind_shim1 = delayed(m, Cat(in_shim, behind_shim), 1, name="shim")
+
+        # Two cycles after the command: the patch, and the raw beat. Later: the block's.
+        patch2, keep2 = Signal(16 * words, reset_less=True), Signal(words, reset_less=True)
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
-            "udp_length": (order.total_length - _IP_BYTES)[:16],
+            "udp_length": udp_length,
             "udp_checksum": order.checksum,
             "tcp_checksum": order.checksum,
         }
         for i in range(words):
-            hit, value = patched_word(walk.marks, i, fields, self.lanes)
+            hit, value = patched_word(marks1, i, fields, self.lanes)
             m.d.sync += [
-                patch1.word_select(i, 16).eq(
-                    Mux(hit, value, 0) | self._shim_word(order, in_shim, behind_shim, i)
+                patch2.word_select(i, 16).eq(
+                    Mux(hit, value, 0) | self._shim_word(order, in_shim1, behind_shim1, i)
                 ),
-                keep1[i].eq(walk.keep[i] & ~hit),
+                keep2[i].eq(keep1[i] & ~hit),
             ]
-        patch2 = delayed(m, patch1, BlockRam.LATENCY - 1, name="patch")
-        keep2 = delayed(m, keep1, BlockRam.LATENCY - 1, name="keep")
         header3 = Signal(16 * words, reset_less=True)
         for i in range(words):
             word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
@@ -180,9 +190,10 @@ class TransmitAssembler(wiring.Component):
         header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
         m.d.sync += output.push_data.tdata.eq(header | self.block_beat)
 
-        ending = Mux(order.compressed, self.block_ending, order.ending)
-        marks = Cat(last & order.end, order.bad & last & order.end, Mux(last & order.end, ending, 0))
-        late = delayed(m, marks, wait, name="marks")
+        ends1 = delayed(m, last, 1, name="last") & order.end
+        block_ending1 = delayed(m, self.block_ending, 1, name="block_ending")
+        ending = Mux(order.compressed, block_ending1, order.ending)
+        late = delayed(m, Cat(ends1, order.bad & ends1, Mux(ends1, ending, 0)), wait - 1, name="marks")
         m.d.comb += [
             output.push.eq(delayed(m, go, wait, name="push", reset=True)),
             output.push_data.tlast.eq(late[0]),

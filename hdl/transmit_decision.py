@@ -348,10 +348,19 @@ class TransmitDecision(wiring.Component):
             orders.push_data.compressed.eq(compressed),
             orders.push_data.drop.eq(candidate3 & ~compressed),
         ]
+        # Stage 5: the report.
+        compressed4, ambiguous4 = Signal(reset_less=True), Signal(reset_less=True)
+        length4 = delayed(m, length3, 1, name="length")
         m.d.sync += [
-            self.report_valid.eq(go3 & order3.end),
-            self.report.verdict.eq(Mux(compressible & ambiguous, Verdict.AMBIGUOUS, verdict3)),
-            self.report.bytes_in.eq(length3),
-            self.report.bytes_out.eq(Mux(compressed, compressed_length3, length3)),
-            self.report.lanes.eq(Mux(compressed, lanes3, 0)),
+            compressed4.eq(compressed),
+            ambiguous4.eq(compressible & ambiguous),
+            self.report_valid.eq(delayed(m, go3 & order3.end, 1, name="report_valid", reset=True)),
+            self.report.verdict.eq(
+                Mux(ambiguous4, Verdict.AMBIGUOUS, delayed(m, verdict3, 1, name="verdict"))
+            ),
+            self.report.bytes_in.eq(length4),
+            self.report.bytes_out.eq(
+                Mux(compressed4, delayed(m, compressed_length3, 1, name="compressed_length"), length4)
+            ),
+            self.report.lanes.eq(Mux(compressed4, delayed(m, lanes3, 1, name="lanes_report"), 0)),
         ]

@@ -115,39 +115,8 @@ static PyObject *unpack(PyObject *module, PyObject *const *arguments, Py_ssize_t
     return run(arguments, given, false);
 }
 
-PyDoc_STRVAR(paths_doc, "paths()\n--\n\nNames of the kernels that this processor runs, best first.");
-
-static PyObject *paths(PyObject *module, PyObject *nothing)
-{
-    (void)module;
-    (void)nothing;
-    PyObject *names = PyList_New(0);
-    for (size_t i = 0; names && i < sizeof kernels / sizeof *kernels; i++) {
-        if (!kernels[i]->supported())
-            continue;
-        PyObject *name = PyUnicode_FromString(kernels[i]->name);
-        if (!name || PyList_Append(names, name))
-            Py_CLEAR(names);
-        Py_XDECREF(name);
-    }
-    return names;
-}
-
-PyDoc_STRVAR(use_doc, "use(name)\n--\n\nUse the kernel of that name from now on. ValueError if there is none here.");
-
-static PyObject *use(PyObject *module, PyObject *name)
-{
-    (void)module;
-    const char *wanted = PyUnicode_AsUTF8(name);
-    if (!wanted)
-        return NULL;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(kernels[i]->name, wanted) && kernels[i]->supported()) {
-            active = kernels[i];
-            return Py_NewRef(Py_None);
-        }
-    return PyErr_Format(PyExc_ValueError, "this processor does not run the kernel %R", name);
-}
+#define PREPARE(kernel) ((void)0)
+#include "_native_paths.h"
 
 static PyMethodDef methods[] = {
     {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, pack_doc},

@@ -354,42 +354,8 @@ static PyObject *crc32(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     return PyLong_FromUnsignedLong(crc);
 }
 
-PyDoc_STRVAR(paths_doc, "paths()\n--\n\nNames of the kernels that this processor runs, best first.");
-
-static PyObject *paths(PyObject *module, PyObject *nothing)
-{
-    (void)module;
-    (void)nothing;
-    PyObject *names = PyList_New(0);
-    for (size_t i = 0; names && i < sizeof kernels / sizeof *kernels; i++) {
-        if (!kernels[i]->supported())
-            continue;
-        PyObject *name = PyUnicode_FromString(kernels[i]->name);
-        if (!name || PyList_Append(names, name))
-            Py_CLEAR(names);
-        Py_XDECREF(name);
-    }
-    return names;
-}
-
-PyDoc_STRVAR(use_doc,
-"use(name)\n--\n\n"
-"Use the kernel of that name from now on. ValueError if there is none here.");
-
-static PyObject *use(PyObject *module, PyObject *name)
-{
-    (void)module;
-    const char *wanted = PyUnicode_AsUTF8(name);
-    if (!wanted)
-        return NULL;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(kernels[i]->name, wanted) && kernels[i]->supported()) {
-            kernels[i]->prepare();
-            active = kernels[i];
-            return Py_NewRef(Py_None);
-        }
-    return PyErr_Format(PyExc_ValueError, "this processor does not run the kernel %R", name);
-}
+#define PREPARE(kernel) (kernel)->prepare()
+#include "_native_paths.h"
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, name##_doc}
 

@@ -170,27 +170,6 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, uint32_t b, lane
     return data ? (size_t)(data - block) : 0;
 }
 
-TARGET static size_t decompress(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)
-{
-    return decode(block, lanes, b, out, false);
-}
-
-TARGET static size_t decompress_add(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)
-{
-    return decode(block, lanes, b, out, true);
-}
-
-LOOPS(avx2, TARGET)
-
-const kernel avx2_kernel = {
-    .name = "avx2",
-    .supported = supported,
-    .prepare = prepare,
-    .min_base = MIN_VECTOR_BASE,
-    .compress = compress,
-    .decompress = decompress,
-    .decompress_add = decompress_add,
-    LOOPS_OF(avx2),
-};
+VECTOR_KERNEL(avx2, TARGET)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Loops over single lanes that the compiler makes vectors of, once for each instruction set: LOOPS(name,
- * attributes) defines them, LOOPS_OF(name) puts them into a kernel.
+ * attributes) defines them, LOOPS_OF(name) puts them into a kernel. VECTOR_KERNEL makes a kernel with them.
  */
 #ifndef INCEPTIONN_NATIVE_LOOPS_H
 #define INCEPTIONN_NATIVE_LOOPS_H
@@ -140,5 +140,27 @@ INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
 #define LOOPS_OF(set)                                                                                        \
     .lossy = set##_lossy, .classes = set##_classes, .scale = set##_scale, .data_bytes = set##_data_bytes,    \
     .largest = set##_largest
+
+/* The decoders and the table of a vector kernel, of its `decode`, `compress`, `supported` and `prepare`. */
+#define VECTOR_KERNEL(set, attributes)                                                                       \
+    attributes static size_t decompress(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)      \
+    {                                                                                                        \
+        return decode(block, lanes, b, out, false);                                                          \
+    }                                                                                                        \
+    attributes static size_t decompress_add(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)  \
+    {                                                                                                        \
+        return decode(block, lanes, b, out, true);                                                           \
+    }                                                                                                        \
+    LOOPS(set, attributes)                                                                                   \
+    const kernel set##_kernel = {                                                                            \
+        .name = #set,                                                                                        \
+        .supported = supported,                                                                              \
+        .prepare = prepare,                                                                                  \
+        .min_base = MIN_VECTOR_BASE,                                                                         \
+        .compress = compress,                                                                                \
+        .decompress = decompress,                                                                            \
+        .decompress_add = decompress_add,                                                                    \
+        LOOPS_OF(set),                                                                                       \
+    };
 
 #endif

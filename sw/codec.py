@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import _numpy_codec, wire
+from inceptionn.paths import Paths
 from inceptionn.wire import Mode, Parameters
 
 try:
@@ -34,43 +35,11 @@ Float32 = NDArray[np.float32]
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
-NUMPY = "numpy"
 
 _FLOAT32 = np.dtype(np.float32)
 _native: ModuleType | None = _compiled
-_backend: ModuleType = _numpy_codec
-_path = NUMPY
-
-
-def available_paths() -> list[str]:
-    """Paths that work here, best first; the last one is always ``"numpy"``."""
-    return [*([] if _native is None else _native.paths()), NUMPY]
-
-
-def active_path() -> str:
-    """The path in use: ``"avx512"``, ``"avx2"``, ``"scalar"`` or ``"numpy"``."""
-    return _path
-
-
-def force_path(path: str | None) -> None:
-    """Use one path from now on, in the whole process; the best one again for None.
-
-    ``ValueError`` for a path that is not available here.
-    """
-    global _backend, _path
-    available = available_paths()
-    if path is not None and path not in available:
-        raise ValueError(f"codec path must be one of {', '.join(available)}, not {path!r}")
-    chosen = path or available[0]
-    if chosen == NUMPY or _native is None:
-        _backend = _numpy_codec
-    else:
-        _native.use(chosen)
-        _backend = _native
-    _path = chosen
-
-
-force_path(None)
+_paths = Paths("codec", _native, _numpy_codec)
+available_paths, active_path, force_path = _paths.available, _paths.active, _paths.force
 
 
 @cache
@@ -207,7 +176,7 @@ class Codec:
         if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous:
             x = _values(x)
         if out is None:
-            stream: bytes = _backend.compress(x, None, *self._numbers, scale, self._threads)
+            stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
             return stream
         view = memoryview(out)
         if view.readonly or not view.c_contiguous:
@@ -215,7 +184,7 @@ class Codec:
         if view.nbytes == 0:
             view = memoryview(bytearray())
         view = view.cast("B")
-        return view[: _backend.compress(x, view, *self._numbers, scale, self._threads)]
+        return view[: _paths.backend.compress(x, view, *self._numbers, scale, self._threads)]
 
     def decompress(
         self,
@@ -239,7 +208,7 @@ class Codec:
         else:
             _destination(out, count, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _backend.decompress(stream, out, False, starts, blocks, *self._numbers, scale, self._threads)
+        _paths.backend.decompress(stream, out, False, starts, blocks, *self._numbers, scale, self._threads)
         return out
 
     def decompress_add(
@@ -252,7 +221,9 @@ class Codec:
         """
         _destination(accumulator, None, "accumulator")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _backend.decompress(stream, accumulator, True, starts, blocks, *self._numbers, scale, self._threads)
+        _paths.backend.decompress(
+            stream, accumulator, True, starts, blocks, *self._numbers, scale, self._threads
+        )
         return accumulator
 
     @staticmethod
@@ -269,7 +240,7 @@ class Codec:
         """
         if blocks < 1:
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
-        return Index(_backend.offsets(stream, _count(count), blocks), blocks)
+        return Index(_paths.backend.offsets(stream, _count(count), blocks), blocks)
 
     def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
         """What decompressing the compressed ``x`` gives, in its shape, without making the stream.
@@ -281,12 +252,12 @@ class Codec:
             out = np.empty(values.shape, _FLOAT32)
         else:
             _destination(out, values.size, "out")
-        _backend.lossy(values, out, *self._numbers, scale, self._threads)
+        _paths.backend.lossy(values, out, *self._numbers, scale, self._threads)
         return out
 
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
         """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III)."""
-        return np.array(_backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
+        return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, threads: int | None = None) -> Codec:
@@ -312,7 +283,7 @@ def scale_exponent(x: Any) -> int:
     The error bound is relative to that magnitude then. Ranks that add up each other's values must all use
     the same: the least of theirs. 0 if there is no finite value but zero.
     """
-    bits = _backend.largest(_values(x))
+    bits = _paths.backend.largest(_values(x))
     if not bits:
         return 0
     _, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))

@@ -297,7 +297,7 @@ class BringUpCore(wiring.Component):
             with m.Case(ord("b")):
                 setting(self._k, BOUNDS)
             with m.Case(ord("i")):
-                with m.If(parser.number < len(Fault)):
+                with m.If(parser.has_number & (parser.number < len(Fault))):
                     m.d.sync += [self._fault.eq(parser.number), self._inject.eq(1), pending["ok"].eq(1)]
                 with m.Else():
                     m.d.sync += pending["range"].eq(1)

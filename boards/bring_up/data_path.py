@@ -4,17 +4,16 @@
 from enum import IntEnum
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.checker import BLOCK_BITS, Checker, CheckEvents
-from inceptionn.boards.bring_up.pattern_source import LengthSequence, PatternSource, present
+from inceptionn.boards.bring_up.checker import Checker, CheckEvents
+from inceptionn.boards.bring_up.pattern_source import PatternSource, present
 from inceptionn.boards.bring_up.patterns import SourceConfig
+from inceptionn.boards.bring_up.wire import Wire
 from inceptionn.hdl.compressor import StandaloneCompressor
 from inceptionn.hdl.decompressor import Decompressor
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import BURST_BYTES
 
 
@@ -64,51 +63,6 @@ def _probe(m: Module, probe: Any, stream: Any) -> None:
         probe.tkeep.eq(stream.tkeep),
         probe.tlast.eq(stream.tlast),
     ]
-
-
-class BlockLength(wiring.Component):
-    """Length in bytes of every packet on a stream that it looks at, ``LATENCY`` cycles after the last beat.
-
-    Members
-    -------
-    fire, tkeep, tlast : :py:`In`
-        A beat is handed over. ``tkeep`` must have its low bits set.
-    bytes : :py:`Out(14)`
-    beat_bytes : :py:`Out(6)`
-        Of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
-    done : :py:`Out(1)`
-    """
-
-    LATENCY = 3
-
-    fire: In(1)
-    tkeep: In(BURST_BYTES)
-    tlast: In(1)
-    bytes: Out(BLOCK_BITS)
-    beat_bytes: Out(6)
-    done: Out(1)
-
-    def elaborate(self, platform: Any) -> Module:
-        m = Module()
-        keep1 = Signal(BURST_BYTES, reset_less=True)
-        m.d.sync += keep1.eq(self.tkeep & self.fire.replicate(BURST_BYTES))
-        # The edge of a thermometer is one-hot; its place is encoded by OR.
-        edge = Cat(keep1[i] & ~(keep1[i + 1] if i + 1 < BURST_BYTES else 0) for i in range(BURST_BYTES))
-        length2 = Signal(6, reset_less=True)
-        places = range(1, BURST_BYTES + 1)
-        m.d.sync += length2.eq(
-            Cat(Cat(edge[n - 1] for n in places if n >> bit & 1).any() for bit in range(6))
-        )
-        last2 = delayed(m, self.fire & self.tlast, 2, name="last", reset=True)
-        total = Signal(BLOCK_BITS)
-        summed = (total + length2)[:BLOCK_BITS]
-        m.d.sync += [
-            total.eq(Mux(last2, 0, summed)),
-            self.bytes.eq(summed),
-            self.beat_bytes.eq(length2),
-            self.done.eq(last2),
-        ]
-        return m
 
 
 class DataPath(wiring.Component):
@@ -171,7 +125,18 @@ class DataPath(wiring.Component):
         _probe(m, self.probe_sent, stream)
 
         armed = {fault: self._armed(m, fault) for fault in Fault}
-        lengths = self._wire(m, compressor.m_axis, decompressor.s_axis, config.source, armed)
+        m.submodules.wire = wire = Wire()
+        wiring.connect(m, compressor.m_axis, wire.s_axis)
+        wiring.connect(m, wire.m_axis, decompressor.s_axis)
+        _probe(m, self.probe_wire, wire.m_axis)
+        m.d.comb += [
+            wire.config.eq(config.source),
+            wire.corrupt.eq(armed[Fault.WIRE]),
+            wire.stall.eq(armed[Fault.STALL]),
+            self.wire_bytes.eq(wire.beat_bytes),
+        ]
+        with m.If(wire.corrupted):
+            m.d.sync += armed[Fault.WIRE].eq(0)
         base = Signal(8)
         m.d.sync += base.eq(config.source.b + armed[Fault.BASE])
         m.d.comb += decompressor.cfg_b.eq(base)
@@ -186,9 +151,9 @@ class DataPath(wiring.Component):
             expected.pop.eq(checker.expected_pop),
             checker.expected_valid.eq(expected.valid),
             checker.expected.eq(expected.beat),
-            checker.block_bytes.eq(lengths.data),
-            checker.block_bytes_valid.eq(lengths.valid),
-            lengths.pop.eq(checker.block_bytes_pop),
+            checker.block_bytes.eq(wire.block_bytes),
+            checker.block_bytes_valid.eq(wire.block_bytes_valid),
+            wire.block_bytes_pop.eq(checker.block_bytes_pop),
             checker.flip.eq(armed[Fault.VALUE]),
             self.events.eq(checker.events),
         ]
@@ -202,38 +167,3 @@ class DataPath(wiring.Component):
         with m.If(self.inject & (self.fault == fault)):
             m.d.sync += armed.eq(1)
         return armed
-
-    def _wire(
-        self, m: Module, blocks: Any, taken: Any, config: Value, armed: dict[Fault, Signal]
-    ) -> PushQueue:
-        """Compressor to decompressor: announce the lane count, measure the block, break it if told to."""
-        m.submodules.counts = counts = LengthSequence()
-        m.submodules.measure = measure = BlockLength()
-        # More than the decompressor can hold at once: 32 block ends, 32 bursts, and its pipeline.
-        m.submodules.lengths = lengths = PushQueue(BLOCK_BITS, 128, slack=BlockLength.LATENCY + 2)
-        first = Signal(init=1)
-        fire, flow = Signal(), Signal()
-        m.d.comb += [
-            flow.eq(lengths.room & ~armed[Fault.STALL]),
-            fire.eq(blocks.tvalid & taken.tready & flow),
-            taken.tvalid.eq(blocks.tvalid & flow),
-            blocks.tready.eq(taken.tready & flow),
-            taken.tdata.eq(blocks.tdata ^ (armed[Fault.WIRE] & first)),
-            taken.tkeep.eq(blocks.tkeep),
-            taken.tlast.eq(blocks.tlast),
-            taken.tuser.eq(counts.lanes),
-            counts.config.eq(config),
-            counts.step.eq(fire & blocks.tlast),
-            measure.fire.eq(fire),
-            measure.tkeep.eq(blocks.tkeep),
-            measure.tlast.eq(blocks.tlast),
-            lengths.push.eq(measure.done),
-            lengths.push_data.eq(measure.bytes),
-            self.wire_bytes.eq(measure.beat_bytes),
-        ]
-        with m.If(fire):
-            m.d.sync += first.eq(blocks.tlast)
-        with m.If(fire & first & armed[Fault.WIRE]):
-            m.d.sync += armed[Fault.WIRE].eq(0)
-        _probe(m, self.probe_wire, taken)
-        return lengths

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
-from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
+from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.async_queue import CrossingPlatform
@@ -123,13 +123,11 @@ def share_registers(
             m.d.comb += decoder.alive[n].eq(1)
             link_registers(m, decoder.m_axil[n], engine.s_axil)
             continue
-        stopped = Signal(name=f"stopped{n}")
-        m.submodules[f"alive{n}"] = AsyncFFSynchronizer(ResetSignal(engine.domain), stopped, o_domain=domain)
         crossing = AXI4LiteCrossing(
             master_domain=domain, slave_domain=engine.domain, addr_width=ADDRESS_WIDTH
         )
         m.submodules[f"registers{n}"] = crossing
-        m.d.comb += decoder.alive[n].eq(~stopped)
+        m.d.comb += decoder.alive[n].eq(crossing.alive)
         link_registers(m, decoder.m_axil[n], crossing.s_axil)
         wiring.connect(m, crossing.m_axil, engine.s_axil)
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.table import Table
 
 from inceptionn.bench import report
@@ -22,28 +25,33 @@ KEPT = (1, 2, 3, 4)
 def a2dtwp(
     size: Annotated[int, report.whole(1, 4096, "MB of fp32 weights.")] = 64,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 30,
+    processor_time: Annotated[
+        bool, typer.Option("--processor-time", help="Count processor time: where other work takes turns.")
+    ] = False,
     quick: report.Quick = False,
     json_file: report.JsonFile = None,
 ) -> None:
     """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights in the same run.
 
     Where torch and a GPU are, also copies from pinned memory to the device: raw, and packed here and unpacked
-    there. Rates in GB/s of fp32.
+    there (always by the clock on the wall). Rates in GB/s of fp32.
     """
     if quick:
         size, repeats = min(size, 8), min(repeats, 3)
     report.check_files(json_file, None)
     console, facts = report.new_console(), environment(1)
     count = size * 1_000_000 // 4
+    clock = time.thread_time if processor_time else time.perf_counter
     found = {}
     before = adt.active_path()
     try:
         for path in adt.available_paths():
             adt.force_path(path)
-            found[path] = rates_of(count, repeats)
+            found[path] = rates_of(count, repeats, clock)
     finally:
         adt.force_path(before)
-    console.print(f"{size} MB of fp32 weights, one thread; {conditions(facts)}", soft_wrap=True)
+    kind = "processor time" if processor_time else "wall-clock time"
+    console.print(f"{size} MB of fp32 weights, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
     console.print(table_of(found))
     figures = figures_of(found)
     device: dict[str, Any] | None = None
@@ -55,12 +63,13 @@ def a2dtwp(
         console.print(f"no copies to a GPU were measured: {missing}", markup=False, soft_wrap=True)
     console.print(report.figures_table(figures))
     report.write_json(json_file, {
-        "bench": "a2dtwp", "environment": facts, "bytes": 4 * count, "paths": found, "device": device,
+        "bench": "a2dtwp", "environment": facts, "bytes": 4 * count, "clock": kind, "paths": found,
+        "device": device,
         "figures": [figure.json() for figure in figures],
     })  # fmt: skip
 
 
-def rates_of(count: int, repeats: int) -> dict[str, float]:
+def rates_of(count: int, repeats: int, clock: Callable[[], float]) -> dict[str, float]:
     """GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy`` beside them."""
     x = np.random.default_rng(1).standard_normal(count, np.float32)
     y = np.empty_like(x)
@@ -69,7 +78,8 @@ def rates_of(count: int, repeats: int) -> dict[str, float]:
     for keep, data in packed.items():
         calls[f"pack{keep}"] = lambda keep=keep, data=data: adt.bitpack(x, keep, data)  # type: ignore[misc]
         calls[f"unpack{keep}"] = lambda keep=keep, data=data: adt.bitunpack(data, keep, y)  # type: ignore[misc]
-    return {name: x.nbytes / took / 1e9 for name, took in best_seconds(calls, repeats, SLOW_SECONDS).items()}
+    seconds = best_seconds(calls, repeats, SLOW_SECONDS, clock)
+    return {name: x.nbytes / took / 1e9 for name, took in seconds.items()}
 
 
 def table_of(found: dict[str, dict[str, float]]) -> Table:

@@ -18,7 +18,8 @@ from inceptionn.bench.environment import conditions, environment, installed
 from inceptionn.bench.memory import peak_of
 from inceptionn.bench.peers import PEERS, Peer
 from inceptionn.bench.speed import MEMCPY, best_seconds, copying, speed
-from inceptionn.codec import NUMPY, Codec, active_path, available_paths, force_path
+from inceptionn.codec import Codec, active_path, available_paths, force_path
+from inceptionn.paths import NUMPY
 
 SMALL = 1024
 """Values of a small message."""

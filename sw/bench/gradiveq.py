@@ -15,6 +15,7 @@ from rich.table import Table
 from inceptionn import Codec
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
+from inceptionn.bench.gradiveq_parts import PARTS, parts_of
 from inceptionn.bench.gradiveq_rank import VALUES
 from inceptionn.bench.job import lines_of
 from inceptionn.bench.layers import parsed_rates
@@ -52,20 +53,22 @@ def gradiveq(
     ] = 99,
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 530,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 2,
-    only: Annotated[str, typer.Option(metavar="LIST", help="times, training, or both.")] = "times,training",
+    only: Annotated[
+        str, typer.Option(metavar="LIST", help="Some of times, parts, training.")
+    ] = "times,parts,training",
     quick: report.Quick = False,
     json_file: report.JsonFile = None,
 ) -> None:
-    """GradiVeQ: all-reduce times against raw and 4-bit QSGD, bytes and accuracy of trainings.
+    """GradiVeQ: all-reduce times against raw and 4-bit QSGD and their parts, bytes and accuracy of trainings.
 
     Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts whose links have a rate,
     compression and decompression included; compressors have K/8 columns (the paper's average ratio), or no
-    more than 100 sampling steps can give. Training: a network of three convolutions learns scikit-learn's
-    digits at 4 workers in one process.
+    more than 100 sampling steps can give. Parts: what one rank computes for that, in processor time.
+    Training: a network of three convolutions learns scikit-learn's digits at 4 workers in one process.
     """
     if quick:
         repeats, steps, seeds = min(repeats, 5), min(steps, 60), 1
-    parts = report.choices(only, ("times", "training"), "--only")
+    parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = parsed_rates(rates)
     report.check_files(json_file, None)
     console, facts = report.new_console(), environment(0)
@@ -94,6 +97,11 @@ def gradiveq(
             )
         )
         found |= {"plan": plan, "times": {str(int(rate)): lines for rate, lines in times.items()}}
+    if "parts" in parts:
+        settings_of = {"ratio": RATIO, "dimension": dimension, "repeats": repeats}
+        milliseconds = parts_of(settings_of)
+        console.print(parts_table(milliseconds, settings_of))
+        found["parts"] = milliseconds
     if "training" in parts:
         trained = study(steps, seeds, console)
         console.print(training_table(trained, steps, seeds))
@@ -120,6 +128,15 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
                 f"{lines['qsgd']['seconds'] / seconds:.2f}x",
             ]  # fmt: skip
         table.add_row(text.format(**plan), *cells)
+    return table
+
+
+def parts_table(milliseconds: dict[str, dict[str, float]], plan: dict[str, Any]) -> Table:
+    """Processor time of one rank, one row per variant."""
+    title = "What a rank computes, ms of processor time"
+    table = report.new_table(title, "", *PARTS)
+    for name, parts in milliseconds.items():
+        table.add_row(TITLES[name].format(**plan), *(f"{parts[p]:.2f}" if p in parts else "-" for p in PARTS))
     return table
 
 

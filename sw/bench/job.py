@@ -29,6 +29,11 @@ def with_mpi() -> bool:
     return find_spec("mpi4py") is not None
 
 
+def one_thread() -> dict[str, str]:
+    """This process's environment, for another whose linear algebra takes one thread."""
+    return {**os.environ, **dict.fromkeys(_THREADS, "1")}
+
+
 def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> Iterator[dict[str, Any]]:
     """Runs ``python -m module plan`` on every host, and yields the JSON lines that rank 0 prints.
 
@@ -43,7 +48,7 @@ def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> It
         if with_mpi():
             ranks = [mpi_popen(network, argv, environment=added, **options)]
         else:
-            options["env"] = {**os.environ, **added}
+            options["env"] = one_thread()
             ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
         arrived: queue.Queue[str | None] = queue.Queue()
         reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)

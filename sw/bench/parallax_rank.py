@@ -54,7 +54,7 @@ class Trained:
         self.runner: Runner = get_runner(
             self.model,
             transport,
-            lambda: MomentumSGD(rate),
+            lambda: MomentumSGD(rate, momentum=0),
             config,
             partitioners=[partitioner([EMBEDDING])] if searched else [],
         )

@@ -70,6 +70,8 @@ def test_best_of_rounds() -> None:
     assert turns == ["a", "b"] * 4  # the first round warms up
     assert all(0 < value < 1 for value in best.values())
     turns.clear()
+    ticks = iter([0.0, 9.0, 10.0, 14.0, 20.0, 25.0])  # warm-up 9, then 4 and 5
+    assert best_seconds({"a": lambda: None}, repeats=2, clock=lambda: next(ticks)) == {"a": 4.0}
     best_seconds({"a": lambda: turns.append("a")}, repeats=1000, patience=0.0)
     assert len(turns) == 2
 

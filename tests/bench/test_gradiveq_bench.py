@@ -42,6 +42,22 @@ def test_training(
     assert [figure["unit"] for figure in found["figures"]] == 2 * ["x", "points"]
 
 
+def test_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tmp_path / "g.json"
+    arguments = ["--only", "parts", "--repeats", "2", "--dimension", "9", "--json", str(figures)]
+    assert main(["bench", "gradiveq", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "ms of processor time" in out
+    assert "d <= K/8, 9" in out
+    found = json.loads(figures.read_text())["parts"]
+    assert {name: set(parts) for name, parts in found.items()} == {
+        "qsgd": {"compress", "decompress"},
+        "gradiveq": {"cut", "compress", "decompress", "join"},
+        "gradiveq-few": {"cut", "compress", "decompress", "join"},
+    }
+    assert min(min(parts.values()) for parts in found.values()) > 0
+
+
 def test_figures_of_training() -> None:
     runs = {
         name: [{"accuracy": accuracy, "all": ratio}]
@@ -66,6 +82,14 @@ def test_packing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(set(rates) == {"memcpy", *names} and min(rates.values()) > 0 for rates in paths.values())
 
 
+def test_packing_by_processor_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tmp_path / "a.json"
+    arguments = ["--size", "1", "--repeats", "1", "--processor-time", "--json", str(figures)]
+    assert main(["bench", "a2dtwp", *arguments]) == 0
+    assert "one thread, processor time;" in capsys.readouterr().out
+    assert json.loads(figures.read_text())["clock"] == "processor time"
+
+
 def test_the_slowest_format_counts() -> None:
     rates = {f"{way}{keep}": 10.0 for way in ("pack", "unpack") for keep in (1, 2, 3, 4)}
     figures = a2dtwp.figures_of({"avx2": {**rates, "memcpy": 10.0, "unpack3": 4.0}, "numpy": {}})
@@ -77,7 +101,7 @@ def test_the_slowest_format_counts() -> None:
     ("arguments", "why"),
     [
         (["gradiveq", "--rates", "fast"], "fast"),
-        (["gradiveq", "--only", "nothing"], "--only takes times, training, not 'nothing'"),
+        (["gradiveq", "--only", "nothing"], "--only takes times, parts, training, not 'nothing'"),
         (["gradiveq", "--seeds", "0"], "must be 1..100, not 0"),
         (["a2dtwp", "--size", "0"], "must be 1..4096, not 0"),
     ],

@@ -277,6 +277,7 @@ async def bad_lines_change_nothing(dut) -> None:
         "bound 0": "no such number: help shows the choices\r\n",
         "bound 15": "no such number: help shows the choices\r\n",
         "bound 266": "no such number: help shows the choices\r\n",
+        "inject": "no such number: help shows the choices\r\n",
         "inject 4": "no such number: help shows the choices\r\n",
     }.items():
         await tb.ask(line, line)  # echoed

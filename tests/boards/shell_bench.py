@@ -174,6 +174,22 @@ async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
             inside = not int(last.value)
 
 
+async def holds(dut: Any, prefix: str, clock: Any, in_reset: Callable[[], bool] = lambda: False) -> None:
+    """For ever: a beat on offer stays, as it is, until it is taken (Arm IHI 0051A, 2.2.1)."""
+    names = [name for name in ("tdata", "tkeep", "tlast", "tuser") if hasattr(dut, f"{prefix}_{name}")]
+    valid, ready, *payload = (getattr(dut, f"{prefix}_{name}") for name in ("tvalid", "tready", *names))
+    offered = None
+    while True:
+        await RisingEdge(clock)
+        if in_reset() or not valid.value.is_resolvable:
+            offered = None
+            continue
+        shown = [signal.value for signal in payload] if int(valid.value) else None
+        assert offered is None or shown is not None, f"{prefix}_tvalid fell before the beat was taken"
+        assert offered is None or shown == offered, f"{prefix}: a beat changed before it was taken"
+        offered = None if int(ready.value) else shown
+
+
 class Registers:
     """AXI4-Lite access by register name, ``base`` being an engine pair's offset."""
 

@@ -26,6 +26,7 @@ from inceptionn.boards.bring_up.patterns import (
     pattern_config,
 )
 from inceptionn.boards.bring_up.project import project_files, write_project
+from inceptionn.boards.bring_up.wire import Wire
 from inceptionn.boards.place_and_route import _tool
 from inceptionn.boards.platforms import pin_table
 from inceptionn.sim.golden.codec import compress_lanes
@@ -44,6 +45,10 @@ def small_core() -> BringUpCore:
 
 def test_bench() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
+
+
+def test_wire_bench() -> None:
+    run_bench(Wire, "bring_up_wire", HERE / "bench_bring_up_wire.py")
 
 
 # Patterns

@@ -54,6 +54,21 @@ def test_vc709_with_a_slower_engine_clock(engine: str, tmp_path: Path) -> None:
     runner.run_bench(shell, "inceptionn_vc709", bench, libraries={ENGINE: engine}, parameters=parameters)
 
 
+@pytest.mark.parametrize("ratio", [Fraction(5, 2), Fraction(25, 4)], ids=["2.5", "6.25"])
+def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
+    """On Icarus, whose time has no steps; the MMCM is a model of what UG472 says of its status."""
+    chosen = load_board("vc709")
+    target = chosen.target(chosen, chosen.resolve(Options(clock_ratio=ratio)))
+    module = "inceptionn_engine_clock"
+    source = tmp_path / f"{module}.v"
+    source.write_text("`timescale 1ps / 1ps\n" + target.sources[f"{module}.v"])
+    libraries = {"MMCME2_BASE": (HERE / "mmcm_model.v").read_text()}
+    runner.run_bench(
+        source, module, HERE / "bench_engine_clock.py", simulator="icarus", libraries=libraries,
+        parameters={"ratio": float(ratio)},
+    )  # fmt: skip
+
+
 def test_netfpga_sume(engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "netfpga-sume", Options())
 

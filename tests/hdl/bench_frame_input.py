@@ -61,7 +61,7 @@ class TB(Lockstep):
     """Offers beats as AXI4-Stream wants it, and holds every output to its cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, quiet={"valid": 0})
+        super().__init__(dut, quiet={"valid": 0, "first": 0, "second": 0})
         self.starts: list[int] = []
 
     async def reset(self) -> None:
@@ -111,7 +111,16 @@ class TB(Lockstep):
         if beat.index == 0:
             self.starts.append(self.now)
         bad = {"bad": int(beat.bad)} if beat.last else {}
-        self.due(1, valid=1, last=int(beat.last), index=beat.index, count=beat.count, beat=beat.data, **bad)
+        self.due(
+            1,
+            valid=1,
+            last=int(beat.last),
+            first=int(beat.index == 0),
+            second=int(beat.index == 1),
+            count=beat.count,
+            beat=beat.data,
+            **bad,
+        )
 
 
 async def started(dut) -> TB:

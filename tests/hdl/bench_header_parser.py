@@ -35,7 +35,7 @@ class TB(Lockstep):
     """Sends frames beat by beat, noise in every cycle without one, and checks every header in its cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid",), quiet={"header_valid": 0})
+        super().__init__(dut, pulses=("first", "second"), quiet={"header_valid": 0})
         self._answers: deque[Stimulus] = deque()
         self.verdicts: set[int] = set()
 
@@ -44,7 +44,6 @@ class TB(Lockstep):
             self._check(self._answers.popleft())
         idle = {
             "config": random.getrandbits(len(self.dut.config)),
-            "index": random.randrange(3),
             "last": random.getrandbits(1),
             "count": random.randint(1, BEAT_BYTES),
             "beat": random.getrandbits(8 * BEAT_BYTES),
@@ -78,8 +77,8 @@ class TB(Lockstep):
                 data = frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
                 noisy = data + random.randbytes(BEAT_BYTES - len(data))
                 inputs = {
-                    "valid": 1,
-                    "index": min(index, 2),
+                    "first": int(index == 0),
+                    "second": int(index == 1),
                     "last": int(index == number - 1),
                     "count": len(data),
                     "beat": int.from_bytes(noisy, "little"),

@@ -15,6 +15,8 @@ PARAMETERS = bench_parameters()
 WIDTH, DEPTH, SLACK = PARAMETERS["width"], PARAMETERS["depth"], PARAMETERS["slack"]
 PLACES = DEPTH + PARAMETERS.get("registers", 1)
 """Items that fit inside."""
+LATENCY = PARAMETERS.get("latency", 2)
+"""Cycles from a push until the item can be popped."""
 
 
 class TB(Lockstep):
@@ -31,8 +33,9 @@ class TB(Lockstep):
     async def step(self, push: float, pop: float) -> None:
         """One cycle; ``push`` and ``pop`` are probabilities."""
         items, valid = self.items, self.read("valid")
-        # A push two cycles ago can be popped; so an older item is at the output, and no younger one.
-        assert valid == bool(items and items[0][1] <= self.now - 2), f"cycle {self.now}: valid is {valid}"
+        # A push LATENCY cycles ago can be popped; so an older item is at the output, and no younger one.
+        due = bool(items) and items[0][1] <= self.now - LATENCY
+        assert valid == due, f"cycle {self.now}: valid is {valid}"
         if valid:
             found, (item, _) = self.read("data"), items[0]
             assert found == item, f"cycle {self.now}: {found:#x}, not {item:#x}"
@@ -75,14 +78,14 @@ async def filled_to_the_brim(dut):
 
 @cocotb.test()
 async def one_item_per_cycle(dut):
-    """A pushing and a popping end that never pause: ``room`` stays, and each item leaves after two cycles."""
+    """A pushing and a popping end that never pause: ``room`` stays, each item leaves after LATENCY cycles."""
     tb = TB(dut)
     await tb.reset()
     for _ in range(300):
         assert tb.read("room")
         await tb.step(1.0, 1.0)
-        assert len(tb.items) <= 3
-    assert tb.popped == 298
+        assert len(tb.items) <= LATENCY + 1
+    assert tb.popped == 300 - LATENCY
     await tb.empty()
 
 

@@ -41,15 +41,11 @@ class TB(Lockstep):
         super().__init__(dut, pulses=("valid",), quiet={"order_valid": 0})
         self._bursts: dict[int, int] = {}
         self._orders: defaultdict[int, list[Stimulus]] = defaultdict(list)
-        self._shim: tuple[int, int] | None = None
         self.verdicts: set[Verdict] = set()
 
     async def step(self, **inputs: int) -> None:
         for stimulus in self._orders.pop(self.now, []):
             self._check(stimulus)
-        if self._shim is not None:
-            found = Shim.as_shape().from_bits(self.read("shim"))
-            assert (found.b, found.length) == self._shim, "the shim changed without an order to restore"
         noise = {
             "header": random.getrandbits(ParsedHeader.as_shape().size),
             "last": random.getrandbits(1),
@@ -82,7 +78,8 @@ class TB(Lockstep):
         }
         for name, value in expected.items():
             assert order[name] == value, f"{what}: {name} is {order[name]:#x}, not {value:#x}"
-        self._shim = stimulus.frame[at + 3], be16(stimulus.frame, at + 4)
+        shim = Shim.as_shape().from_bits(self.read("shim"))
+        assert (shim.b, shim.length) == (stimulus.frame[at + 3], be16(stimulus.frame, at + 4)), what
 
     def _decision_beat(self, stimulus: Stimulus, shim_beat: int | None) -> int:
         """Index of the beat with which the frame is decided."""

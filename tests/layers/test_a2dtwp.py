@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from inceptionn.layers.a2dtwp import (
     weight_keys,
 )
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
-from inceptionn.training import MLP, Batches, Parameters, digits
+from inceptionn.training import MLP, Batches, Parameters, digits, flatten
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]
@@ -104,10 +105,12 @@ def test_residual_blocks() -> None:
         (lambda: AWP({"a": ["w"], "b": ["w"]}), "key 'w' is in two layers"),
         (lambda: Oracle(0), "round_to must be 1..4 bytes, not 0"),
         (lambda: Oracle({"w": 5}), "round_to must be 1..4 bytes, not 5"),
+        (lambda: Oracle(2.5), "round_to must be an integer, not 2.5"),
+        (lambda: AWP(["w"], interval=1.5), "interval must be an integer, not 1.5"),
     ],
 )
 def test_settings_out_of_range(make: Callable[[], object], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         make()
     assert str(caught.value) == text
 
@@ -157,6 +160,28 @@ def test_parameter_server_pulls_adt(group: Group) -> None:
     values, biases = sum(v.size for v in raw[1][0].values()), 24 + 10
     expected = 2 * 4 * (2 * (values - biases) + 4 * biases + 4)  # workers, pulls, one byte for each key
     assert abs(half[0][1] - expected) < 0.02 * expected
+
+
+def test_a_restart_with_adaptive_formats_goes_on_with_the_same_bits(threads: Group, tmp_path: Path) -> None:
+    """AWP's bits and counters are in the checkpoint: 1 byte at step 0, more at the checkpoint of step 6."""
+
+    def run(t: Transport, steps: int, **settings: Any) -> Any:
+        encoding = AdtEncoding(AWP(weight_keys(MODEL.initial()), threshold=1.0, interval=4))
+        with ParameterServer(t, MODEL.initial(), MomentumSGD(0.05), encoding=encoding, **settings) as ps:
+            weights = ps.worker.pull()
+            for step in range(ps.worker.step, steps):
+                ps.worker.push(MODEL.gradients(weights, batches(t).at(step)))
+                weights = ps.worker.pull()
+            return ps.start_step, encoding.precision.state(), flatten(weights)
+
+    whole = threads(2, lambda t: run(t, 10))
+    threads(2, lambda t: run(t, 7, checkpoints=tmp_path, every=6))
+    again = threads(2, lambda t: run(t, 10, restore=tmp_path))
+    for (_, formats, weights), (start, restored, found) in zip(whole, again, strict=True):
+        assert start == 6
+        assert restored == formats
+        assert found.tobytes() == weights.tobytes()
+    assert whole[0][1]["fc1.weight"][0] == 24  # 8 at first, 8 more behind 4 and 8 steps
 
 
 def test_weight_aggregator(group: Group) -> None:

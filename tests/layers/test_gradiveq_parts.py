@@ -40,6 +40,8 @@ def test_slices_that_do_not_fit() -> None:
         ValueError, match=r"key 'fc': a convolution's gradient has 4 dimensions, not \(3, 4\)"
     ):
         Slicing("fc", (3, 4))
+    with pytest.raises(ValueError, match=r"key 'conv' has no values: its shape is \(0, 2, 3, 3\)"):
+        Slicing("conv", (0, 2, 3, 3))
     with pytest.raises(ValueError, match="key 'conv': .* multiple must divide 9, not 2"):
         Slicing("conv", (4, 2, 3, 3), 2)
 

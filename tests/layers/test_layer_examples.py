@@ -31,6 +31,13 @@ def test_parameter_server(mpirun: Mpirun, tmp_path: Path) -> None:
     assert accuracy(out) > 0.9
 
 
+def test_parallax(mpirun: Mpirun) -> None:
+    out = mpirun(3, str(EXAMPLES / "parallax.py"), "--words", "2000", "--steps", "60", "--tcp")
+    assert "3 workers, hybrid, embedding of 2000 x 64" in out
+    assert "embedding by       parameter server" in out
+    assert re.search(r"bytes/step +local +\d+", out)  # three ranks of one machine
+
+
 def test_ssd_sgd(mpirun: Mpirun) -> None:
     out = mpirun(4, str(EXAMPLES / "ssd_sgd.py"), "--k", "3", "--steps", "120", "--warm-up", "30", "--codec")
     assert out.startswith("SSD-SGD, k = 3, glu")

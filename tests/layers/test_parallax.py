@@ -16,6 +16,7 @@ from inceptionn.layers import parallax
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
 from inceptionn.layers.parallax.all_gather import all_gather_sum
 from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable
+from inceptionn.layers.parameter_server import Partition
 from inceptionn.training import (
     MLP,
     Batch,
@@ -107,7 +108,7 @@ def trained(
         runner = get_runner(
             EmbeddingClassifier(WORDS, 16, 8),
             t,
-            lambda: MomentumSGD(0.5),
+            lambda: MomentumSGD(0.5, momentum=0),
             ParallaxConfig(**settings),
             partitioners=[words],
             machine=machine(t.rank),
@@ -212,7 +213,20 @@ class Faulty(EmbeddingClassifier):
         loss, gradients = super().loss_and_gradients(parameters, batch)
         self.calls += 1
         if self.rank == 1 and self.calls == 3:
-            if self.fault == "other rows":
+            embedding = gradients["embedding"]
+            if self.fault == "no sparse gradient":
+                del gradients["embedding"]
+            elif self.fault == "one too many":
+                gradients["word"] = embedding
+            elif self.fault == "dense":
+                gradients["embedding"] = embedding.dense()
+            elif self.fault == "transposed":
+                gradients["fc.weight"] = gradients["fc.weight"].T.copy()
+            elif self.fault == "float64":
+                gradients["embedding"] = RowSparse(
+                    embedding.rows, embedding.values.astype(np.float64), embedding.shape
+                )
+            elif self.fault == "other rows":
                 rest = np.setdiff1d(np.arange(WORDS), self.rows(batch)["embedding"])[:1]
                 gradients["embedding"] = RowSparse(rest, np.ones((1, 16), np.float32), (WORDS, 16))
             else:
@@ -251,6 +265,57 @@ def test_rows_that_were_not_looked_up(threads: Group) -> None:
         assert "the gradient of 'embedding' names rows that step 2 did not look up" in str(result)
 
 
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("no sparse gradient", "there is no gradient of 'embedding'"),
+        ("one too many", "there is no variable 'word'"),
+        ("dense", "the gradient of 'embedding' was sparse in step 0, and is dense"),
+        ("transposed", "the gradient of 'fc.weight' must be float32 of (16, 8), not float32 of (8, 16)"),
+        ("float64", "the gradient of 'embedding' must be float32 of (400, 16), not float64 of (400, 16)"),
+    ],
+)
+def test_a_gradient_that_does_not_fit_is_an_error_at_all_ranks(threads: Group, fault: str, text: str) -> None:
+    other, own = threads(2, lambda t: fails(t, fault))
+    assert isinstance(own, ValueError)
+    assert isinstance(other, PeerLost)
+    for error in (other, own):
+        assert f"step 2: {text}" in str(error)
+
+
+def test_initial_values_that_differ(threads: Group) -> None:
+    for error in threads(2, lambda t: get_runner(EmbeddingClassifier(9, 2, 2), t, MomentumSGD, seed=t.rank)):
+        assert isinstance(error, MismatchError)
+        assert "values of key 'embedding' differs" in str(error)
+
+
+def test_parameters_must_be_float32(threads: Group) -> None:
+    class Doubles(EmbeddingClassifier):
+        def initial(self, seed: int = 0) -> Any:
+            return {key: value.astype(np.float64) for key, value in super().initial(seed).items()}
+
+    def run(t: Transport) -> None:
+        get_runner(Doubles(9, 2, 2) if t.rank else EmbeddingClassifier(9, 2, 2), t, MomentumSGD)
+
+    for error in threads(2, run):
+        assert "key 'embedding' must be a float32 array, not float64" in str(error)
+
+
+def test_any_codec_of_the_collectives(mpirun: Any, tmp_path: Any) -> None:
+    """Ranks that are processes: what a codec's repr says (an address) must not be compared."""
+    program = tmp_path / "rank.py"
+    program.write_text(
+        "from mpi4py import MPI\n"
+        "from inceptionn.layers.gradiveq.qsgd import QSGD\n"
+        "from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner\n"
+        "from inceptionn.training import MLP\n"
+        "config = ParallaxConfig(codec=QSGD(), path='software')\n"
+        "get_runner(MLP(4, (3,), 2), MPI.COMM_WORLD, MomentumSGD, config)\n"
+        "print('agreed')\n"
+    )
+    assert mpirun(2, str(program)).split() == ["agreed"] * 2
+
+
 def test_a_model_that_names_no_rows(threads: Group) -> None:
     for result in threads(2, lambda t: fails(t, "no rows")):
         assert "the model names no rows of the sparse 'embedding' in step 0" in str(result)
@@ -275,7 +340,10 @@ def test_a_lost_rank_is_named(tcp: Group) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda t: (EmbeddingClassifier(WORDS + t.rank, 16, 8), ParallaxConfig()), "variables differs"),
+        (
+            lambda t: (EmbeddingClassifier(WORDS + t.rank, 16, 8), ParallaxConfig()),
+            "shape of key 'embedding' differs",
+        ),
         (
             lambda t: (EmbeddingClassifier(WORDS, 16, 8), ParallaxConfig(sampled=1 + t.rank)),
             "sampled differs: rank 0 has '1', rank 1 has '2'",
@@ -322,9 +390,10 @@ def test_momentum_of_rows_rests() -> None:
     """By hand: rate 1, m = 1/2, wd = 1/4."""
     optimizer = MomentumSGD(1.0, 0.5, 0.25)
     values = np.array([[4.0], [8.0]], np.float32)
-    optimizer.update("k", values, np.array([[1.0]], np.float32), 0, np.array([0]))
+    whole = Partition(0, "k", 0, 0, 2)
+    optimizer.update(whole, values, np.array([[1.0]], np.float32), 0, np.array([0]))
     assert values.tolist() == [[2.0], [8.0]]  # mom = -1 - 4/4
-    optimizer.update("k", values, np.ones((2, 1), np.float32), 1)
+    optimizer.update(whole, values, np.ones((2, 1), np.float32), 1)
     assert values.tolist() == [[-0.5], [5.0]]  # mom = -1 - 1 - 1/2; -1 - 2
     with pytest.raises(ValueError, match="rate must be above 0, not 0"):
         MomentumSGD(0)

@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner
 from inceptionn.layers.parallax.torch_model import TorchModel
-from inceptionn.training import Batches, zipf_documents
+from inceptionn.training import Batches, RowSparse, zipf_documents
 from inceptionn.transport import Transport
 
 # Not part of the development tools: its wheel brings gigabytes of CUDA.
@@ -57,7 +57,7 @@ def test_sparse_embedding_trains_as_in_torch_alone(threads: Callable[..., list[A
     def run(t: Transport) -> Any:
         model = TorchModel(modules[t.rank], loss, lambda batch: {EMBEDDING: batch.inputs})
         runner = get_runner(
-            model, t, lambda: MomentumSGD(0.5), ParallaxConfig(strategy=strategy, partitions=3)
+            model, t, lambda: MomentumSGD(0.5, momentum=0), ParallaxConfig(strategy=strategy, partitions=3)
         )
         batches = Batches(DATA.train, 8, t.rank, t.size)
         for step in range(20):
@@ -71,6 +71,19 @@ def test_sparse_embedding_trains_as_in_torch_alone(threads: Callable[..., list[A
         assert 0 < alphas[EMBEDDING] < 0.3
         served = "parameter_server" if strategy == "hybrid" else "all_reduce"
         assert architectures == {EMBEDDING: served, "1.weight": "all_reduce", "1.bias": "all_reduce"}
+
+
+def test_an_embedding_that_a_batch_does_not_look_up_stays_sparse() -> None:
+    def of_bias(module: Any, batch: Any) -> Any:
+        return module[1].bias.sum()
+
+    model = TorchModel(MeanWords(), of_bias, lambda batch: {EMBEDDING: []})
+    parameters = model.initial()
+    assert model.rows(None)[EMBEDDING].size == 0
+    _, gradients = model.loss_and_gradients(parameters, None)
+    assert isinstance(gradients[EMBEDDING], RowSparse)
+    assert gradients[EMBEDDING].rows.size == 0
+    assert not gradients["1.weight"].any()
 
 
 def test_other_types_are_refused() -> None:

@@ -283,3 +283,20 @@ def test_no_checkpoint(threads: Group, tmp_path: Path) -> None:
     for error in threads(2, lambda t: train(t, restore=tmp_path)):
         assert isinstance(error, ValueError)
         assert "is no checkpoint of a server" in str(error)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: data[:-10], lambda data: data[:300]
+     + bytes([data[300] ^ 255]) + data[301:]],
+    ids=["empty", "half", "short", "one byte"],
+)  # fmt: skip
+def test_a_damaged_checkpoint(threads: Group, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    threads(2, lambda t: train(t, 4, checkpoints=tmp_path, every=4))
+    path = tmp_path / "server1-step4.npz"
+    path.write_bytes(damage(path.read_bytes()))
+    other, own = threads(2, lambda t: train(t, restore=tmp_path))
+    for error in (other, own):
+        assert isinstance(error, ValueError)
+        assert "server1-step4.npz is no checkpoint of a server, or damaged" in str(error)
+    assert isinstance(other, MismatchError)

@@ -10,7 +10,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import BFloat16
-from inceptionn.layers.parameter_server import Cosine, MomentumSGD, Plan, Server, StepDecay, WarmUp
+from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, Plan, Server, StepDecay, WarmUp
 from inceptionn.layers.parameter_server.envelope import Envelope, Kind, most_bytes
 from inceptionn.layers.parameter_server.legs import CodecLeg, EncodedLeg, Leg, RawLeg, TaggedLeg
 
@@ -78,6 +78,27 @@ def test_schedules_by_hand() -> None:
     assert [StepDecay(1.0, (2, 4), 0.1)(s) for s in (0, 1, 2, 3, 4)] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
     assert [Cosine(2.0, 4)(s) for s in (0, 2, 4, 9)] == pytest.approx([2, 1, 0, 0])
     assert [WarmUp(StepDecay(1.0, ()), 4)(s) for s in (0, 1, 3, 8)] == [0.25, 0.5, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Constant(float("nan")), "rate must be above 0, not nan"),
+        (lambda: StepDecay(0.1, (3,), 0.0), "factor must be above 0, not 0.0"),
+        (lambda: Cosine(0.1, 0), "steps must be at least 1, not 0"),
+        (lambda: WarmUp(Constant(0.1), 0), "steps must be at least 1, not 0"),
+    ],
+    ids=["constant", "step decay", "cosine", "warm-up"],
+)
+def test_schedules_refuse(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_a_rate_is_a_number_or_a_schedule() -> None:
+    assert MomentumSGD(np.float32(0.5)).rate_at(7) == 0.5
+    with pytest.raises(TypeError, match="rate must be a number or a schedule, not None"):
+        MomentumSGD(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer, StepDecay
+from inceptionn.layers.parameter_server import Cosine, MomentumSGD, ParameterServer, StepDecay
 from inceptionn.layers.ssd_sgd import (
     GLU,
     LOCAL_UPDATES,
@@ -250,6 +250,38 @@ def test_k_below_1_is_an_error_at_all_ranks(threads: Group, k: Any) -> None:
     for error in threads(2, lambda t: ssd(t, k, 0, 3, 0.05, GLU())):
         assert isinstance(error, ValueError)
         assert str(error) == f"k must be at least 1, not {k}"
+
+
+@pytest.mark.parametrize("name", LOCAL_UPDATES)
+def test_a_gradient_that_is_skipped_leaves_the_worker_s_own_weights_finite(threads: Group, name: str) -> None:
+    def rank(t: Transport) -> Any:
+        with ParameterServer(t, MODEL.initial(), MomentumSGD(0.05), nonfinite="skip") as group:
+            trainer = SSDSGD(group.worker, 3, 2, 0.05, LOCAL_UPDATES[name]())
+            batches = Batches(DATA.train, 8, group.worker.index, group.worker.count)
+            weights = trainer.weights
+            for step in range(10):
+                gradients = MODEL.gradients(weights, batches.at(step))
+                if t.rank == 1 and step == 5:
+                    gradients["fc1.weight"][0, 0] = np.nan
+                weights = trainer.step(gradients)
+                assert np.isfinite(flatten(weights)).all()
+            return group.worker.skipped, flatten(trainer.finish())
+
+    found = threads(2, rank)
+    assert [skipped for skipped, _ in found] == [[], [("fc1.weight", 5)]]
+    assert np.array_equal(found[0][1], found[1][1])
+
+
+def test_it_goes_on_where_the_rate_falls_to_zero(threads: Group) -> None:
+    """Through the end of a cosine: GLU divides by the rate."""
+    for weights, _ in threads(2, lambda t: ssd(t, 2, 1, 9, Cosine(0.05, 6), GLU())):
+        assert np.isfinite(weights).all()
+
+
+def test_servers_must_be_synchronous(threads: Group) -> None:
+    for error in threads(2, lambda t: ssd(t, 2, 0, 3, 0.05, GLU(), mode="async")):
+        assert isinstance(error, ValueError)
+        assert "mode 'sync', not 'async'" in str(error)
 
 
 def test_it_converges_as_ssgd_does(threads: Group) -> None:

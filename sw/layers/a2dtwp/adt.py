@@ -12,13 +12,13 @@ of registers give, and in which four kept bytes are a copy. Discarding rounds to
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn.layers.a2dtwp import _numpy_adt
+from inceptionn.paths import Paths
 
 try:
     from inceptionn import _adt as _compiled
@@ -28,44 +28,11 @@ except ImportError:
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
-NUMPY = "numpy"
 WHOLE = 4
 """Bytes of a value."""
 
-_native: ModuleType | None = _compiled
-_backend: ModuleType = _numpy_adt
-_path = NUMPY
-
-
-def available_paths() -> list[str]:
-    """Paths that work here, best first; the last one is always ``"numpy"``."""
-    return [*([] if _native is None else _native.paths()), NUMPY]
-
-
-def active_path() -> str:
-    """The path in use: ``"avx512"``, ``"avx2"``, ``"scalar"`` or ``"numpy"``."""
-    return _path
-
-
-def force_path(path: str | None) -> None:
-    """Use one path from now on, in the whole process; the best one again for None.
-
-    ``ValueError`` for a path that is not available here.
-    """
-    global _backend, _path
-    available = available_paths()
-    if path is not None and path not in available:
-        raise ValueError(f"ADT path must be one of {', '.join(available)}, not {path!r}")
-    chosen = path or available[0]
-    if chosen == NUMPY or _native is None:
-        _backend = _numpy_adt
-    else:
-        _native.use(chosen)
-        _backend = _native
-    _path = chosen
-
-
-force_path(None)
+_paths = Paths("ADT", _compiled, _numpy_adt)
+available_paths, active_path, force_path = _paths.available, _paths.active, _paths.force
 
 
 def check_round_to(round_to: int) -> int:
@@ -117,7 +84,7 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
                 f"not {packed.size}"
             )
     _check_apart(weights, packed)
-    _backend.pack(weights, packed, keep, _check_threads(threads))
+    _paths.backend.pack(weights, packed, keep, _check_threads(threads))
     return packed
 
 
@@ -145,7 +112,7 @@ def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads:
         raise ValueError(f"out must hold {count} values, not {out.size}")
     data = _flat(view)
     _check_apart(out, data)
-    _backend.unpack(data, out, keep, _check_threads(threads))
+    _paths.backend.unpack(data, out, keep, _check_threads(threads))
     return out
 
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.a2dtwp.adt import round_to_of
+from inceptionn.layers.a2dtwp.adt import check_round_to, round_to_of
 from inceptionn.training import Floats
 
 MOST_BITS = 32
@@ -62,7 +63,7 @@ class AWP:
         Bits of all layers at first, 8 in the paper.
 
     ``ValueError`` for a threshold that is not a number, an interval below 1, an increment or initial bits
-    outside of 1..32, no layer, or a key in two of them.
+    outside of 1..32, no layer, or a key in two of them; ``TypeError`` for numbers that are not whole.
     """
 
     def __init__(
@@ -76,6 +77,9 @@ class AWP:
     ) -> None:
         if not math.isfinite(threshold):
             raise ValueError(f"threshold must be finite, not {threshold!r}")
+        for name, whole in (("interval", interval), ("increment", increment), ("initial", initial)):
+            if isinstance(whole, bool) or not isinstance(whole, int | np.integer):
+                raise TypeError(f"{name} must be an integer, not {whole!r}")
         if interval < 1:
             raise ValueError(f"interval must be at least 1 batch, not {interval!r}")
         for name, bits in (("increment", increment), ("initial", initial)):
@@ -140,20 +144,33 @@ class AWP:
         """The present format in bytes (Sec. III-A: the least number that holds the bits)."""
         return round_to_of(self.bits(key))
 
+    def state(self) -> dict[str, Any]:
+        """By layer its bits, counter, last norm and the sums of squares that have come, for a checkpoint."""
+        return {
+            name: [layer.bits, layer.counter, layer.norm, dict(layer.squares)]
+            for name, layer in self.layers.items()
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state` of an AWP with the same layers."""
+        for name, layer in self.layers.items():
+            layer.bits, layer.counter, layer.norm, squares = state[name]
+            layer.squares = dict(squares)
+
 
 class Oracle:
     """One format for the whole training, which the paper's *oracle* runs pick by trying all of them.
 
     ``round_to``: bytes of all keys, or by key; keys that are named nowhere are sent whole. It has the methods
-    of `AWP`. ``ValueError`` for anything but 1..4.
+    of `AWP`. ``ValueError`` for anything but 1..4, ``TypeError`` for what is no integer.
     """
 
     def __init__(self, round_to: int | Mapping[str, int]) -> None:
-        formats = round_to if isinstance(round_to, Mapping) else {"": round_to}
-        for value in formats.values():
-            if isinstance(value, bool) or not 1 <= value <= 4:
-                raise ValueError(f"round_to must be 1..4 bytes, not {value!r}")
-        self._round_to = round_to if isinstance(round_to, int) else dict(round_to)
+        self._round_to: int | dict[str, int]
+        if isinstance(round_to, Mapping):
+            self._round_to = {key: check_round_to(value) for key, value in round_to.items()}
+        else:
+            self._round_to = check_round_to(round_to)
         self.name = f"oracle {self._round_to!r}"
 
     def observe(self, key: str, weights: Floats) -> None:
@@ -169,6 +186,12 @@ class Oracle:
     def round_to(self, key: str) -> int:
         """The format of a key in bytes."""
         return self._round_to if isinstance(self._round_to, int) else self._round_to.get(key, 4)
+
+    def state(self) -> None:
+        """Nothing: the format is fixed."""
+
+    def load(self, state: None) -> None:
+        """Nothing: the format is fixed."""
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:

@@ -25,6 +25,12 @@ class Precision(Protocol):
     def round_to(self, key: str) -> int:
         """The present format of a key in bytes."""
 
+    def state(self) -> Any:
+        """What it goes by, as JSON can hold it."""
+
+    def load(self, state: Any) -> None:
+        """Goes on from a `state`."""
+
 
 class AdtEncoding:
     """The pull leg of a parameter server: ``ParameterServer(..., encoding=AdtEncoding(AWP(...)))``.
@@ -60,6 +66,18 @@ class AdtEncoding:
     def decode(self, key: str, data: Any, count: int) -> Floats:
         """float32[count]; ``ValueError`` for anything that `encode` does not make."""
         return _unpacked(data, count, f"key {key!r}")
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: formats, and what AWP has seen."""
+        return {
+            "precision": self.precision.state(),
+            "seen": {key: [*mark] for key, mark in self._seen.items()},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from a `state`."""
+        self.precision.load(state["precision"])
+        self._seen = {key: (total, square) for key, (total, square) in state["seen"].items()}
 
 
 class AdtCodec:

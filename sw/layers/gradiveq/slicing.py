@@ -21,7 +21,7 @@ class Slicing:
     """The slices of one layer's gradient, float32[F, D, H, W].
 
     ``multiple``: K is ``multiple * F * D``; it must divide H*W. ``ValueError`` for another number of
-    dimensions, or a multiple that does not divide.
+    dimensions, no values, or a multiple that does not divide.
     """
 
     key: str
@@ -31,6 +31,8 @@ class Slicing:
     def __post_init__(self) -> None:
         if len(self.shape) != 4:
             raise ValueError(f"key {self.key!r}: a convolution's gradient has 4 dimensions, not {self.shape}")
+        if not all(self.shape):
+            raise ValueError(f"key {self.key!r} has no values: its shape is {self.shape}")
         positions = self.shape[2] * self.shape[3]
         if self.multiple < 1 or positions % self.multiple:
             raise ValueError(

@@ -12,11 +12,10 @@
 """
 
 from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner, partitioner, variable
-from inceptionn.layers.parallax.optimizer import MomentumSGD, Optimizer
 from inceptionn.layers.parallax.partition_search import CostModel, PartitionSearch, fit
 from inceptionn.layers.parallax.runner import Runner, Trainable, get_runner, shard
 from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose
-from inceptionn.layers.parameter_server import NonFiniteGradient
+from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, Optimizer
 
 __all__ = [
     "CostModel",

@@ -10,18 +10,20 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from inceptionn.codec import crc32
 from inceptionn.collectives import Op, allreduce_comp
 from inceptionn.collectives.agreement import agree, choose_path
 from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.settings import codec_text
 from inceptionn.collectives.wire_form import wire_form
 from inceptionn.layers.parallax.all_gather import all_gather_sum
 from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner
-from inceptionn.layers.parallax.optimizer import Optimizer
+from inceptionn.layers.parallax.gradient_check import misfit, values_of
 from inceptionn.layers.parallax.partition_search import PartitionSearch
 from inceptionn.layers.parallax.row_sets import Rows
 from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable, machines_of
 from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose, model_alpha
-from inceptionn.layers.parameter_server import NonFiniteGradient
+from inceptionn.layers.parameter_server import NonFiniteGradient, Optimizer, Partition
 from inceptionn.layers.traffic import Traffic
 from inceptionn.training import Floats, Gradients, Parameters, RowSparse
 
@@ -78,8 +80,9 @@ def get_runner(
     seed
         Of ``model.initial``; the same at all ranks.
 
-    `MismatchError` at every rank if settings, keys or shapes differ; `ValueError` for a partitioner's key
-    that the model does not have.
+    `MismatchError` at every rank if settings, keys, shapes or initial values differ, or one cannot take part;
+    there, its own error: ``ValueError`` for a partitioner's key that the model does not have, ``TypeError``
+    for a parameter that is not float32.
     """
     settings = config or ParallaxConfig()
     return Runner(model, transport_of(comm), optimizer, settings, partitioners, machine, seed)
@@ -118,6 +121,10 @@ class Runner:
         self.settled = False
         self._optimizer = optimizer
         self._dense = optimizer()
+        self._whole = {
+            key: Partition(number, key, 0, 0, np.size(value))
+            for number, (key, value) in enumerate(self.parameters.items())
+        }
         self._partitioners = [list(p.keys) for p in partitioners]
         self._variables: dict[str, SparseVariable] = {}
         self._servers: dict[str, Optimizer] = {}
@@ -125,20 +132,30 @@ class Runner:
         self._times: list[float] = []
         self._searched = 0
         error: Exception | None = None
+        terms = self._terms()
         try:
+            for key, value in self.parameters.items():
+                if not isinstance(value, np.ndarray) or value.dtype != np.float32:
+                    raise TypeError(
+                        f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}"
+                    )
+                terms |= {f"values of key {key!r}": crc32(np.ascontiguousarray(value))}
             for key in (key for keys in self._partitioners for key in keys):
                 if key not in self.parameters:
                     raise ValueError(f"the model has no variable {key!r} to partition")
             self._path, self._codec = choose_path(transport, config.path, config.codec)
-        except ValueError as problem:
+        except (TypeError, ValueError) as problem:
             error = problem
-        shapes = {key: list(value.shape) for key, value in self.parameters.items()}
-        agree(transport, self._terms() | {"variables": shapes}, None, error)
+        agree(transport, terms, None, error)
         self.machines = self._machines(machine)
 
     def _terms(self) -> dict[str, Any]:
+        codec = self.config.codec
         return {name: repr(value) for name, value in vars(self.config).items()} | {
-            "partitioners": self._partitioners
+            "codec": None if codec is None else codec_text(codec),
+            "partitioners": self._partitioners,
+            "keys": list(self.parameters),
+            **{f"shape of key {key!r}": list(np.shape(value)) for key, value in self.parameters.items()},
         }
 
     def _machines(self, name: str | None) -> Machines:
@@ -150,12 +167,16 @@ class Runner:
         """One training step on this worker's batch; its loss. Collective.
 
         The first steps also measure alpha and search for partitions: they train like all others.
-        `NonFiniteGradient` at the rank that has one and `PeerLost` at the others, with the same text.
+        `NonFiniteGradient` at the rank that has one and `PeerLost` at the others, with the same text;
+        likewise ``ValueError`` for gradients with other keys, shapes or types than the variables.
         """
         start = time.perf_counter()
         rows = self.model.rows(batch)
         self._pull(rows)
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
+        sparse = self._meters if self.step else None
+        if problem := misfit(gradients, self.parameters, sparse):
+            self._fail(ValueError(f"step {self.step}: {problem}"))
         if self.step == 0:
             self._first(gradients)
             self._pull(rows)  # the values are those of before, but a push follows its pull
@@ -218,7 +239,7 @@ class Runner:
                 total, sent = all_gather_sum(self.transport, gradient, form)
                 self.traffic.count("gradients", sent)
                 values = total.values / np.float32(size) if config.sparse_op is Op.MEAN else total.values
-                self._dense.update(key, self.parameters[key], values, self.step, total.rows)
+                self._dense.update(self._whole[key], self.parameters[key], values, self.step, total.rows)
             else:
                 dense[key] = gradient.dense()
         for op in {config.dense_op, config.sparse_op}:
@@ -240,7 +261,7 @@ class Runner:
         start = 0
         for key, value in gradients.items():
             mean = flat[start : start + value.size].reshape(value.shape)
-            self._dense.update(key, self.parameters[key], mean, self.step)
+            self._dense.update(self._whole[key], self.parameters[key], mean, self.step)
             start += value.size
 
     def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
@@ -258,7 +279,7 @@ class Runner:
 
     def _finite(self, gradients: Gradients) -> bool:
         """Whether the step is to be taken; as `ParallaxConfig.non_finite` says."""
-        wrong = [key for key, gradient in gradients.items() if not np.isfinite(_values(gradient)).all()]
+        wrong = [key for key, gradient in gradients.items() if not np.isfinite(values_of(gradient)).all()]
         if self.config.non_finite == "raise":
             if wrong:
                 self._fail(NonFiniteGradient(wrong[0], self.step))
@@ -293,7 +314,8 @@ class Runner:
         server = self._servers[key] = self._optimizer()
 
         def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
-            server.update(f"{key}/{partition}", values, gradient, self.step, rows)
+            part = Partition(partition, key, partition % len(self.machines.chiefs), 0, values.size)
+            server.update(part, values, gradient, self.step, rows)
 
         push = wire_form(self.transport, self._path, self._codec)
         self._variables[key] = SparseVariable(
@@ -361,7 +383,3 @@ class Runner:
         self.repartition(self._keys(), search.partitions)
         if search.done:
             self._next_search()
-
-
-def _values(gradient: Any) -> Floats:
-    return gradient.values if isinstance(gradient, RowSparse) else gradient

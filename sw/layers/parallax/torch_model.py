@@ -37,6 +37,11 @@ class TorchModel:
     ) -> None:
         self.module, self._loss, self._lookups = module, loss, lookups
         self._arrays: Parameters = {}
+        self._sparse = {
+            f"{name}.weight" if name else "weight"
+            for name, part in module.named_modules()
+            if getattr(part, "sparse", False)
+        }
         for key, parameter in module.named_parameters():
             if str(parameter.dtype) != "torch.float32" or parameter.device.type != "cpu":
                 raise TypeError(
@@ -63,12 +68,16 @@ class TorchModel:
         gradients: Gradients = {}
         for key, parameter in self.module.named_parameters():
             grad = parameter.grad
-            if grad is None:  # not part of this batch's graph
-                gradients[key] = np.zeros(tuple(parameter.shape), np.float32)
+            shape = tuple(parameter.shape)
+            if grad is None and key in self._sparse:  # not part of this batch's graph
+                nothing = np.empty((0, *shape[1:]), np.float32)
+                gradients[key] = RowSparse(np.empty(0, np.int64), nothing, shape)
+            elif grad is None:
+                gradients[key] = np.zeros(shape, np.float32)
             elif grad.is_sparse:
                 grad = grad.coalesce()
                 rows = grad.indices()[0].numpy().astype(np.int64)
-                gradients[key] = RowSparse(rows, grad.values().numpy(), tuple(parameter.shape))
+                gradients[key] = RowSparse(rows, grad.values().numpy(), shape)
             else:
                 gradients[key] = grad.numpy()
         return float(loss.detach()), gradients

@@ -135,7 +135,7 @@ class ParameterServer:
             error = problem
         agree(transport, terms, None, error)
         if restore is not None:
-            self.start_step = self._restore(None if serving is None else serving.server, restore)
+            self.start_step = self._restore(None if serving is None else serving.server, pull, restore)
         self.server: Server | None = None if serving is None else serving.server
         self._node = Node(
             transport, self.plan, self.workers, self.servers, serving, push, pull, self.traffic
@@ -147,7 +147,7 @@ class ParameterServer:
         self._closed = False
         self._node.start()
 
-    def _restore(self, server: Server | None, directory: str | os.PathLike[str]) -> int:
+    def _restore(self, server: Server | None, pull: Leg, directory: str | os.PathLike[str]) -> int:
         """Restores the servers; every rank gets the step. Collective."""
         here = [] if server is None else steps_in(directory, server.index)
         steps = self.transport.exchange(here)
@@ -159,7 +159,7 @@ class ParameterServer:
             error = ValueError(f"no step of which all servers have a checkpoint in {str(directory)!r}{where}")
         elif server is not None:
             try:
-                load(server, directory, max(common))
+                load(server, pull, directory, max(common))
             except (ValueError, OSError) as problem:
                 error = problem
         agree(self.transport, {}, None, error)

@@ -27,7 +27,8 @@ class Encoding(Protocol):
     """A form of weights for the pull leg that may differ by key, such as ADT's.
 
     What `decode` needs to know beyond the key and the count must be in the data. A server may change its mind
-    from one step to the next: it is `encode` that decides.
+    from one step to the next: it is `encode` that decides. One that goes by what it has seen has ``state()``
+    and ``load(state)`` too, with a value that JSON can hold: checkpoints keep it.
     """
 
     def encode(self, key: str, values: Floats) -> Any:
@@ -55,6 +56,14 @@ class Leg(ABC):
     @abstractmethod
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
         """Writable arrays of (key, count); ``ValueError`` for data that are not those of `encode`."""
+
+    def state(self) -> Any:
+        """What it goes by beyond its settings, as JSON can hold it; None if nothing."""
+        return None
+
+    def load(self, state: Any) -> None:
+        """Goes on from a `state`."""
+        return
 
 
 def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
@@ -179,6 +188,13 @@ class EncodedLeg(Leg):
             if values[-1].size != count:
                 raise ValueError(f"{values[-1].size} values of key {key!r} came for {count}")
         return values
+
+    def state(self) -> Any:
+        return self.encoding.state() if hasattr(self.encoding, "state") else None
+
+    def load(self, state: Any) -> None:
+        if hasattr(self.encoding, "load"):
+            self.encoding.load(state)
 
 
 def push_leg(

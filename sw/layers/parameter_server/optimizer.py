@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inceptionn.layers.parameter_server.plan import Partition
 from inceptionn.training import Floats
@@ -22,11 +23,24 @@ class Schedule(Protocol):
         """The rate of a step."""
 
 
+def _check_rate(rate: float) -> None:
+    if not (rate > 0 and math.isfinite(rate)):
+        raise ValueError(f"rate must be above 0, not {rate!r}")
+
+
+def _check_steps(steps: int) -> None:
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, not {steps!r}")
+
+
 @dataclass(frozen=True)
 class Constant:
-    """The same rate in every step."""
+    """The same rate in every step. ``ValueError`` unless above 0."""
 
     rate: float
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
 
     def __call__(self, step: int) -> float:
         return self.rate
@@ -34,11 +48,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class StepDecay:
-    """``rate``, multiplied by ``factor`` at each of the steps ``at``."""
+    """``rate``, multiplied by ``factor`` at each of the steps ``at``. ``ValueError`` unless both above 0."""
 
     rate: float
     at: tuple[int, ...]
     factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+        if not (self.factor > 0 and math.isfinite(self.factor)):
+            raise ValueError(f"factor must be above 0, not {self.factor!r}")
 
     def __call__(self, step: int) -> float:
         return self.rate * self.factor ** sum(step >= boundary for boundary in self.at)
@@ -46,10 +65,17 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on."""
+    """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on.
+
+    ``ValueError`` for a rate that is not above 0, or fewer than 1 step.
+    """
 
     rate: float
     steps: int
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+        _check_steps(self.steps)
 
     def __call__(self, step: int) -> float:
         return self.rate * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)) / 2
@@ -57,13 +83,31 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017)."""
+    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017).
+
+    ``ValueError`` for fewer than 1 step.
+    """
 
     then: Schedule
     steps: int
 
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
     def __call__(self, step: int) -> float:
         return self.then(step) * min(1.0, (step + 1) / self.steps)
+
+
+def schedule_of(rate: float | Schedule) -> Schedule:
+    """A number as a `Constant`, a schedule as it is.
+
+    ``ValueError`` for a number that is not above 0, ``TypeError`` for what is neither.
+    """
+    if isinstance(rate, int | float | np.floating | np.integer):
+        return Constant(float(rate))
+    if not callable(rate):
+        raise TypeError(f"rate must be a number or a schedule, not {rate!r}")
+    return rate
 
 
 class Optimizer(ABC):
@@ -73,10 +117,18 @@ class Optimizer(ABC):
     """
 
     @abstractmethod
-    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
-        """Changes ``weights``, float32[n], in place by the gradient of a step (float32[n]; may be changed).
+    def update(
+        self,
+        partition: Partition,
+        weights: Floats,
+        gradient: Floats,
+        step: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Changes ``weights``, float32, in place by a step's gradient (of the same shape; may be changed).
 
-        Called once per partition and step, in the order of a partition's steps.
+        Called once per partition and step, in the order of a partition's steps. ``rows``: with sparse
+        gradients (Parallax), the distinct rows of ``weights`` that the gradient has; only these change.
         """
 
     def state(self) -> dict[str, Floats]:
@@ -103,6 +155,10 @@ class MomentumSGD(Optimizer):
     ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``.
     (There the weights are indexed so that ``w_(t-1) = w_(t-2) + mom_(t-2)``.) All in float32.
 
+    A row's momentum and decay rest in steps that do not look it up, as in TensorFlow's sparse updates: the
+    work is that of the rows used, and the result is not that of the same gradient made dense unless momentum
+    and decay are 0.
+
     Parameters
     ----------
     rate
@@ -118,32 +174,43 @@ class MomentumSGD(Optimizer):
     def __init__(
         self, rate: float | Schedule = 0.05, momentum: float = 0.9, weight_decay: float = 0.0
     ) -> None:
-        if isinstance(rate, int | float) and not (rate > 0 and math.isfinite(rate)):
-            raise ValueError(f"rate must be above 0, not {rate!r}")
+        self.schedule = schedule_of(rate)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be within 0 and 1, 1 excluded, not {momentum!r}")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"weight_decay must be at least 0, not {weight_decay!r}")
-        self.schedule: Schedule = Constant(float(rate)) if isinstance(rate, int | float) else rate
         self.momentum, self.weight_decay = momentum, weight_decay
         self._momenta: dict[int, Floats] = {}
 
     def rate_at(self, step: int) -> float:
         return self.schedule(step)
 
-    def update(self, partition: Partition, weights: Floats, gradient: Floats, step: int) -> None:
+    def update(
+        self,
+        partition: Partition,
+        weights: Floats,
+        gradient: Floats,
+        step: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         if self.weight_decay:
-            gradient += np.float32(self.weight_decay) * weights
+            gradient += np.float32(self.weight_decay) * (weights if rows is None else weights[rows])
         gradient *= np.float32(self.schedule(step))
-        if not self.momentum:
-            weights -= gradient
-            return
-        kept = self._momenta.get(partition.number)
-        if kept is None:
-            kept = self._momenta[partition.number] = np.zeros_like(weights)
-        kept *= np.float32(self.momentum)
-        kept -= gradient
-        weights += kept
+        if self.momentum:
+            kept = self._momenta.get(partition.number)
+            if kept is None:
+                kept = self._momenta[partition.number] = np.zeros_like(weights)
+            change = kept if rows is None else kept[rows]
+            change *= np.float32(self.momentum)
+            change -= gradient
+            if rows is not None:
+                kept[rows] = change
+        else:
+            change = np.negative(gradient, out=gradient)
+        if rows is None:
+            weights += change
+        else:
+            weights[rows] += change
 
     def state(self) -> dict[str, Floats]:
         return {f"momentum{number}": kept for number, kept in self._momenta.items()}

@@ -95,7 +95,7 @@ class Serving:
             if wanted is not None and partition.number not in pull.found and version >= wanted:
                 self._note(pull, partition.number)
         if self.checkpoints is not None:
-            self.checkpoints.note(self.server, partition, version)
+            self.checkpoints.note(self.server, partition, version, self._leg)
 
     def _note(self, pull: _Pull, number: int) -> None:
         version = self.server.versions[number]

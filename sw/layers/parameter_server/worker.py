@@ -26,8 +26,8 @@ class NonFiniteGradient(ArithmeticError):
 class Worker:
     """One worker; `ParameterServer.worker` is it. For one thread.
 
-    Attributes: ``index``, 0..count-1, and ``count``, how many workers there are; ``skipped``, the (key, step)
-    of gradients that were not finite, with policy "skip".
+    Attributes: ``index``, 0..count-1, and ``count``, how many workers there are; ``synchronous``, whether the
+    servers are; ``skipped``, the (key, step) of gradients that were not finite, with policy "skip".
 
     The *step* of a key is how often this worker has pushed it. Keys may be pushed one by one, in any order,
     as layers finish; `push` of several keys at once makes fewer messages.
@@ -39,7 +39,8 @@ class Worker:
         self.index, self.count = index, len(node.workers)
         self.policy = policy
         self.skipped: list[tuple[str, int]] = []
-        self._node, self._synchronous = node, synchronous
+        self.synchronous = synchronous
+        self._node = node
         self._steps = dict.fromkeys(node.plan.keys, step)
 
     @property
@@ -94,7 +95,7 @@ class Worker:
             if not into[key].flags.c_contiguous:
                 raise ValueError(f"the array for key {key!r} must be C-contiguous")
             arrays[key] = into[key]
-        versions = {key: self._steps[key] if self._synchronous else 0 for key in wanted}
+        versions = {key: self._steps[key] if self.synchronous else 0 for key in wanted}
         return self._node.pull(versions, arrays)
 
     def pull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Parameters:

@@ -165,8 +165,14 @@ class GLU(LocalUpdate):
         self._previous = copy_of(weights)
 
     def grad_sync(self, key: str, weights: Floats, rate: float) -> Floats:
-        """Sec. 3.3's estimate of the global gradient of a key, float32 of its shape."""
+        """Sec. 3.3's estimate of the global gradient of a key, float32 of its shape.
+
+        Zero at a rate of 0, where servers stand still and there is nothing to divide by.
+        """
         estimate: Floats = self._previous[key] - weights
+        if not rate:
+            estimate[...] = 0
+            return estimate
         estimate *= np.float32((1 - self.momentum) / (rate * self._delay))
         return estimate
 

@@ -7,7 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import TypeVar
 
-from inceptionn.layers.parameter_server import Constant, Handle, Schedule, Worker
+import numpy as np
+
+from inceptionn.layers.parameter_server import Handle, Schedule, Worker
+from inceptionn.layers.parameter_server.optimizer import schedule_of
 from inceptionn.layers.ssd_sgd.local_update import GLU, LocalUpdate
 from inceptionn.training import Floats, Parameters, copy_of
 
@@ -36,10 +39,13 @@ class SSDSGD:
     Algorithm 1 asks that ``(1 + wp) % k`` be 0, for a warm-up of 1 + wp iterations, so that the cycles begin
     behind it. Here cycles are counted from the end of the warm-up, and any length will do.
 
+    A gradient that is not finite, and that the worker leaves out (policy "skip"), counts as zero in the local
+    update too: the worker's own weights stay finite.
+
     Parameters
     ----------
     worker
-        Of a parameter server in mode "sync".
+        Of a parameter server in mode "sync". ``ValueError`` otherwise.
     k
         Delay steps, at least 1. ``ValueError`` otherwise.
     warm_up
@@ -61,13 +67,15 @@ class SSDSGD:
         rate: float | Schedule = 0.05,
         update: LocalUpdate | None = None,
     ) -> None:
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be at least 1, not {k!r}")
         if warm_up < 0:
             raise ValueError(f"warm_up must be at least 0, not {warm_up!r}")
-        self.worker, self.k, self.warm_up = worker, k, warm_up
+        if not worker.synchronous:
+            raise ValueError("SSD-SGD needs a parameter server in mode 'sync', not 'async'")
+        self.worker, self.k, self.warm_up = worker, int(k), warm_up
         self.update = GLU() if update is None else update
-        self.rate: Schedule = Constant(rate) if isinstance(rate, int | float) else rate
+        self.rate: Schedule = schedule_of(rate)
         self.pulls = 0
         self.waited = 0.0
         self._step = worker.step
@@ -87,7 +95,10 @@ class SSDSGD:
         """Takes the gradients of `weights`; returns the weights for the next iteration."""
         if self._push is not None:  # one push at a time: a slow network holds the worker up here
             self._wait(self._push)
+        skipped = len(self.worker.skipped)
         self._push = self.worker.ipush(gradients)
+        if len(self.worker.skipped) > skipped:
+            gradients = {key: np.zeros_like(own) for key, own in self.weights.items()}
         if not self.delayed:
             self.weights = self._wait(self._ask())
             self._step += 1

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What lies between the two engines: each block announced, measured, and broken if told to."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.boards.bring_up.checker import BLOCK_BITS
+from inceptionn.boards.bring_up.pattern_source import LengthSequence
+from inceptionn.boards.bring_up.patterns import SourceConfig
+from inceptionn.hdl.axi import AXIStream
+from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.queue import PushQueue
+from inceptionn.wire import BURST_BYTES
+
+COUNT_BITS = 16
+"""Of a packet's lane count in the decompressor's ``tuser``."""
+
+
+class BlockLength(wiring.Component):
+    """Length in bytes of every packet on a stream that it looks at, ``LATENCY`` cycles after the last beat.
+
+    Members
+    -------
+    fire, tkeep, tlast : :py:`In`
+        A beat is handed over. ``tkeep`` must have its low bits set.
+    bytes : :py:`Out(14)`
+    beat_bytes : :py:`Out(6)`
+        Of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
+    done : :py:`Out(1)`
+    """
+
+    LATENCY = 3
+
+    fire: In(1)
+    tkeep: In(BURST_BYTES)
+    tlast: In(1)
+    bytes: Out(BLOCK_BITS)
+    beat_bytes: Out(6)
+    done: Out(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        keep1 = Signal(BURST_BYTES, reset_less=True)
+        m.d.sync += keep1.eq(self.tkeep & self.fire.replicate(BURST_BYTES))
+        # The edge of a thermometer is one-hot; its place is encoded by OR.
+        edge = Cat(keep1[i] & ~(keep1[i + 1] if i + 1 < BURST_BYTES else 0) for i in range(BURST_BYTES))
+        length2 = Signal(6, reset_less=True)
+        places = range(1, BURST_BYTES + 1)
+        m.d.sync += length2.eq(
+            Cat(Cat(edge[n - 1] for n in places if n >> bit & 1).any() for bit in range(6))
+        )
+        last2 = delayed(m, self.fire & self.tlast, 2, name="last", reset=True)
+        total = Signal(BLOCK_BITS)
+        summed = (total + length2)[:BLOCK_BITS]
+        m.d.sync += [
+            total.eq(Mux(last2, 0, summed)),
+            self.bytes.eq(summed),
+            self.beat_bytes.eq(length2),
+            self.done.eq(last2),
+        ]
+        return m
+
+
+class Wire(wiring.Component):
+    """Hands blocks from the compressor to the decompressor, with the lane count in ``tuser``.
+
+    Members
+    -------
+    config : :py:`In(SourceConfig)`
+        What the lane counts follow from.
+    s_axis : :py:`In(AXIStream(32))`
+    m_axis : :py:`Out(AXIStream(32, 16))`
+    corrupt : :py:`In(1)`
+        Invert bit 0 of the next block that begins.
+    corrupted : :py:`Out(1)`
+        One cycle: done.
+    stall : :py:`In(1)`
+        Hand nothing on, but for a beat that is on offer already.
+    beat_bytes : :py:`Out(6)`
+        Of the beat handed on 3 cycles ago, 0 in cycles without one.
+    block_bytes, block_bytes_valid : :py:`Out`
+        Length of the oldest block; there 5 cycles after its last beat.
+    block_bytes_pop : :py:`In(1)`
+    """
+
+    config: In(SourceConfig)
+    s_axis: In(AXIStream(BURST_BYTES))
+    m_axis: Out(AXIStream(BURST_BYTES, COUNT_BITS))
+    corrupt: In(1)
+    corrupted: Out(1)
+    stall: In(1)
+    beat_bytes: Out(6)
+    block_bytes: Out(BLOCK_BITS)
+    block_bytes_valid: Out(1)
+    block_bytes_pop: In(1)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        blocks, taken = self.s_axis, self.m_axis
+        m.submodules.counts = counts = LengthSequence()
+        m.submodules.measure = measure = BlockLength()
+        # More than the decompressor can hold at once: 32 block ends, 32 bursts, and its pipeline.
+        m.submodules.lengths = lengths = PushQueue(BLOCK_BITS, 128, slack=BlockLength.LATENCY + 3)
+        # A beat on offer stays, and stays as it is, whatever is asked for meanwhile.
+        first, offered = Signal(init=1), Signal()
+        fire, flow, broken, kept = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            flow.eq(offered | (lengths.room & ~self.stall)),
+            fire.eq(taken.tvalid & taken.tready),
+            broken.eq(Mux(offered, kept, self.corrupt & first)),
+            taken.tvalid.eq(blocks.tvalid & flow),
+            blocks.tready.eq(taken.tready & flow),
+            taken.tdata.eq(blocks.tdata ^ broken),
+            taken.tkeep.eq(blocks.tkeep),
+            taken.tlast.eq(blocks.tlast),
+            taken.tuser.eq(counts.lanes),
+            self.corrupted.eq(fire & broken),
+            counts.config.eq(self.config),
+            counts.step.eq(fire & blocks.tlast),
+            measure.fire.eq(fire),
+            measure.tkeep.eq(blocks.tkeep),
+            measure.tlast.eq(blocks.tlast),
+            self.beat_bytes.eq(measure.beat_bytes),
+            lengths.push.eq(measure.done),
+            lengths.push_data.eq(measure.bytes),
+            lengths.pop.eq(self.block_bytes_pop),
+            self.block_bytes.eq(lengths.data),
+            self.block_bytes_valid.eq(lengths.valid),
+        ]
+        m.d.sync += [offered.eq(taken.tvalid & ~taken.tready), kept.eq(broken)]
+        with m.If(fire):
+            m.d.sync += first.eq(blocks.tlast)
+        return m
