@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,9 @@ import pytest
 
 from inceptionn.hdl.decompressor import Decompressor
 from inceptionn.sim.runner import emit, run_bench
+from inceptionn.sim.verilate import INTERFACES
 from inceptionn.sim.verilated import Pause, VerilatedModule
+from inceptionn.wire import LANE_BYTES
 
 HERE = Path(__file__).parent
 MODULE = "inceptionn_decompressor"
@@ -36,14 +39,15 @@ def test_bench(lanes: int) -> None:
     run_bench(Decompressor(lanes=lanes), MODULE, bench, parameters={"lanes": lanes})
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_volume(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lanes", "seed"), [(8, 0), (8, 1), (8, 2), (8, 3), (16, 4), (16, 5)])
+def test_volume(lanes: int, seed: int, tmp_path: Path) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
     blocks = load("decompressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(Decompressor, MODULE))
-    with VerilatedModule(verilog, MODULE, seed=seed + 1) as decompressor:
+    verilog.write_text(emit(Decompressor(lanes=lanes), MODULE))
+    interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
+    with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as decompressor:
         for idle in PAUSES:
             for back_pressure in PAUSES:
                 # `cfg_b` holds for a whole run here; the bench changes it with every block.
@@ -56,4 +60,4 @@ def test_volume(seed: int, tmp_path: Path) -> None:
                 (out,) = decompressor.run(packets, idle=idle, back_pressure=back_pressure)
                 assert len(out) == len(sent)
                 for block, result in zip(sent, out, strict=True):
-                    block.check(result.data, result.bad)
+                    block.check(result.data, result.bad, lanes * LANE_BYTES)

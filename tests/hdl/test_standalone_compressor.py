@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +15,9 @@ import pytest
 from inceptionn.hdl.compressor import StandaloneCompressor
 from inceptionn.sim.golden import codec
 from inceptionn.sim.runner import emit, run_bench
+from inceptionn.sim.verilate import INTERFACES
 from inceptionn.sim.verilated import Pause, VerilatedModule
-from inceptionn.wire import MAX_LANES
+from inceptionn.wire import LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
 BENCH = HERE / "bench_standalone_compressor.py"
@@ -33,8 +35,9 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def test_bench() -> None:
-    run_bench(StandaloneCompressor, MODULE, BENCH)
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_bench(lanes: int) -> None:
+    run_bench(StandaloneCompressor(lanes=lanes), MODULE, BENCH, parameters={"lanes": lanes})
 
 
 def test_bench_on_icarus() -> None:
@@ -42,27 +45,29 @@ def test_bench_on_icarus() -> None:
     run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("seed", range(2))
-def test_volume(seed: int, tmp_path: Path) -> None:
+def test_volume(seed: int, lanes: int, tmp_path: Path) -> None:
     """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
     blocks = load("compressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(StandaloneCompressor, MODULE))
+    verilog.write_text(emit(StandaloneCompressor(lanes=lanes), MODULE))
     settings = [*blocks.ALL_PARAMETERS, *(blocks.any_parameters(source) for _ in range(22))]
     source.shuffle(settings)
     mixes = [(idle, back_pressure) for idle in PAUSES for back_pressure in PAUSES]
-    with VerilatedModule(verilog, MODULE, seed=seed + 1) as compressor:
+    interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
+    with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as compressor:
         for params, (idle, back_pressure) in zip(settings, mixes * 2, strict=True):
             compressor.set(cfg_e0=params.e0, cfg_t=params.t, cfg_b=params.b)
             counts = [blocks.some_length(source) for _ in range(20)]
             counts += [source.choice(blocks.LENGTHS), source.randint(MAX_LANES - 8, MAX_LANES + 8)]
             source.shuffle(counts)
             sent = [blocks.some_lanes(count, params, source) for count in counts]
-            packets = [lanes.astype("<u4").tobytes() for lanes in sent]
+            packets = [values.astype("<u4").tobytes() for values in sent]
             (out,) = compressor.run(packets, idle=idle, back_pressure=back_pressure)
             assert len(out) == len(sent)
-            for lanes, result in zip(sent, out, strict=True):
-                expected = codec.pack_block(*codec.compress_lanes(lanes[:MAX_LANES], params))
-                assert result.data == expected, f"{len(lanes)} lanes with {params}"
+            for values, result in zip(sent, out, strict=True):
+                expected = codec.pack_block(*codec.compress_lanes(values[:MAX_LANES], params))
+                assert result.data == expected, f"{len(values)} lanes with {params}"
                 assert not result.bad
