@@ -29,6 +29,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "netfpga-sume": ("netfpga-sume", Options()),
     "corundum-64": ("corundum", Options(ports=2, data_width=64)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
+    "corundum-16-lanes": ("corundum", Options(ports=1, data_width=512, lanes=16)),
 }
 BLACK_BOXES = """
 (* blackbox *) module MMCME2_BASE (input CLKIN1, CLKFBIN, PWRDWN, RST, output CLKFBOUT, CLKFBOUTB, CLKOUT0,
