@@ -74,7 +74,7 @@ def test_netfpga_sume(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [64, 512])
+@pytest.mark.parametrize("width", [64, 128, 256, 512])
 def test_corundum(width: int, engine: str, tmp_path: Path) -> None:
     simulate(engine, tmp_path, "corundum", Options(data_width=width), width=width)
 
