@@ -27,8 +27,8 @@ from inceptionn.sim.golden.values import payload
 from inceptionn.wire import Verdict
 
 Way = Literal["tx", "rx"]
-PATIENCE = 6000
-"""Cycles without a frame after which a shell counts as hung."""
+PATIENCE = 12_000
+"""Cycles without a frame after which a shell counts as hung; the slowest engines' first takes some 7000."""
 SMALLEST = 60
 """Bytes that a MAC pads shorter frames to, without FCS (IEEE 802.3, 4.2.3.3)."""
 
