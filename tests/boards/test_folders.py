@@ -213,6 +213,11 @@ def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], l
         added = {Path(call.split()[-1].strip("{}")).name for call in calls if call.startswith("add_files")}
         assert added >= {*sources(folder)}
         assert all((folder / file).exists() for file in added)
+    # Vivado's IP has two numbers for a version and one for its revision (UG1118).
+    numbers = dict(re.findall(r"^set_property (version|core_revision) (\S+)", "\n".join(calls), re.MULTILINE))
+    version = json.loads((folder / "manifest.json").read_text())["version"]
+    assert re.fullmatch(r"\d+\.\d+", numbers["version"])
+    assert version == f"{numbers['version']}.{numbers['core_revision']}"
     if top(folder) == metadata["module"]:
         associated = re.findall(
             r"associate_bus_interfaces -busif (\S+) -clock (\S+) -reset (\S+)", "\n".join(calls)
