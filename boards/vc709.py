@@ -29,7 +29,8 @@ def _target(board: Board, options: Options) -> Target:
     interfaces = []
     for n in range(ports):
         own = (f"s2c{n}_aresetn", f"c2s{n}_aresetn")
-        resets += [Reset(name, "low", f"engine pair of port {n}; either of the two") for name in own]
+        what = f"of port {n}; with the other one its engine pair"
+        resets += [Reset(name, "low", f"{name[:3].upper()} {what}") for name in own]
         user = "descriptor's user word; not used"
         interfaces += [
             Interface(f"s_axis_s2c{n}", "axis", "slave", "user_clk", own[:1], "from the packet DMA", user),

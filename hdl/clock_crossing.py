@@ -150,9 +150,7 @@ class AXI4LiteCrossing(wiring.Component):
             data.StructLayout({name: getattr(master, name).shape() for name in part})
             for part in (names, CHANNELS[response])
         )
-        asked = AsyncQueue(
-            there, self.DEPTH, write_domain=self.master_domain, read_domain=self.slave_domain
-        )
+        asked = AsyncQueue(there, self.DEPTH, write_domain=self.master_domain, read_domain=self.slave_domain)
         answered = AsyncQueue(
             back, self.DEPTH, write_domain=self.slave_domain, read_domain=self.master_domain
         )

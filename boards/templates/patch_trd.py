@@ -116,7 +116,8 @@ def declarations(cuts: list[Cut]) -> str:
 def instance(cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets: dict[str, str]) -> str:
     """The shell, with every port connected by name."""
     connections = {"user_clk": clock, **resets}
-    connections |= {"s_axil_aclk": clock, "s_axil_aresetn": resets["s2c0_aresetn"]}
+    # The driver resets its DMA engines one by one; the bus is in reset only if the whole card is.
+    connections |= {"s_axil_aclk": clock, "s_axil_aresetn": " | ".join(resets.values())}
     lines = [f"{MARK} the shell"]
     if engine_clock:
         connections |= {"engine_clk": "inceptionn_engine_clk", "engine_aresetn": "inceptionn_engine_aresetn"}

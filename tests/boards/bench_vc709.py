@@ -8,7 +8,19 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from shell_bench import Frame, Referee, Registers, Streams, check, compressed, limited, padded, traffic
+from shell_bench import (
+    Frame,
+    Referee,
+    Registers,
+    Streams,
+    check,
+    compressed,
+    limited,
+    padded,
+    plain,
+    traffic,
+    whole_or_cut,
+)
 
 from inceptionn.hdl.registers import IDENTITY, REGISTERS
 from inceptionn.sim.runner import bench_parameters
@@ -141,6 +153,79 @@ async def ports_and_resets_are_apart(dut):
     (restored,) = await tb.deliver(last, [wire])
     assert len(restored) == len(frame)
     await tb.transmit(last, [frame])
+
+
+async def collect(tb: TB, prefix: str, last: bytes) -> list[bytes]:
+    """Frames up to this one."""
+    came = []
+    while not came or came[-1] != last:
+        data, _ = await tb.streams.receive(prefix)
+        came.append(data)
+    return came
+
+
+@limited
+@cocotb.parametrize(way=["s2c", "c2s"])
+async def a_reset_of_one_way(dut, way):
+    """In the middle of frames: no tail of one is left, the other way and the registers know nothing of it."""
+    tb = TB(dut)
+    await tb.start()
+    await ClockCycles(dut.user_clk, int(1100 * (RATIO or 1)))  # the transmit engine empties its flow table
+    await tb.registers.write("TOS", 0xFC28)
+    other = "c2s" if way == "s2c" else "s2c"
+    source, sink = tb.streams.ends[f"s_axis_{way}0"], tb.streams.ends[f"m_axis_{way}0"]
+    tb.streams.pause(0.2, random.Random(6))
+    steady = [compressed(300, 42000 + n)[other == "c2s"] for n in range(12)]
+    going = cocotb.start_soon((tb.deliver if other == "c2s" else tb.transmit)(0, steady))
+    sent, came = [], []
+    for _ in range(8):
+        frames = [plain() for _ in range(3)]
+        sent += frames
+        for frame in frames:
+            await tb.streams.send(f"s_axis_{way}0", Frame(frame))
+        await ClockCycles(dut.user_clk, random.randint(20, 200))
+        tb.reset_of(0, way).value = 0
+        source.clear()
+        await ClockCycles(dut.user_clk, random.choice((8, 9, 30)))
+        tb.reset_of(0, way).value = 1
+        await RisingEdge(dut.user_clk)
+    sent.append(plain())
+    await tb.streams.send(f"s_axis_{way}0", Frame(sent[-1]))
+    came = await collect(tb, f"m_axis_{way}0", sent[-1])
+    assert whole_or_cut(came, sent) > 1
+    await going
+    tb.streams.pause(0, random)
+    await ClockCycles(dut.user_clk, 200)
+    tb.streams.quiet()
+    assert await tb.registers.read("TOS") == 0xFC28
+    assert sink.empty()
+
+
+@limited
+async def engines_lose_their_clock(dut):
+    """Frames under way end, marked by their length; the rest of one that comes is not taken for a frame."""
+    if not RATIO:
+        return
+    tb = TB(dut)
+    await tb.start()
+    await ClockCycles(dut.user_clk, int(1100 * RATIO))
+    ways = {way: [plain() for _ in range(12)] for way in ("s2c", "c2s")}
+    for way, frames in ways.items():
+        for frame in frames:
+            await tb.streams.send(f"s_axis_{way}0", Frame(frame))
+    for _ in range(3):
+        await ClockCycles(dut.user_clk, random.randint(300, 400))
+        dut.engine_aresetn.value = 0
+        await ClockCycles(dut.user_clk, random.choice((1, 8, 30)))
+        dut.engine_aresetn.value = 1
+    cut = 0
+    for way, frames in ways.items():
+        frames.append(plain())
+        await tb.streams.send(f"s_axis_{way}0", Frame(frames[-1]))
+        cut += whole_or_cut(await collect(tb, f"m_axis_{way}0", frames[-1]), frames)
+    assert cut
+    await ClockCycles(dut.user_clk, 300)
+    tb.streams.quiet()
 
 
 @limited

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import cocotb
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import (
     AxiLiteBus,
@@ -26,8 +27,8 @@ from inceptionn.sim.golden.values import payload
 from inceptionn.wire import Verdict
 
 Way = Literal["tx", "rx"]
-PATIENCE = 6000
-"""Cycles without a frame after which a shell counts as hung."""
+PATIENCE = 12_000
+"""Cycles without a frame after which a shell counts as hung; the slowest engines' first takes some 7000."""
 SMALLEST = 60
 """Bytes that a MAC pads shorter frames to, without FCS (IEEE 802.3, 4.2.3.3)."""
 
@@ -94,6 +95,23 @@ def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
     return frame, result.frame
 
 
+def plain(length: int = 1400) -> bytes:
+    """A frame that passes both engines as it is."""
+    return tcp(random.randbytes(length), tos=0)
+
+
+def whole_or_cut(came: list[bytes], sent: list[bytes]) -> int:
+    """How many of ``came`` are a part of their frame and one byte; the others are whole, all in order."""
+    at = cut = 0
+    for frame in came:
+        while at < len(sent) and frame not in (sent[at], sent[at][: len(frame) - 1] + frame[-1:]):
+            at += 1
+        assert at < len(sent), f"{len(frame)} bytes that are no frame's beginning"
+        cut += frame != sent[at]
+        at += 1
+    return cut
+
+
 def padded(frame: bytes) -> bytes:
     """As a MAC sends it, and as the other side receives it."""
     return frame + bytes(max(0, SMALLEST - len(frame)))
@@ -120,6 +138,8 @@ class Streams:
             bus = AxiStreamBus.from_prefix(self.dut, prefix)
             self.ends[prefix] = kind(bus, self.clock, **(reset or self.reset))
             self.ends[prefix].log.setLevel("WARNING")
+            if prefix.startswith("m_"):
+                cocotb.start_soon(holds(self.dut, prefix, self.clock, **(reset or self.reset)))
 
     def pause(self, probability: float, source: random.Random) -> None:
         """Random gaps on the sources and back-pressure on the sinks; 0: none."""
@@ -174,14 +194,19 @@ async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
             inside = not int(last.value)
 
 
-async def holds(dut: Any, prefix: str, clock: Any, in_reset: Callable[[], bool] = lambda: False) -> None:
-    """For ever: a beat on offer stays, as it is, until it is taken (Arm IHI 0051A, 2.2.1)."""
+async def holds(
+    dut: Any, prefix: str, clock: Any, reset: Any = None, reset_active_level: bool = True
+) -> None:
+    """For ever: a beat on offer stays, as it is, until it is taken; none is in reset (Arm IHI 0051A)."""
     names = [name for name in ("tdata", "tkeep", "tlast", "tuser") if hasattr(dut, f"{prefix}_{name}")]
     valid, ready, *payload = (getattr(dut, f"{prefix}_{name}") for name in ("tvalid", "tready", *names))
     offered = None
     while True:
         await RisingEdge(clock)
-        if in_reset() or not valid.value.is_resolvable:
+        if not valid.value.is_resolvable:
+            continue
+        if reset is not None and bool(int(reset.value)) == reset_active_level:
+            assert not int(valid.value), f"{prefix}_tvalid is high in reset"
             offered = None
             continue
         shown = [signal.value for signal in payload] if int(valid.value) else None
@@ -224,6 +249,4 @@ class Registers:
 
 def limited(test: Callable[..., Any]) -> Callable[..., Any]:
     """A cocotb test with a limit on simulated time."""
-    import cocotb
-
     return cocotb.test(timeout_time=300, timeout_unit="us")(test)

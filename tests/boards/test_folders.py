@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +30,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "vc709-ratio": ("vc709", Options(ports=1, clock_ratio=Fraction(5, 2))),
     "netfpga-sume": ("netfpga-sume", Options()),
     "corundum-64": ("corundum", Options(ports=2, data_width=64)),
+    "corundum-128": ("corundum", Options(ports=1, data_width=128)),
+    "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "corundum-16-lanes": ("corundum", Options(ports=1, data_width=512, lanes=16)),
 }
@@ -60,6 +64,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             for file, text in package_files.package(chosen, chosen.resolve(options)).items():
                 (written[name] / file).write_text(text)
     return written
+
+
+def test_nothing_is_built_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amaranth warns of a component that is made and never elaborated."""
+    chosen = load_board("generic")
+    monkeypatch.setattr(package_files, "convert", runner.emit)
+    gc.collect()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        package_files.package(chosen, chosen.resolve(Options()))
+        gc.collect()
+    assert [str(warning.message) for warning in said if "never used" in str(warning.message)] == []
 
 
 def sources(folder: Path) -> list[str]:
@@ -198,6 +214,11 @@ def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], l
         added = {Path(call.split()[-1].strip("{}")).name for call in calls if call.startswith("add_files")}
         assert added >= {*sources(folder)}
         assert all((folder / file).exists() for file in added)
+    # Vivado's IP has two numbers for a version and one for its revision (UG1118).
+    numbers = dict(re.findall(r"^set_property (version|core_revision) (\S+)", "\n".join(calls), re.MULTILINE))
+    version = json.loads((folder / "manifest.json").read_text())["version"]
+    assert re.fullmatch(r"\d+\.\d+", numbers["version"])
+    assert version == f"{numbers['version']}.{numbers['core_revision']}"
     if top(folder) == metadata["module"]:
         associated = re.findall(
             r"associate_bus_interfaces -busif (\S+) -clock (\S+) -reset (\S+)", "\n".join(calls)

@@ -90,6 +90,9 @@ def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:
     assert connected[f"m_axis_c2s{n}_tready"] == net(n, "c2s", "tready")
     assert f"assign px_axi_str_wr_tdata[{2 * n}] = inceptionn_s2c{n}_tdata;" in after
     assert f"assign {net(n, 's2c', 'tready')} = inceptionn_s2c{n}_tready;" in after
+    # The register bus is up as long as one DMA engine is.
+    resets = {f"{way}{n}_aresetn" for n in range(last + 1) for way in ("s2c", "c2s")}
+    assert set(connected["s_axil_aresetn"].split(" | ")) == resets
     again = patch(folder, top)
     assert again.returncode == 1
     assert "holds the shell already" in again.stderr
