@@ -51,6 +51,11 @@ EXCEPTIONS = {
         {"shape": 33, "depth": 32, "slack": 9},
         {"width": 33, "depth": 32, "slack": 9},
     ),
+    "forward_queue": Bench(
+        "inceptionn.hdl.queue:PushQueue",
+        {"shape": 100, "depth": 16, "slack": 5, "forward": True},
+        {"width": 100, "depth": 16, "slack": 5},
+    ),
     "output_queue": Bench("inceptionn.hdl.output_queue:OutputQueue", {"slack": 11}, {"slack": 11}),
     "elastic_register": Bench(
         "inceptionn.hdl.elastic_register:ElasticRegister", {"shape": 33}, {"width": 33}
