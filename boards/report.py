@@ -70,7 +70,7 @@ def transmit_assembler() -> Any:
     from inceptionn.hdl.compression_engine import CompressionEngine
     from inceptionn.hdl.transmit_assembler import TransmitAssembler
 
-    return TransmitAssembler(CompressionEngine.RING_DEPTH)
+    return TransmitAssembler(CompressionEngine().ring_depth)
 
 
 def bring_up_core() -> Any:

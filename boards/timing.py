@@ -103,10 +103,10 @@ def _measure_in(
         kept.write_text(json.dumps(result))
     if wanted:
         note(f"{short}: synthesize for ECP5")
-        netlist, packed = synthesize(factory(), folder)
+        netlist = synthesize(factory(), folder)
         for seed in wanted:
             note(f"{short}: place and route, seed {seed} (log: {folder / f'route-{seed}.log'})")
-            result["routes"][str(seed)] = asdict(route(netlist, packed, seed))
+            result["routes"][str(seed)] = asdict(route(netlist, seed))
             kept.write_text(json.dumps(result))
     result["routes"] = [result["routes"][str(seed)] for seed in seeds] if with_route else []
     return result
