@@ -197,10 +197,14 @@ class ReceiveAssembler(wiring.Component):
             if self.lanes == LANES
             else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
         )
+        # In beats of 64 bytes, a frame on the wire has as many of them as the restored one more often.
+        tail_there = (
+            tail_seen if self.lanes == LANES else tail_seen | (dropping & self.wire_valid & wire.last)
+        )
         m.d.comb += [
             parts.source_valid.eq((taking & self.wire_valid) | filling),
             issue.eq(parts.source_valid & parts.source_ready),
-            leave.eq(parts.source_ready & ((copying & self.wire_valid & wire.last) | (closing & tail_seen))),
+            leave.eq(parts.source_ready & ((copying & self.wire_valid & wire.last) | (closing & tail_there))),
             waited.eq(laid & tail_seen),
             load.eq(idle | leave),
             plans.pop.eq(load),
