@@ -134,3 +134,8 @@ class PacketCollect(wiring.Component):
         for i in range(width):
             m.d.comb += self.m_axis.tkeep[i].eq(~beat.last | (beat.ending == 0) | (beat.ending > i))
         return m
+
+
+def two_engines() -> PacketCollect:
+    """The collector behind two engines, for ``inceptionn timing``."""
+    return PacketCollect(2)

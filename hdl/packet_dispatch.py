@@ -223,3 +223,8 @@ class PacketDispatch(wiring.Component):
             m.d.sync += first.eq(stream.tlast)
         with m.If(configs.pop):
             m.d.sync += current.eq(configs.data)
+
+
+def two_engines() -> PacketDispatch:
+    """The dispatcher in front of two transmit engines, for ``inceptionn timing``."""
+    return PacketDispatch(2, flows=True)
