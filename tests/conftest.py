@@ -153,3 +153,12 @@ def group(request: pytest.FixtureRequest, tcp: Outcomes) -> Outcomes:
 def threads() -> Outcomes:
     """The same on loopback alone."""
     return in_process
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Parts at 16 lanes run in continuous integration alone; `make test` has the whole NIC at 16."""
+    for item in items:
+        lanes = getattr(getattr(item, "callspec", None), "params", {}).get("lanes")
+        if lanes == 16 and item.path.parent.name == "hdl":
+            item.add_marker(pytest.mark.slow)
