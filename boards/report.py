@@ -67,10 +67,10 @@ HISTORY = Path("docs/report-history.jsonl")
 
 def transmit_assembler() -> Any:
     """The transmit assembler as the compression engine has it."""
-    from inceptionn.hdl.compression_engine import CompressionEngine
+    from inceptionn.hdl.compression_engine import ring_depth
     from inceptionn.hdl.transmit_assembler import TransmitAssembler
 
-    return TransmitAssembler(CompressionEngine().ring_depth)
+    return TransmitAssembler(ring_depth())
 
 
 def bring_up_core() -> Any:

@@ -23,6 +23,11 @@ from inceptionn.hdl.transmit_decision import FrameRecord, TransmitDecision
 from inceptionn.wire import FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
 
 
+def ring_depth(lanes: int = LANES) -> int:
+    """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
+    return 2 * MAX_TRANSMIT_FRAME // beat_bytes(lanes)
+
+
 class CompressionEngine(wiring.Component):
     """Replaces the payload of eligible frames by shim and block (wire format, section 3).
 
@@ -64,7 +69,7 @@ class CompressionEngine(wiring.Component):
     def __init__(self, *, lanes: int = LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
-        self.ring_depth = 2 * MAX_TRANSMIT_FRAME // self.beat_bytes
+        self.ring_depth = ring_depth(lanes)
         self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
         super().__init__(
             {

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the benches of PushQueue share: a producer that uses all of its slack; a queue filled to the brim."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from lockstep import Lockstep
+
+from inceptionn.sim.runner import bench_parameters
+
+PARAMETERS = bench_parameters()
+WIDTH, DEPTH, SLACK = PARAMETERS["width"], PARAMETERS["depth"], PARAMETERS["slack"]
+
+
+class QueueBench(Lockstep):
+    """A producer that pushes ``SLACK`` more where ``room`` has fallen; the consumer is the bench's own.
+
+    ``places``: items that fit inside.
+    """
+
+    def __init__(self, dut, places: int, **quiet: int):
+        super().__init__(dut, pulses=("push", "pop"), quiet=quiet)
+        self.places = places
+        self.items: deque[tuple[int, int]] = deque()
+        """Every item inside, with the cycle of its push."""
+        self.credit = SLACK
+        self.most = 0
+
+    async def step(self, push: float, pop: float) -> None:
+        """One cycle; ``push`` and ``pop`` are probabilities."""
+        raise NotImplementedError
+
+    def may_push(self, push: float) -> bool:
+        """Whether the producer pushes in this cycle; checks ``room``. Before anything leaves."""
+        room = self.read("room")
+        assert not room or self.places - len(self.items) >= SLACK, f"room with {len(self.items)} items inside"
+        self.credit = SLACK if room else self.credit
+        wants = random.random() < push and bool(room or self.credit)
+        self.credit -= wants and not room
+        return wants
+
+    async def end(self, wants: bool, pop: bool) -> None:
+        """The cycle, with an item if the producer pushes. Behind what leaves."""
+        item = random.getrandbits(WIDTH)
+        if wants:
+            self.items.append((item, self.now))
+            self.most = max(self.most, len(self.items))
+        await self.cycle(push=int(wants), push_data=item, pop=int(pop))
+
+    async def empty(self) -> None:
+        for _ in range(DEPTH + 4):
+            await self.step(0.0, 1.0)
+        assert not self.items
+        assert self.read("room")
+
+    async def fill_to_the_brim(self) -> None:
+        """With no pop, the queue takes what its depth promises; repeatedly, at every place of the ring."""
+        for _ in range(2 * DEPTH + 1):
+            for _ in range(2 * DEPTH):
+                await self.step(1.0, 0.0)
+            assert not self.read("room")
+            assert self.credit == 0
+            for _ in range(random.randint(1, DEPTH)):
+                await self.step(0.0, 1.0)
+        assert self.most == self.places, f"{self.most} items at most, but there are {self.places} places"
+        await self.empty()
