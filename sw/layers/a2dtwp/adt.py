@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn.layers.a2dtwp import _numpy_adt
+from inceptionn.layers.checks import integer
 from inceptionn.paths import Paths
 
 try:
@@ -37,11 +38,10 @@ available_paths, active_path, force_path = _paths.available, _paths.active, _pat
 
 def check_round_to(round_to: int) -> int:
     """``round_to`` if it is 1, 2, 3 or 4; else ``ValueError``, or ``TypeError`` for no integer."""
-    if isinstance(round_to, bool) or not isinstance(round_to, int | np.integer):
-        raise TypeError(f"round_to must be an integer, not {round_to!r}")
+    whole = integer("round_to", round_to)
     if not 1 <= round_to <= WHOLE:
         raise ValueError(f"round_to must be 1..4 bytes, not {round_to!r}")
-    return int(round_to)
+    return whole
 
 
 def round_to_of(bits: int) -> int:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from inceptionn.layers.a2dtwp.adt import check_round_to, round_to_of
+from inceptionn.layers.checks import integer
 from inceptionn.training import Floats
 
 MOST_BITS = 32
@@ -78,8 +79,7 @@ class AWP:
         if not math.isfinite(threshold):
             raise ValueError(f"threshold must be finite, not {threshold!r}")
         for name, whole in (("interval", interval), ("increment", increment), ("initial", initial)):
-            if isinstance(whole, bool) or not isinstance(whole, int | np.integer):
-                raise TypeError(f"{name} must be an integer, not {whole!r}")
+            integer(name, whole)
         if interval < 1:
             raise ValueError(f"interval must be at least 1 batch, not {interval!r}")
         for name, bits in (("increment", increment), ("initial", initial)):

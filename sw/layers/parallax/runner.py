@@ -16,6 +16,7 @@ from inceptionn.collectives.agreement import agree, choose_path
 from inceptionn.collectives.allreduce import transport_of
 from inceptionn.collectives.settings import codec_text
 from inceptionn.collectives.wire_form import wire_form
+from inceptionn.layers.checks import float32_array
 from inceptionn.layers.parallax.all_gather import all_gather_sum
 from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner
 from inceptionn.layers.parallax.gradient_check import misfit, values_of
@@ -135,11 +136,7 @@ class Runner:
         terms = self._terms()
         try:
             for key, value in self.parameters.items():
-                if not isinstance(value, np.ndarray) or value.dtype != np.float32:
-                    raise TypeError(
-                        f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}"
-                    )
-                terms |= {f"values of key {key!r}": crc32(np.ascontiguousarray(value))}
+                terms |= {f"values of key {key!r}": crc32(np.ascontiguousarray(float32_array(key, value)))}
             for key in (key for keys in self._partitioners for key in keys):
                 if key not in self.parameters:
                     raise ValueError(f"the model has no variable {key!r} to partition")

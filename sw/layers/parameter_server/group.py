@@ -15,6 +15,7 @@ from inceptionn.collectives.agreement import MismatchError, agree
 from inceptionn.collectives.allreduce import transport_of
 from inceptionn.collectives.settings import Path
 from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.layers.checks import float32_array
 from inceptionn.layers.parameter_server.checkpoint import Checkpoints, load, steps_in
 from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, Scale, push_leg
 from inceptionn.layers.parameter_server.node import Node
@@ -107,7 +108,9 @@ class ParameterServer:
             self.workers = _ranks("workers", workers, ranks)
             if idle := set(ranks) - {*self.servers, *self.workers}:
                 raise ValueError(f"ranks {sorted(idle)} are neither workers nor servers")
-            values = {key: _array(key, value) for key, value in parameters.items()}
+            values = {
+                key: np.ascontiguousarray(float32_array(key, value)) for key, value in parameters.items()
+            }
             self.plan = Plan(
                 {key: value.shape for key, value in values.items()}, len(self.servers), whole_below
             )
@@ -208,12 +211,6 @@ def _ranks(name: str, chosen: Sequence[int] | None, ranks: range) -> list[int]:
     if not found or len(set(found)) != len(found) or not set(found) <= set(ranks):
         raise ValueError(f"{name} must be different ranks of 0..{len(ranks) - 1}, not {found!r}")
     return found
-
-
-def _array(key: str, value: Any) -> Floats:
-    if not isinstance(value, np.ndarray) or value.dtype != np.float32:
-        raise TypeError(f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}")
-    return np.ascontiguousarray(value)
 
 
 __all__ = ["MismatchError", "ParameterServer"]

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from inceptionn.layers.checks import float32_array
 from inceptionn.layers.parameter_server.handle import Handle
 from inceptionn.layers.parameter_server.node import Node
 from inceptionn.training import Floats, Parameters
@@ -108,10 +109,7 @@ class Worker:
 
     def _check(self, key: str, values: Floats) -> None:
         self._known(key)
-        if not isinstance(values, np.ndarray) or values.dtype != np.float32:
-            raise TypeError(
-                f"key {key!r} must be a float32 array, not {getattr(values, 'dtype', type(values))!s}"
-            )
+        float32_array(key, values)
         if values.shape != self._node.plan.shapes[key]:
             raise ValueError(f"key {key!r} has the shape {self._node.plan.shapes[key]}, not {values.shape}")
 
