@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files that are written as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import atomic_file
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """The kernel refuses to write past ``size`` bytes of any file, as it does on a full disk."""
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+
+
+def test_a_new_file_has_the_mode_of_the_mask_and_nothing_stays_beside_it(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        atomic_file.write(tmp_path / "new", "text\n")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_an_existing_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "folder" / "link"
+    real.write_text("old")
+    real.chmod(0o604)
+    link.parent.mkdir()
+    link.symlink_to("../real")
+    atomic_file.write(link, b"new")
+    assert (link.is_symlink(), real.read_bytes()) == (True, b"new")
+    assert stat.S_IMODE(real.stat().st_mode) == 0o604
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder", "link", "real"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_the_former_file_and_no_partial(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "kept"
+    path.write_text("old")
+
+    def fail_halfway() -> None:
+        with atomic_file.writing(path) as file:
+            file.write(b"half of the new ")
+            raise error
+
+    with pytest.raises(error):
+        fail_halfway()
+    assert path.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("write", [np.save, np.savez], ids=["npy", "npz"])
+def test_a_disk_that_is_full_names_the_file_and_leaves_no_partial(tmp_path: Path, write: object) -> None:
+    path = tmp_path / "weights"
+    path.write_text("old")
+
+    def save() -> None:
+        with largest_file(100_000), atomic_file.writing(path) as file:
+            write(file, np.ones(1_000_000, np.float32))  # type: ignore[operator]
+
+    with pytest.raises(OSError, match="File too large") as caught:
+        save()
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+def test_a_device_is_written_not_replaced() -> None:
+    atomic_file.write("/dev/null", b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(OSError, match="No space left") as caught:
+        atomic_file.write("/dev/full", b"x" * 100_000)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/dev/full")
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    for call in (lambda path: atomic_file.write(path, b""), atomic_file.check):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            call(tmp_path / "missing" / "file")
+        with pytest.raises(IsADirectoryError) as caught:
+            call(tmp_path)
+        assert caught.value.filename == str(tmp_path)
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, atomic_file.writing(tmp_path / "file"):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    atomic_file.check(path, force=False)
+    path.write_text("old")
+    with pytest.raises(FileExistsError, match=r"--force writes over it"):
+        atomic_file.check(path, force=False)
+    atomic_file.check(path)
+    atomic_file.check("/dev/null", force=False)
