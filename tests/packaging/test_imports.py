@@ -7,6 +7,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ PACKAGES = {
     "inceptionn.constraints": "constraints",
     "inceptionn": "sw",
 }
+NAMES = {folder: package for package, folder in PACKAGES.items()}
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
     "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire", "inceptionn.netns"),
@@ -37,14 +39,16 @@ HEAVY = ("amaranth", "cocotb", "cocotb_tools", "mpi4py", "torch", "scapy", "veri
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute name of every import; ``from package import name`` gives ``package.name``."""
+    folder, *rooms = path.relative_to(ROOT).parent.parts
+    home = ".".join([NAMES[folder], *rooms])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = resolve_name("." * node.level + (node.module or ""), home)
             for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+                yield node.lineno, f"{module}.{alias.name}"
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
