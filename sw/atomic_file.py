@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -51,15 +51,16 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with target.open("wb") as file:
                 yield file
             return
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=PREFIX)
-        partial = Path(name)
-        # Not "wb": NumPy writes to such a file past Python and loses the reason of a failure.
-        with open(descriptor, "w+b") as file:
-            os.fchmod(file.fileno(), _mode(target))
+        partial = target.with_name(PREFIX + secrets.token_hex(8))
+        # Not "xb": NumPy writes to such a file past Python and loses the reason of a failure.
+        with partial.open("x+b") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+        _sync(target.parent)
     except OSError as error:
         named = target if error.filename is None else Path(error.filename)
         if error.errno is None or (named != target and not named.name.startswith(PREFIX)):
@@ -85,10 +86,10 @@ def _is_special(target: Path) -> bool:
     return target.exists() and not target.is_file() and not target.is_dir()
 
 
-def _mode(target: Path) -> int:
-    """That of the existing file, or of a new one: all that the process's mask lets through."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0o077)  # it can only be read by setting it
-    os.umask(mask)
-    return 0o666 & ~mask
+def _sync(folder: Path) -> None:
+    """Puts the new name on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -7,7 +7,9 @@ import errno
 import os
 import resource
 import stat
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,3 +116,18 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
         atomic_file.check(path, force=False)
     atomic_file.check(path)
     atomic_file.check("/dev/null", force=False)
+
+
+def test_threads_write_beside_each_other_with_the_process_s_mask(tmp_path: Path) -> None:
+    """The mask belongs to all threads: none may set it, for an instant, to read it."""
+    mask, interval = os.umask(0o022), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: atomic_file.write(tmp_path / str(number), b""), range(400)))
+        kept = os.umask(0o022)
+    finally:
+        os.umask(mask)
+        sys.setswitchinterval(interval)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert (kept, modes) == (0o022, {0o644})
