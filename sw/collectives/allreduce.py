@@ -87,8 +87,8 @@ def allreduce_comp(
     legs
         For an aggregator: which of the ways to and from it is compressed.
     group_size, upper
-        For "hierarchical": consecutive ranks per group, a divisor of their number (default: the largest up to
-        its square root), and what joins the groups.
+        For "hierarchical": consecutive ranks per group, where the last group may be smaller (default: the
+        largest divisor of their number up to its square root), and what joins the groups.
     dtype
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block

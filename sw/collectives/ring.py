@@ -67,6 +67,11 @@ def owned_block(position: int, ranks: int) -> int:
     return (position + 1) % ranks
 
 
+def owner_of(block: int, ranks: int) -> int:
+    """The position that owns a block then."""
+    return (block - 1) % ranks
+
+
 def ring(
     form: WireForm,
     members: Sequence[int],

@@ -63,8 +63,8 @@ class Settings:
         whole = isinstance(self.scale, int) and not isinstance(self.scale, bool)
         if self.scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(self.scale) <= MAX_SCALE):
             raise ValueError(f"scale must be None, 'auto' or -126..126, not {self.scale!r}")
-        if self.group_size is not None and (self.group_size < 1 or ranks % self.group_size):
-            raise ValueError(f"group_size must divide the {ranks} ranks, not {self.group_size!r}")
+        if self.group_size is not None and not 1 <= self.group_size <= ranks:
+            raise ValueError(f"group_size must be 1..{ranks} of the {ranks} ranks, not {self.group_size!r}")
         if self.sub_block < 1:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
 

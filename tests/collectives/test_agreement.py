@@ -93,7 +93,7 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ({"scale": 127}, ValueError, "scale must be None, 'auto' or -126..126, not 127"),
         ({"scale": True}, ValueError, "not True"),
-        ({"group_size": 2}, ValueError, "group_size must divide the 3 ranks, not 2"),
+        ({"group_size": 4}, ValueError, "group_size must be 1..3 of the 3 ranks, not 4"),
         ({"dtype": "float8"}, ValueError, "dtype must be one of None, bfloat16, not 'float8'"),
         ({"sub_block": 0}, ValueError, "sub_block must be at least 1, not 0"),
     ],

@@ -75,6 +75,22 @@ def test_every_algorithm_and_path(threads: Group, ranks: int, algorithm: str, pa
 
 
 @pytest.mark.parametrize("path", ["off", "software", "nic"])
+@pytest.mark.parametrize("upper", ["ring", "aggregator"])
+@pytest.mark.parametrize(("ranks", "group_size"), [(5, 2), (5, 3), (7, 3), (7, 5), (3, 2), (8, 3), (4, 4)])
+def test_groups_that_do_not_divide_the_ranks(
+    threads: Group, ranks: int, group_size: int, upper: str, path: str
+) -> None:
+    """The last group is smaller: its ranks take several blocks each."""
+    settings = {"algorithm": "hierarchical", "group_size": group_size, "upper": upper, "sub_block": 512}
+    for count in (0, 1, 17, 100, 10_001):
+        x = gradients(ranks, count)
+        for op in (SUM, MEAN):
+            y = reduced(threads, x, op, Codec(), path=path, **settings)
+            error = np.abs(y - exact(x, op)).max(initial=0)
+            assert error <= (0 if path == "off" else (ranks if op is SUM else 2) * BOUND) + 1e-6 * ranks
+
+
+@pytest.mark.parametrize("path", ["off", "software", "nic"])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_real_sockets(tcp: Group, ranks: int, path: str) -> None:
     x = gradients(ranks, 700_001)
