@@ -33,8 +33,8 @@ from inceptionn.hdl.registers import REGISTERS, VERDICTS
 from inceptionn.sim import performance, referee
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.models.cache import build_root
 from inceptionn.sim.replay_tables import print_tables
-from inceptionn.sim.verilate import default_build_folder
 from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.wire import EXPONENT_BIAS, MODES, Parameters, Tag, Verdict, parameters
 
@@ -295,7 +295,7 @@ def replay(
         def step(text: str) -> None:
             bar.update(task, description=text)
 
-        path = nic_verilog(verilog, default_build_folder().with_name("replay"), step)
+        path = nic_verilog(verilog, build_root().with_name("replay"), step)
         with VerilatedNic(path, waves=waves, step=step) as nic:
             step("replaying")
             totals = run(nic, frames, config, bar)

@@ -3,7 +3,7 @@
 
     run_bench(TagPlane, "tag_plane", Path("tests/hdl/bench_tag_plane.py"))
 
-The component is emitted, a model is built or found in the cache (`inceptionn.sim.cocotb_model`), and every
+The component is emitted, a model is built or found in the cache (`inceptionn.sim.models`), and every
 test of the bench runs on it in a folder of its own.
 """
 
@@ -20,18 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from inceptionn.sim.cocotb_model import (
+from .models.cache import build_root, built_once, digest
+from .models.cocotb_model import (
     EXECUTABLE,
     SIMULATORS,
     Simulator,
-    _digest,
     build_icarus,
-    build_root,
     build_verilator,
-    built_once,
     wave_format,
 )
-from inceptionn.sim.verilate import ToolMissing
+from .models.tools import ToolMissing
 
 __all__ = ["BenchFailure", "BenchTest", "ToolMissing", "bench_parameters", "emit", "run_bench"]
 
@@ -76,7 +74,7 @@ def emit(component: Any, module: str) -> str:
 
     instance = component() if callable(component) else component
     rtlil = to_rtlil(instance, module)
-    folder = build_root() / f"verilog-{_digest(rtlil, Path(to_verilog.__code__.co_filename).read_bytes())}"
+    folder = build_root() / f"verilog-{digest(rtlil, Path(to_verilog.__code__.co_filename).read_text())}"
     with built_once(folder) as scratch:
         if scratch is not None:
             (scratch / "module.v").write_text(to_verilog(rtlil))
@@ -165,7 +163,7 @@ def run_bench(
 
     Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
     the run's folder with its log then stays. Raises :class:`ToolMissing` or
-    :class:`~inceptionn.sim.verilate.ToolError` for a simulator that is missing or fails to build, and
+    :class:`~inceptionn.sim.models.tools.ToolError` for a simulator that is missing or fails to build, and
     ``ValueError`` for an unknown simulator or wave format.
     """
     __tracebackhide__ = True

@@ -21,8 +21,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from inceptionn.sim.golden import packets
+from inceptionn.sim.models.cache import build_root
 from inceptionn.sim.performance import beats
-from inceptionn.sim.verilate import default_build_folder
 from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.wire import DEFAULT_TOS, LANE_BYTES, LANES
 
@@ -135,7 +135,7 @@ def measure_size(size: Size, step: Callable[[str], None] = lambda text: None) ->
 
     name, (engines, lanes) = size_name(size), size
     step(f"{name}: writing Verilog")
-    path = default_build_folder().with_name("scale") / f"nic_{engines}_{lanes}.v"
+    path = build_root().with_name("scale") / f"nic_{engines}_{lanes}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(convert(Nic(engines=engines, lanes=lanes), "inceptionn_nic"))
     with VerilatedNic(path, step=lambda text: step(f"{name}: {text}")) as nic:

@@ -19,8 +19,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from inceptionn.sim.cocotb_model import build_root, fst_available, wave_format
-from inceptionn.sim.runner import DEFAULT_SEED, BenchFailure, run_bench
+from .models.cache import build_root
+from .models.cocotb_model import fst_available, wave_format
+from .runner import DEFAULT_SEED, BenchFailure, run_bench
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Verilated modules in this process: frames in, frames out, with the cycles they took.
 
-A model is Verilog compiled by `inceptionn.sim.verilate` and driven by the C++ of ``harness.cpp``: hundreds
-of thousands of cycles per second, against a few thousand of a cocotb bench. It checks the rules of
-AXI4-Stream (Arm IHI 0051A) on every output beat and gives up on a module that hangs. What a module
-must not depend on carries noise: an idle bus, absent byte lanes, ``tuser`` where it means nothing.
+A model is Verilog compiled by `inceptionn.sim.models.in_process` and driven by the C++ of ``harness.cpp``:
+hundreds of thousands of cycles per second, against a few thousand of a cocotb bench. It checks the rules of
+AXI4-Stream (Arm IHI 0051A) on every output beat and gives up on a module that hangs. What a module must not
+depend on carries noise: an idle bus, absent byte lanes, ``tuser`` where it means nothing.
 
     with VerilatedNic(Path("build/vc709/inceptionn_nic.v")) as nic:
         wire, restored = nic.loopback(frames)
@@ -22,17 +22,13 @@ from typing import NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 
-from inceptionn.sim.gated import CLOCKS, gate
-from inceptionn.sim.verilate import (
-    INTERFACES,
-    Interface,
-    Step,
-    ToolError,
-    ToolMissing,
-    build_model,
-    keep_source,
-)
 from inceptionn.wire import BURST_BYTES, LANE_BYTES, LANES, MAX_LANES
+
+from .gated import CLOCKS, gate
+from .models.cache import keep_source
+from .models.in_process import INTERFACES, Interface, build_model
+from .models.tools import ToolError, ToolMissing
+from .models.verilator import Step
 
 __all__ = [
     "BusError",
@@ -177,8 +173,6 @@ class VerilatedModule:
         Seed of pauses and noise; equal seeds and calls give equal runs.
     waves : :class:`pathlib.Path`, optional
         VCD file to write from the first cycle; time is in half cycles. Slower, and built apart.
-    build_folder : :class:`pathlib.Path`, optional
-        Cache of built models, ``build/models`` by default.
     step : callable, optional
         Is told in words what the build does.
 
@@ -193,12 +187,9 @@ class VerilatedModule:
         interface: Interface | None = None,
         seed: int = 1,
         waves: Path | None = None,
-        build_folder: Path | None = None,
-        step: Step | None = None,
+        step: Step = lambda text: None,
     ):
-        library = build_model(
-            verilog, top, interface=interface, waves=bool(waves), build_folder=build_folder, step=step
-        )
+        library = build_model(verilog, top, interface=interface, waves=bool(waves), step=step)
         self.top = top
         self.interface = interface or INTERFACES[top]
         self._lib = _library(library)
@@ -395,8 +386,7 @@ class VerilatedNic(VerilatedModule):
         *,
         seed: int = 1,
         waves: Path | None = None,
-        build_folder: Path | None = None,
-        step: Step | None = None,
+        step: Step = lambda text: None,
         gated: bool = False,
     ):
         text = verilog.read_text()
@@ -407,11 +397,11 @@ class VerilatedNic(VerilatedModule):
                 raise ValueError(f"a gated model writes no waveform: {str(waves)!r}")
             gated_text = gate(text)
             if gated_text is not None:
-                verilog = keep_source(gated_text, "inceptionn_nic-gated", build_folder)
+                verilog = keep_source(gated_text, "inceptionn_nic-gated")
                 interface = replace(interface, clocks=CLOCKS)
         super().__init__(
             verilog, "inceptionn_nic", interface=interface,
-            seed=seed, waves=waves, build_folder=build_folder, step=step,
+            seed=seed, waves=waves, step=step,
         )  # fmt: skip
 
     @property

@@ -27,7 +27,7 @@ from inceptionn.sim.cluster.nics import KINDS, parse_kinds
 from inceptionn.sim.cluster.program import Program, is_launcher
 from inceptionn.sim.cluster.report import Report, end_table, live_table
 from inceptionn.sim.cluster.tap import available
-from inceptionn.sim.verilate import default_build_folder
+from inceptionn.sim.models.cache import build_root
 from inceptionn.wire import MODES, parameters
 
 _REFRESH = 0.5
@@ -63,7 +63,7 @@ def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], 
         return None
     from inceptionn.sim.replay import nic_verilog  # brings scapy, which nothing else here needs
 
-    return nic_verilog(given, default_build_folder().with_name("cluster"), step)
+    return nic_verilog(given, build_root().with_name("cluster"), step)
 
 
 @contextmanager

@@ -30,8 +30,8 @@ from inceptionn.boards.bring_up.wire import Wire
 from inceptionn.boards.place_and_route import _tool
 from inceptionn.boards.platforms import pin_table
 from inceptionn.sim.golden.codec import compress_lanes
+from inceptionn.sim.models.tools import ToolMissing, find_verilator
 from inceptionn.sim.runner import run_bench
-from inceptionn.sim.verilate import ToolMissing, find_verilator
 from inceptionn.wire import DEFAULT_MODE, MAX_LANES, Tag, parameters
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
 from inceptionn.sim import runner
-from inceptionn.sim.verilate import ToolMissing, find_verilator, run_tool
+from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
 
 VARIANTS: dict[str, tuple[str, Options]] = {
     "generic": ("generic", Options()),
@@ -116,10 +116,7 @@ def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_pa
     files = sorted(folder.glob("*.v"))
     boxes = tmp_path / "boxes.v"
     boxes.write_text(BLACK_BOXES)
-    compiler = shutil.which("iverilog")
-    if compiler is None:
-        raise ToolMissing("Icarus Verilog is not installed (Debian: apt install iverilog)")
-    run_tool([compiler, "-g2005", "-t", "null", "-s", top(folder), *files, boxes])
+    run_tool([find_icarus(), "-g2005", "-t", "null", "-s", top(folder), *files, boxes])
     # Yosys reads the shell and what is around it; the engine's own text comes from Yosys.
     read = [path for path in files if path.name not in package_files.ENGINE_FILES]
     names = "|".join(path.stem for path in files if path.name in package_files.ENGINE_FILES)

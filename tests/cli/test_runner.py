@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from inceptionn.sim import cocotb_model
-from inceptionn.sim.cocotb_model import SIMULATORS, fst_available
+from inceptionn.sim.models import cocotb_model, tools, verilator
+from inceptionn.sim.models.cocotb_model import SIMULATORS, fst_available
 from inceptionn.sim.runner import BenchFailure, ToolMissing, emit, run_bench
 
 BENCH = Path(__file__).with_name("bench_accumulator.py")
@@ -71,6 +71,18 @@ def test_broken_bench_is_a_failure(bench: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
+def test_module_from_a_library(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
+    """A module in text of its own, which Verilator compiles once for all that instantiate it."""
+    ports = "input aclk, input aresetn, input enable, input [7:0] addend, output [7:0] total"
+    pins = ", ".join(f".{name}({name})" for name in ("aclk", "aresetn", "enable", "addend", "total"))
+    outer = tmp_path / "outer.v"
+    outer.write_text(f"module outer({ports});\n  accumulator inner({pins});\nendmodule\n")
+    library = {"accumulator": emit(bench.Accumulator, "accumulator")}
+    tests = run_bench(outer, "outer", BENCH, simulator=simulator, libraries=library)
+    assert [test.name for test in tests] == ["adds", "holds"]
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
 def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
     vcd = tmp_path / "waves.vcd"
     run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=vcd)
@@ -95,7 +107,7 @@ def test_fst_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_pat
 
 def test_model_is_built_once(bench: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run_bench(bench.Accumulator, "accumulator", BENCH)
-    monkeypatch.setattr(cocotb_model, "_compile", None)
+    monkeypatch.setattr(verilator, "_compile", None)
     run_bench(bench.Accumulator, "accumulator", BENCH)
 
 
@@ -107,7 +119,7 @@ def test_failed_build_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_icarus_missing(monkeypatch: pytest.MonkeyPatch, bench: ModuleType) -> None:
-    monkeypatch.setattr(cocotb_model.shutil, "which", lambda name: None)
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None)
     with pytest.raises(ToolMissing, match="apt install iverilog"):
         run_bench(bench.Accumulator, "accumulator", BENCH, simulator="icarus")
 

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 from inceptionn.hdl.decompressor import Decompressor
+from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
-from inceptionn.sim.verilate import INTERFACES
 from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES
 

@@ -14,8 +14,8 @@ import pytest
 
 from inceptionn.hdl.compressor import StandaloneCompressor
 from inceptionn.sim.golden import codec
+from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
-from inceptionn.sim.verilate import INTERFACES
 from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 

