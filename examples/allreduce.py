@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All-reduce of gradients, compressed, on an existing MPI:
 
-    mpirun -np 4 python examples/allreduce.py [--tcp] [--values N] [--op sum|mean]
+    mpirun -np 4 python -m mpi4py examples/allreduce.py [--tcp] [--values N] [--op sum|mean]
 
 Every rank makes gradient-like values of its own; they are summed by MPI itself and by the ring, raw and
 compressed, and the results compared. Without --tcp all messages go through MPI. With it, MPI only brings the

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ on an existing MPI: gradients of convolutions are summed in compressed form.
 
-    mpirun -np 4 python examples/gradiveq.py [--threshold LAMBDA] [--limit LOSS] [--codec] [--raw]
+    mpirun -np 4 python -m mpi4py examples/gradiveq.py [--threshold LAMBDA] [--limit LOSS] [--codec] [--raw]
 
 Workers train a network of three convolutions on handwritten digits. Phases of quantised sampling and of
 compressed all-reduces alternate; with --limit a compressed phase ends early when most workers lose more.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax on an existing MPI: an embedding by partitioned servers, the rest by all-reduce.
 
-    mpirun -np 4 python examples/parallax.py [--strategy hybrid|parameter_server|all_gather|dense] [--tcp]
+    mpirun -np 4 python -m mpi4py examples/parallax.py [--strategy hybrid|parameter_server|all_gather|dense]
+        [--tcp]
 
 Documents with Zipf-distributed words are classified by the mean of their word vectors. The first steps
 measure which share of the embedding a worker uses (alpha) and how many partitions are fastest; then training

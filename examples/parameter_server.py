@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A parameter server on an existing MPI; workers train a perceptron on handwritten digits:
 
-    mpirun -np 4 python examples/parameter_server.py [--servers N] [--mode sync|async] [--codec] [--tcp]
+    mpirun -np 4 python -m mpi4py examples/parameter_server.py [--servers N] [--mode sync|async] [--codec]
+        [--tcp]
 
 Every rank is worker and server at a time; with --servers the first N ranks are servers only. With --codec
 gradients are pushed through the codec. Without --tcp all messages go through MPI. With --checkpoints the

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD on an existing MPI: a push in every step, a pull in every k-th one.
 
-    mpirun -np 4 python examples/ssd_sgd.py [--k K] [--update glu|sgd|dc-asgd-a] [--codec] [--compare]
+    mpirun -np 4 python -m mpi4py examples/ssd_sgd.py [--k K] [--update glu|sgd|dc-asgd-a] [--codec]
+        [--compare]
 
 Workers train a perceptron on handwritten digits; every rank is worker and server at a time. With --compare
 SSGD and k = 1..5 are trained one after the other, and their accuracies printed.

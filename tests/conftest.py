@@ -61,10 +61,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.fixture
-def mpirun() -> Callable[..., str]:
-    """``mpirun(ranks, program, *arguments, timeout=120)``: the output of a Python program under mpirun.
+def mpi_job() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """``mpi_job(ranks, program, *arguments, timeout=120)``: a Python program under mpirun, ended.
 
-    A skip, or a failure under CI, where there is no MPI. The test fails if the program does.
+    A skip, or a failure under CI, where there is no MPI.
     """
     program = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None or find_spec("mpi4py") is None:
@@ -73,11 +73,21 @@ def mpirun() -> Callable[..., str]:
         pytest.skip("no MPI here: pip install 'inceptionn[mpi]'")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 
-    def run(ranks: int, *command: str, timeout: float = 120) -> str:
-        done = subprocess.run(
+    def run(ranks: int, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [program, *root, "--oversubscribe", "-np", str(ranks), sys.executable, *command],
             capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def mpirun(mpi_job: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., str]:
+    """As `mpi_job`, and returns the output; the test fails if the program does."""
+
+    def run(ranks: int, *command: str, timeout: float = 120) -> str:
+        done = mpi_job(ranks, *command, timeout=timeout)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

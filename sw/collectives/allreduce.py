@@ -16,7 +16,7 @@ from inceptionn.collectives.ring import all_reduce_steps, ring
 from inceptionn.collectives.settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from inceptionn.collectives.wire_form import Raw, StreamCodec, WireForm, wire_form
 from inceptionn.collectives.worker_aggregator import worker_aggregator
-from inceptionn.transport import MpiTransport, Transport, TransportError
+from inceptionn.transport import DEFAULT_TIMEOUT, MpiTransport, Transport, TransportError
 from inceptionn.transport.mpi import mpi_of
 
 SUM, MEAN = Op.SUM, Op.MEAN
@@ -24,11 +24,11 @@ SUM, MEAN = Op.SUM, Op.MEAN
 _keyval: int | None = None
 
 
-def transport_of(comm: Any) -> Transport:
+def transport_of(comm: Any, timeout: float | None = None) -> Transport:
     """The transport to use for a transport or an mpi4py communicator.
 
-    A communicator gets an `MpiTransport` at its first call, which all its ranks must make; it keeps it as an
-    MPI attribute and frees it with itself. ``TypeError`` for anything else.
+    A communicator gets an `MpiTransport` at its first call, which all its ranks must make, within ``timeout``
+    seconds; it keeps it as an MPI attribute and frees it with itself. ``TypeError`` for anything else.
     """
     global _keyval
     if isinstance(comm, Transport):
@@ -38,7 +38,8 @@ def transport_of(comm: Any) -> Transport:
         _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
     transport: Transport | None = comm.Get_attr(_keyval)
     if transport is None:
-        transport = MpiTransport(comm)
+        transport = MpiTransport(comm, DEFAULT_TIMEOUT if timeout is None else timeout)
+        transport.timeout = DEFAULT_TIMEOUT
         comm.Set_attr(_keyval, transport)
     return transport
 
@@ -58,6 +59,7 @@ def allreduce_comp(
     upper: Upper = "ring",
     dtype: Literal["bfloat16"] | None = None,
     sub_block: int = SUB_BLOCK,
+    timeout: float | None = None,
 ) -> None:
     """Sums the send buffers of all ranks into the receive buffer of each; all end with the same bits.
 
@@ -93,6 +95,9 @@ def allreduce_comp(
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block
         Lanes per message, about.
+    timeout
+        Seconds without progress after which a wait for another rank ends in `TransportTimeout`; each rank its
+        own. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless it was told.
 
     Every compression is within the codec's bound. A sum in a ring passes one per rank, so where values stay
     below 1 its error is at most ``size`` times the bound, that of the mean twice the bound.
@@ -102,16 +107,21 @@ def allreduce_comp(
     silent or sends what is malformed; the transport is of no more use then. The receive buffer is unspecified
     after an error.
     """
-    transport = transport_of(comm)
-    size = transport.size
+    transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
+    with transport.patience(timeout):
+        _all_reduce(transport, sendbuf, recvbuf, settings)
+
+
+def _all_reduce(transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings) -> None:
+    size, scale = transport.size, settings.scale
     error: Exception | None = None
     terms = settings.terms()
     largest = None
     try:
         settings.check(size)
-        wire_path, used = choose_path(transport, path, codec)
-        buffers = Buffers(sendbuf, recvbuf, dtype)
+        wire_path, used = choose_path(transport, settings.path, settings.codec)
+        buffers = Buffers(sendbuf, recvbuf, settings.dtype)
         terms |= {"count": buffers.count, "dtype": buffers.type}
         source, lanes = buffers.load()
         if scale is not None:

@@ -26,7 +26,7 @@ class CompressedCommunicator:
 
     def __init__(self, comm: Any, *, transport: Transport | None = None, **settings: Any) -> None:
         self.comm = comm
-        self.transport = transport_of(comm) if transport is None else transport
+        self.transport = transport_of(comm, settings.get("timeout")) if transport is None else transport
         self.settings = settings
         if self.transport.size != self.Get_size():
             raise ValueError(f"the transport has {self.transport.size} ranks, not {self.Get_size()}")

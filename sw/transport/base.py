@@ -10,8 +10,10 @@ length travels with them, so both sides must know it. Small control objects go a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -25,8 +27,12 @@ if TYPE_CHECKING:
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
 """What a transport sends and fills: a C-contiguous object with the buffer interface."""
 
-DEFAULT_TIMEOUT = 30.0
-"""Seconds without any progress after which a wait ends in `TransportTimeout`."""
+DEFAULT_TIMEOUT = 300.0
+"""Seconds without any progress after which a wait ends in `TransportTimeout`.
+
+Long enough for a rank that does something else between two calls, such as writing a checkpoint. It is for
+ranks that hang: a rank whose process ends is noticed at once, without it.
+"""
 
 
 class TransportError(Exception):
@@ -129,6 +135,19 @@ class Transport(ABC):
     def close(self) -> None:
         """Frees everything, once. Ranks that still wait for this one get `PeerLost`."""
 
+    @contextmanager
+    def patience(self, timeout: float | None) -> Iterator[None]:
+        """Inside, a wait may last ``timeout`` seconds without progress; as before if None.
+
+        ``ValueError`` for what is not a number of seconds above 0.
+        """
+        before = self.timeout
+        self.timeout = before if timeout is None else check_timeout(timeout)
+        try:
+            yield
+        finally:
+            self.timeout = before
+
     def send(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> None:
         """Sends a message and returns when its buffer may be used again (not: when it has arrived)."""
         self.isend(peer, buffer, tagged=tagged).wait()
@@ -178,6 +197,13 @@ class Transport(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} rank {self.rank} of {self.size}{', NIC' if self.nic else ''}>"
+
+
+def check_timeout(timeout: float) -> float:
+    """A time-out; ``ValueError`` if it is not a number of seconds above 0."""
+    if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    return timeout
 
 
 def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:

@@ -7,16 +7,15 @@ MPI's own connections mix headers with the data and are never marked, so `MpiTra
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from inceptionn.transport.base import (
     DEFAULT_TIMEOUT,
@@ -27,6 +26,7 @@ from inceptionn.transport.base import (
     TransportError,
     TransportTimeout,
     bytes_of,
+    check_timeout,
 )
 from inceptionn.transport.formation import connect
 from inceptionn.transport.rendezvous import listen
@@ -36,13 +36,15 @@ from inceptionn.wire import DEFAULT_TOS
 if TYPE_CHECKING:
     from inceptionn.codec import Codec
 
-_DATA, _BROKEN = 1, 2
+_DATA, _NEWS, *_VALUES = range(1, 5)
+"""Tags: messages; what ranks tell each other beside them (`MpiTransport._hear`); the values of an exchange,
+two tags in turn, because a rank may be one exchange ahead of another."""
 _SPINS = 200
-"""Tests in a row before a waiting rank begins to sleep, and to look for a rank that has given up."""
+"""Tests in a row before a waiting rank begins to sleep, and to hear what the others tell."""
 _SLEEP = 50e-6
 _LONGEST_SLEEP = 1e-3
 _SPINS_UNHEARD = 8
-"""Rounds of `MpiTransport.wait_any` before it looks for a rank that has given up."""
+"""Rounds of `MpiTransport.wait_any` before it hears what the others tell."""
 
 
 def mpi_of(comm: Any) -> Any:
@@ -82,7 +84,7 @@ class _MpiRequest(Request):
     def wait(self, timeout: float | None = None) -> int:
         if not self._done:
             self._owner._alive()
-            self._owner._until(self._poll, timeout, f"a message from or to rank {self._peer}")
+            self._owner._until(self._poll, timeout, lambda: {self._peer})
         received: int = self._status.Get_count(self._owner._mpi.BYTE) if self._length else 0
         return received
 
@@ -90,20 +92,32 @@ class _MpiRequest(Request):
 class MpiTransport(Transport):
     """Messages through MPI, on a duplicate of an mpi4py intracommunicator (made here: all ranks must call).
 
-    ``timeout``: seconds that any one message or exchange may take (MPI does not show partial progress). MPI
-    implementations usually end all ranks of a job when one dies; where not, the time-out ends the wait.
+    ``timeout``: seconds that any one message or exchange may take (MPI does not show partial progress). A
+    rank that ends, by an exception or before the others are done with it, tells them when Python exits. What
+    kills a process leaves it no time for that: there mpirun ends the job. `close` frees the duplicate, so all
+    ranks call it.
     """
 
     def __init__(self, comm: Any, timeout: float = DEFAULT_TIMEOUT) -> None:
         self._mpi = mpi_of(comm)
-        self.rank, self.size, self.timeout = comm.Get_rank(), comm.Get_size(), timeout
+        self.rank, self.size, self.timeout = comm.Get_rank(), comm.Get_size(), check_timeout(timeout)
         self._broken: TransportError | None = None
-        self._farewells: list[Any] = []
+        self._told: list[tuple[bytes, Any]] = []
+        self._left: set[int] = set()
+        """Ranks that have ended in good order."""
+        self._waits: dict[int, list[int]] = {}
+        """For whom a rank has been waiting for long, as it told."""
+        self._round = 0
         self._woken = threading.Event()
-        duplicate, request = comm.Idup()
-        self._comm: Any = None  # not to be used before it is complete
-        self._until(request.Test, timeout, "the duplicate of the communicator")
-        self._comm = duplicate
+        self._comm, request = comm.Idup()
+        deadline = time.monotonic() + timeout
+        while not request.Test():
+            if time.monotonic() > deadline:
+                raise TransportTimeout(
+                    f"rank {self.rank}: not all ranks made a transport within {timeout:g} s"
+                )
+            time.sleep(_SLEEP)
+        atexit.register(self._exit)
 
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         view = bytes_of(buffer)
@@ -133,6 +147,9 @@ class MpiTransport(Transport):
             spins += 1
             if spins % _SPINS_UNHEARD == 0:
                 self._hear()
+                gone = self._left & {r._peer for r in requests if isinstance(r, _MpiRequest)}
+                if gone and not any(r.test() for r in requests):
+                    raise self._ended(gone)
             # MPI cannot be woken, so it is asked; less and less often while nothing comes.
             self._woken.wait(min(_SLEEP * (1 + spins // 8), _LONGEST_SLEEP))
 
@@ -141,68 +158,123 @@ class MpiTransport(Transport):
 
     def exchange(self, value: Any) -> list[Any]:
         self._alive()
-        mine = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        lengths = np.empty(self.size, np.int32)
-        request = self._comm.Iallgather(np.array([mine.size], np.int32), lengths)
-        self._until(request.Test, None, "an exchange with all ranks")
-        everything = np.empty(int(lengths.sum()), np.uint8)
-        request = self._comm.Iallgatherv(mine, [everything, lengths])
-        self._until(request.Test, None, "an exchange with all ranks")
-        parts = np.split(everything, np.cumsum(lengths)[:-1])
-        return [json.loads(part.tobytes()) for part in parts]
+        mine = json.dumps(value).encode()
+        tag = _VALUES[self._round % 2]
+        self._round += 1
+        under_way = self._to_all(mine, tag)
+        values: dict[int, bytes | bytearray] = {self.rank: mine}
+        status = self._mpi.Status()
 
-    def _until(self, finished: Any, timeout: float | None, what: str) -> None:
-        """Polls until ``finished()``; MPI makes progress only in its own calls."""
+        def complete() -> bool:
+            while message := self._comm.Improbe(self._mpi.ANY_SOURCE, tag, status):
+                into = values[status.Get_source()] = bytearray(status.Get_count(self._mpi.BYTE))
+                under_way.append(message.Irecv([into, self._mpi.BYTE]))
+            return len(values) == self.size and bool(self._mpi.Request.Testall(under_way))
+
+        # From every rank to every rank: each then knows whose value is missing.
+        self._until(complete, None, lambda: set(range(self.size)) - values.keys())
+        return [json.loads(values[rank]) for rank in range(self.size)]
+
+    def _until(self, finished: Callable[[], bool], timeout: float | None, on: Callable[[], set[int]]) -> None:
+        """Polls until ``finished()``, for which the ranks ``on()`` are needed.
+
+        MPI makes progress only in its own calls.
+        """
         limit = self.timeout if timeout is None else timeout
-        deadline = time.monotonic() + limit
-        spins = 0
+        start, spins, told = time.monotonic(), 0, False
         while not finished():
             spins += 1
             if spins < _SPINS:
                 os.sched_yield()
                 continue
-            if self._broken is None and self._comm is not None:
-                self._hear()
-            if time.monotonic() > deadline:
-                late = TransportTimeout(f"rank {self.rank} waited for {what}: not complete in {limit:g} s")
-                raise late if self._comm is None else self._fail(late)
+            self._hear()
+            if gone := self._left & on():
+                if finished():
+                    break
+                raise self._ended(gone)
+            waited = time.monotonic() - start
+            if waited > limit:
+                raise self._fail(TransportTimeout(self._late(on(), limit)))
+            if waited > limit / 2 and not told:
+                told = True
+                self._tell({"waits": sorted(on())})
             time.sleep(_SLEEP)
+        if told:
+            self._tell({"waits": []})
+
+    def _late(self, peers: set[int], limit: float) -> str:
+        """Names the ranks that are late: those waited for, unless they wait for others themselves."""
+        seen, ahead = {self.rank}, list(peers)
+        while ahead:
+            peer = ahead.pop()
+            if peer not in seen:
+                seen.add(peer)
+                ahead += self._waits.get(peer, [])
+        late = sorted(peer for peer in seen - {self.rank} if not self._waits.get(peer)) or sorted(peers)
+        names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
+        return f"{names} kept rank {self.rank} waiting for {limit:g} s, the time-out"
 
     def _hear(self) -> None:
-        """Raises if a rank has given up."""
+        """Takes what the others have told; raises if one has given up."""
         status = self._mpi.Status()
-        if self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_BROKEN, status=status):
-            text = bytearray(status.Get_count(self._mpi.BYTE))
-            self._comm.Recv([text, self._mpi.BYTE], source=status.Get_source(), tag=_BROKEN)
-            self._broken = PeerLost(text.decode())
-            raise self._broken
+        while self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_NEWS, status=status):
+            source, text = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
+            self._comm.Recv([text, self._mpi.BYTE], source=source, tag=_NEWS)
+            said = json.loads(text)
+            if "broken" in said:
+                self._broken = PeerLost(said["broken"])
+                raise self._broken
+            if "waits" in said:
+                self._waits[source] = said["waits"]
+            else:
+                self._left.add(source)
 
     def _alive(self) -> None:
         if self._broken is not None:
             raise type(self._broken)(str(self._broken))
 
+    def _ended(self, gone: set[int]) -> TransportError:
+        return self._fail(PeerLost(f"rank {min(gone)} has ended"))
+
     def _fail(self, error: TransportError) -> TransportError:
         if self._broken is None:
-            self._tell(str(error))
+            self._tell({"broken": str(error)})
             self._broken = error
         return error
 
-    def _tell(self, reason: str) -> None:
-        text = reason.encode()
-        for peer in range(self.size):
-            if peer != self.rank:
-                self._farewells.append(
-                    (text, self._comm.Isend([text, self._mpi.BYTE], dest=peer, tag=_BROKEN))
-                )
+    def _to_all(self, data: bytes, tag: int) -> list[Any]:
+        """Begins to send to all others; ``data`` must live as long as the requests."""
+        return [
+            self._comm.Isend([data, self._mpi.BYTE], dest=peer, tag=tag)
+            for peer in range(self.size)
+            if peer != self.rank
+        ]
+
+    def _tell(self, said: dict[str, Any]) -> None:
+        text = json.dumps(said).encode()
+        self._told += [(text, request) for request in self._to_all(text, _NEWS)]
+
+    def _exit(self) -> None:
+        """Tells the others, when Python exits, that nothing more comes from here, and why."""
+        if self._broken is not None or self._mpi.Is_finalized():
+            return
+        error = getattr(sys, "last_value", None)  # what ends the program, if it is an exception
+        if error is None:
+            self._tell({"left": self.rank})
+        elif isinstance(error, TransportError):
+            self._fail(error)
+        else:
+            self.abort(f"{type(error).__name__}: {error}")
 
     def abort(self, reason: str) -> None:
         if self._broken is None:
-            self._tell(f"rank {self.rank} gave up: {reason}")
+            self._tell({"broken": f"rank {self.rank} gave up: {reason}"})
             self._broken = TransportError(f"the transport was given up: {reason}")
 
     def close(self) -> None:
         if self._broken is None:
             self._broken = TransportError("the transport is closed")
+            atexit.unregister(self._exit)
             if not self._mpi.Is_finalized():
                 self._comm.Free()
 

@@ -12,7 +12,14 @@ from mpi4py import MPI
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, SUM, CompressedCommunicator, MismatchError, allreduce_comp
-from inceptionn.transport import MpiTransport, PeerLost, TransportError, TransportTimeout, connect_mpi
+from inceptionn.transport import (
+    DEFAULT_TIMEOUT,
+    MpiTransport,
+    PeerLost,
+    TransportError,
+    TransportTimeout,
+    connect_mpi,
+)
 
 comm = MPI.COMM_WORLD
 rank, size = comm.rank, comm.size
@@ -104,11 +111,50 @@ def silence() -> None:
         time.sleep(2.5)
     else:
         start = time.monotonic()
-        with pytest.raises((TransportTimeout, PeerLost)):
+        with pytest.raises(
+            (TransportTimeout, PeerLost), match=f"^rank {size - 1} kept rank [01] waiting for 1 s"
+        ):
             transport.recv_into(size - 1, bytearray(8))
         assert time.monotonic() - start < 2.4
         with pytest.raises(TransportError):
             transport.barrier()
+
+
+def stall() -> None:
+    """Rank 1 is silent; the others wait for each other in a chain that ends there: all name rank 1."""
+    transport = MpiTransport(comm, timeout=2.0)
+    transport.barrier()
+    if rank == 1:
+        time.sleep(4)
+    else:
+        with pytest.raises((TransportTimeout, PeerLost), match="^rank 1 kept rank [023] waiting for 2 s"):
+            transport.recv_into((rank - 1) % size, bytearray(8))
+    comm.Barrier()
+    transport = MpiTransport(comm, timeout=2.0)
+    if rank in (1, 2):
+        time.sleep(4)
+    else:
+        with pytest.raises((TransportTimeout, PeerLost), match="^ranks 1, 2 kept rank [03] waiting for 2 s"):
+            transport.barrier()
+
+
+def patience() -> None:
+    """``timeout`` of one call, and of a communicator."""
+    y = np.empty_like(x)
+    for wrong in (0, -1.0, float("nan"), float("inf"), "5"):
+        with pytest.raises((TypeError, ValueError), match="timeout must be a number of seconds above 0, not"):
+            allreduce_comp(comm, x, y, timeout=wrong)
+    c = CompressedCommunicator(comm, timeout=1.0)
+    c.Allreduce(x, y)
+    if rank == 1:
+        time.sleep(2)
+    allreduce_comp(comm, x, y, timeout=60)
+    assert c.transport.timeout == DEFAULT_TIMEOUT > 2 * 60  # a checkpoint that takes a minute ends no job
+    if rank == 1:
+        time.sleep(3)
+    else:
+        with pytest.raises((TransportTimeout, PeerLost), match="^rank 1 kept rank [02] waiting for 1 s"):
+            c.Allreduce(x, y)
 
 
 def too_long() -> None:

@@ -3,28 +3,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 @pytest.mark.parametrize(
     ("function", "ranks"),
     [
         ("collectives", 4), ("collectives", 3), ("communicator", 3), ("bootstrap", 3), ("disagreement", 3),
-        ("silence", 3), ("too_long", 3), ("collectives", 1),
+        ("silence", 3), ("stall", 4), ("patience", 3), ("too_long", 3), ("collectives", 1),
     ],
 )  # fmt: skip
 def test_under_mpirun(mpirun: Callable[..., str], function: str, ranks: int) -> None:
-    assert mpirun(ranks, str(Path(__file__).with_name("mpi_program.py")), function) == "done\n"
+    assert mpirun(ranks, str(HERE / "mpi_program.py"), function) == "done\n"
+
+
+JOB_LIMIT = 60
+"""Seconds; far less than a rank waits for another one that is there."""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "end", "said"),
+    [
+        ([], "raise", "PeerLost: rank 1 gave up: ValueError: no such file"),
+        ([], "exit", "PeerLost: rank 1 has ended"),
+        ([], "kill", "rank 1 with PID"),
+        (["-m", "mpi4py"], "raise", "ValueError: no such file"),
+        (["-m", "mpi4py"], "raise in MPI", "ValueError: no such file"),
+    ],
+)
+def test_a_rank_that_ends_early(
+    mpi_job: Callable[..., Any], launcher: list[str], end: str, said: str
+) -> None:
+    """The others end too, soon, and what is said names the rank that was first."""
+    done = mpi_job(4, *launcher, str(HERE / "mpi_failures.py"), end, timeout=JOB_LIMIT)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "TransportTimeout" not in done.stderr
+    blamed = set(re.findall(r"PeerLost: rank (\d+)", done.stderr))
+    assert blamed <= {"1"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["--tcp"], ["--op", "sum", "--bound", "8"]])
 def test_example(mpirun: Callable[..., str], arguments: list[str]) -> None:
-    out = mpirun(4, str(ROOT / "examples" / "allreduce.py"), "--values", "100000", *arguments)
+    out = mpirun(4, "-m", "mpi4py", str(ROOT / "examples" / "allreduce.py"), "--values", "100000", *arguments)
     assert out.startswith("4 ranks, 100000 values each")
     assert "bit-identical at all ranks: yes" in out
     assert "ring, codec" in out
