@@ -54,7 +54,8 @@ class Variant(NamedTuple):
         """The arguments of `allreduce_comp`."""
         if self.arguments is None:
             raise ValueError("MPI's own all-reduce takes no settings of ours")
-        return {"algorithm": self.algorithm, "legs": self.legs, **self.arguments(bound)}
+        # Not scaled: errors are reported in bounds.
+        return {"algorithm": self.algorithm, "legs": self.legs, "scale": None, **self.arguments(bound)}
 
 
 RING_RAW, RING_BF16, RING_BOUNDED, MPI = "ring raw", "ring bf16", "ring bounded", "Open MPI Allreduce"

@@ -60,6 +60,11 @@ def largest_exponent(lanes: NDArray[np.float32]) -> int | None:
     return -scale
 
 
+def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
+    """The scale that a call uses: "auto" only where values pass a `Codec`, whose bound is absolute."""
+    return None if scale == "auto" and (path == "off" or not isinstance(codec, Codec)) else scale
+
+
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
     """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
 

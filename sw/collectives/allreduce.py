@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.agreement import agree, choose_path, common_scale, largest_exponent
+from inceptionn.collectives.agreement import agree, choose_path, common_scale, effective, largest_exponent
 from inceptionn.collectives.buffers import Buffers
 from inceptionn.collectives.hierarchical import hierarchical
+from inceptionn.collectives.lost_energy import watch
 from inceptionn.collectives.parts import SUB_BLOCK, Parts
 from inceptionn.collectives.ring import all_reduce_steps, ring
 from inceptionn.collectives.settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
@@ -53,7 +54,7 @@ def allreduce_comp(
     codec: StreamCodec | None = None,
     path: Path = "auto",
     algorithm: Algorithm = "ring",
-    scale: Scale = None,
+    scale: Scale = "auto",
     legs: Legs = "both",
     group_size: int | None = None,
     upper: Upper = "ring",
@@ -85,7 +86,8 @@ def allreduce_comp(
     scale
         Values are multiplied by ``2**scale`` before and divided again behind, which is exact (but for
         subnormal numbers) and moves the error bound. "auto": so that the sum of the largest values stays just
-        below 1. None: as they are.
+        below 1, by an `inceptionn.Codec`; other codecs take values as they are. None: as they are; what is
+        below the bound then becomes zero.
     legs
         For an aggregator: which of the ways to and from it is compressed.
     group_size, upper
@@ -99,8 +101,9 @@ def allreduce_comp(
         Seconds without progress after which a wait for another rank ends in `TransportTimeout`; each rank its
         own. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless it was told.
 
-    Every compression is within the codec's bound. A sum in a ring passes one per rank, so where values stay
-    below 1 its error is at most ``size`` times the bound, that of the mean twice the bound.
+    Every compression is within the codec's bound, times ``2**-scale``. A sum in a ring passes one per rank,
+    so where scaled values stay below 1 its error is at most ``size`` times that, that of the mean twice that.
+    ``RuntimeWarning``, once per communicator, if half of the energy of a rank's values or more is below it.
 
     `MismatchError` at every rank if they do not agree, or if one of them cannot take part (there, its own
     ``TypeError`` or ``ValueError``): nothing has been sent then. `TransportError` if a rank is lost, falls
@@ -118,20 +121,28 @@ def _all_reduce(transport: Transport, sendbuf: Any, recvbuf: Any, settings: Sett
     error: Exception | None = None
     terms = settings.terms()
     largest = None
+    scaled: Scale = None
     try:
         settings.check(size)
         wire_path, used = choose_path(transport, settings.path, settings.codec)
         buffers = Buffers(sendbuf, recvbuf, settings.dtype)
         terms |= {"count": buffers.count, "dtype": buffers.type}
         source, lanes = buffers.load()
-        if scale is not None:
+        scaled = effective(scale, wire_path, used)
+        if scaled is not None:
             largest = largest_exponent(source)
     except (TypeError, ValueError) as problem:
         error = problem
-    exponent = common_scale(scale, agree(transport, terms, largest, error), size)
+    all_largest = agree(transport, terms, largest, error)
+    exponent = common_scale(scaled, all_largest, size)
     if exponent:
         np.multiply(source, np.float32(2.0**exponent), out=lanes)
         source = lanes
+    if wire_path != "off" and size > 1:
+        # "auto" is for the largest values of all ranks: those of another one may be too small to matter.
+        most = max((e for e in all_largest if e is not None), default=None)
+        if scaled != "auto" or largest == most:
+            watch(transport)("the all-reduce", used, source)
     try:
         _run(settings, wire_form(transport, wire_path, used), source, lanes)
     except TransportError:

@@ -44,7 +44,7 @@ class Settings:
     codec: StreamCodec | None = None
     path: Path = "auto"
     algorithm: Algorithm = "ring"
-    scale: Scale = None
+    scale: Scale = "auto"
     legs: Legs = "both"
     group_size: int | None = None
     upper: Upper = "ring"

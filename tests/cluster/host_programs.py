@@ -41,7 +41,7 @@ def allreduce(count: str, path: str, folder: str) -> None:
     with connect(RANK, SIZE, rendezvous, host=address, timeout=PATIENCE, nic=path == "nic" or None) as group:
         x = gradients(RANK, int(count))
         y = np.empty_like(x)
-        allreduce_comp(group, x, y, path=path)
+        allreduce_comp(group, x, y, path=path, scale=None)  # what the golden model predicts
         bound = None if group.nic_codec is None else group.nic_codec.error_bound
     np.save(Path(folder) / f"{RANK}.npy", y)
     say(nic=bound is not None, bound=bound)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A warning where a codec's error bound takes most of a gradient: cheap, and said once."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.codec import Codec
+from inceptionn.collectives.wire_form import StreamCodec
+from inceptionn.transport import Transport
+
+LIMIT = 0.5
+"""Share of the energy, the sum of the squares, from which on the loss is worth a warning."""
+_RUNS, _RUN = 64, 64
+"""A call looks at so many runs of so many values, spread evenly: some 20 us."""
+_REST = 100
+"""Calls without a look, behind a sample that was worse than the whole."""
+_CHUNK = 1 << 18
+
+
+class LostEnergy:
+    """Looks at the values that are to be compressed, and warns once per key."""
+
+    def __init__(self) -> None:
+        self._rest: dict[Hashable, float] = {}
+
+    def __call__(self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32]) -> None:
+        """``RuntimeWarning`` if half of the energy of ``values`` or more is below the bound of ``codec``.
+
+        ``values`` as the codec gets them, scaled. Codecs whose error is relative are not looked at.
+        """
+        if not isinstance(codec, Codec):
+            return
+        if rest := self._rest.get(key, 0):
+            self._rest[key] = rest - 1
+            return
+        if not lost_share(codec, _sample(values)) >= LIMIT:  # nor is NaN
+            return
+        share = lost_share(codec, values)
+        if not share >= LIMIT:
+            self._rest[key] = _REST
+            return
+        self._rest[key] = math.inf
+        warnings.warn(
+            f"{key}: {share:.0%} of the energy of the gradients is below the error bound "
+            f"{codec.error_bound:g} and becomes zero; scale='auto' or a smaller error_bound keeps it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def lost_share(codec: Codec, values: NDArray[np.float32]) -> float:
+    """The share of the energy of ``values`` in those that the codec makes zero. O(size).
+
+    0 if all are zero, NaN if one is not finite.
+    """
+    flat = values.reshape(-1)
+    lost = energy = 0.0
+    for start in range(0, flat.size, _CHUNK):
+        part = flat[start : start + _CHUNK]
+        squares = np.square(part, dtype=np.float64)
+        energy += float(squares.sum())
+        lost += float(squares[codec.lossy(part) == 0].sum())
+    if not math.isfinite(energy):
+        return math.nan
+    return lost / energy if energy else 0.0
+
+
+def _sample(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    flat = values.reshape(-1)
+    if flat.size <= _RUNS * _RUN:
+        return flat
+    return flat[: flat.size // _RUNS * _RUNS].reshape(_RUNS, -1)[:, :_RUN].reshape(-1)
+
+
+_watches: WeakKeyDictionary[Transport, LostEnergy] = WeakKeyDictionary()
+
+
+def watch(transport: Transport) -> LostEnergy:
+    """The one of a transport."""
+    return _watches.setdefault(transport, LostEnergy())
