@@ -89,10 +89,20 @@ class ErrorFeedback:
         """Forgets all residuals."""
         self._residuals.clear()
 
-    def state(self) -> dict[Hashable, NDArray[np.float32]]:
+    def state_dict(self) -> dict[Hashable, NDArray[np.float32]]:
         """Copies of all residuals by name, for a checkpoint."""
         return {name: residual.copy() for name, residual in self._residuals.items()}
 
-    def load(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
-        """Takes the residuals of a checkpoint in place of its own."""
-        self._residuals = {name: np.array(residual, np.float32) for name, residual in state.items()}
+    def load_state_dict(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
+        """Takes copies of the residuals of a checkpoint in place of its own.
+
+        ``ValueError``, with the tensor's name, for a residual that is no float32 array or not finite; nothing
+        is changed then.
+        """
+        for name, residual in state.items():
+            if not isinstance(residual, np.ndarray) or residual.dtype != np.float32:
+                what = getattr(residual, "dtype", type(residual).__name__)
+                raise ValueError(f"the residual of {name!r} must be a float32 array, not {what}")
+            if not np.isfinite(residual).all():
+                raise ValueError(f"the residual of {name!r} has values that are not finite")
+        self._residuals = {name: np.array(residual) for name, residual in state.items()}

@@ -119,7 +119,7 @@ def parts(
     job = job_of(plan, case["steps"])
     batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
     weights = copy_of(model.initial(plan["seed"]))
-    rule = GLU(job.momentum)
+    rule = GLU(job.momentum, 0.0)
     rule.start(weights, 5)
     found = {}
     gradients = model.gradients(weights, batches.at(0))

@@ -74,9 +74,23 @@ def test_state_survives_a_checkpoint() -> None:
     first = ErrorFeedback(Codec())
     first(np.full(4, 0.1, np.float32), "w")
     second = ErrorFeedback(Codec())
-    second.load(first.state())
+    second.load_state_dict(first.state_dict())
     gradient = np.full(4, 0.2, np.float32)
     assert np.array_equal(first(gradient, "w"), second(gradient, "w"))
+
+
+def test_a_state_that_is_none_is_refused_whole() -> None:
+    own = ErrorFeedback(Codec())
+    own(np.full(4, 0.1, np.float32), "w")
+    kept = own.residual("w")
+    for wrong, text in (
+        (np.zeros(4), "the residual of 'v' must be a float32 array, not float64"),
+        ([0.0], "the residual of 'v' must be a float32 array, not list"),
+        (np.float32([0, np.nan]), "the residual of 'v' has values that are not finite"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            own.load_state_dict({"w": np.zeros(4, np.float32), "v": wrong})  # type: ignore[dict-item]
+    assert np.array_equal(own.residual("w"), kept)
 
 
 def test_wrong_arguments() -> None:

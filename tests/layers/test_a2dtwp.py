@@ -172,7 +172,7 @@ def test_a_restart_with_adaptive_formats_goes_on_with_the_same_bits(threads: Gro
             for step in range(ps.worker.step, steps):
                 ps.worker.push(MODEL.gradients(weights, batches(t).at(step)))
                 weights = ps.worker.pull()
-            return ps.start_step, encoding.precision.state(), flatten(weights)
+            return ps.start_step, encoding.precision.state_dict(), flatten(weights)
 
     whole = threads(2, lambda t: run(t, 10))
     threads(2, lambda t: run(t, 7, checkpoints=tmp_path, every=6))
@@ -181,7 +181,7 @@ def test_a_restart_with_adaptive_formats_goes_on_with_the_same_bits(threads: Gro
         assert start == 6
         assert restored == formats
         assert found.tobytes() == weights.tobytes()
-    assert whole[0][1]["fc1.weight"][0] == 24  # 8 at first, 8 more behind 4 and 8 steps
+    assert whole[0][1]["fc1.weight"]["bits"] == 24  # 8 at first, 8 more behind 4 and 8 steps
 
 
 def test_weight_aggregator(group: Group) -> None:

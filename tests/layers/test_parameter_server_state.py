@@ -71,7 +71,7 @@ def test_momentum_and_weight_decay_by_hand() -> None:
     assert weights.tolist() == [0]
     rule.update(part, weights, f32(2), 1)
     assert weights.tolist() == [-3]
-    assert rule.state()["momentum0"].tolist() == [-3]
+    assert rule.state_dict()["momentum0"].tolist() == [-3]
 
 
 def test_schedules_by_hand() -> None:

@@ -94,7 +94,7 @@ def test_grad_sync_is_the_gradient_that_moved_the_servers() -> None:
         history.append(weights)
         momentum = 0.9 * momentum - 0.01 * 2.0
         weights += momentum
-    glu = GLU(momentum=0.9)
+    glu = GLU(momentum=0.9, weight_decay=0.0)
     for k in (1, 3, 5):
         glu.start(one(history[-1 - k]), k)
         assert glu.grad_sync("w", one(history[-1])["w"], 0.01)[0] == pytest.approx(2.0, rel=1e-3)
@@ -186,6 +186,8 @@ def algorithm_1(
     own = [copy_of(like) for _ in range(workers)]
     pulled: np.ndarray | None = None
     rules = [make() for _ in range(workers)]
+    for rule in rules:
+        rule.follow(MomentumSGD(rate))
     batches = [Batches(DATA.train, 8, worker, workers) for worker in range(workers)]
     for step in range(steps):
         if step == warm_up:

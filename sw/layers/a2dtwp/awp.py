@@ -24,6 +24,7 @@ import numpy as np
 
 from inceptionn.layers.a2dtwp.adt import check_round_to, round_to_of
 from inceptionn.layers.checks import integer
+from inceptionn.layers.fields import Fields
 from inceptionn.training import Floats
 
 MOST_BITS = 32
@@ -144,18 +145,30 @@ class AWP:
         """The present format in bytes (Sec. III-A: the least number that holds the bits)."""
         return round_to_of(self.bits(key))
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """By layer its bits, counter, last norm and the sums of squares that have come, for a checkpoint."""
         return {
-            name: [layer.bits, layer.counter, layer.norm, dict(layer.squares)]
+            name: {
+                "bits": layer.bits,
+                "counter": layer.counter,
+                "norm": layer.norm,
+                "squares": dict(layer.squares),
+            }
             for name, layer in self.layers.items()
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state` of an AWP with the same layers."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
+        fields, found = Fields(state, self.layers), {}
         for name, layer in self.layers.items():
-            layer.bits, layer.counter, layer.norm, squares = state[name]
-            layer.squares = dict(squares)
+            own = fields.within(name, ("bits", "counter", "norm", "squares"))
+            bits, counter = own.integer("bits", 1, MOST_BITS), own.integer("counter", 0, self.interval)
+            norm = None if own["norm"] is None else own.number("norm")
+            keys = own["squares"] if isinstance(own["squares"], Mapping) else ()
+            squares = own.within("squares", [key for key in layer.keys if key in keys])
+            found[name] = Layer(layer.keys, bits, counter, norm, {key: squares.number(key) for key in keys})
+        for name, layer in found.items():
+            vars(self.layers[name]).update(vars(layer))
 
 
 class Oracle:
@@ -187,11 +200,13 @@ class Oracle:
         """The format of a key in bytes."""
         return self._round_to if isinstance(self._round_to, int) else self._round_to.get(key, 4)
 
-    def state(self) -> None:
+    def state_dict(self) -> None:
         """Nothing: the format is fixed."""
 
-    def load(self, state: None) -> None:
-        """Nothing: the format is fixed."""
+    def load_state_dict(self, state: None) -> None:
+        """Nothing: the format is fixed; ``ValueError`` for a state."""
+        if state is not None:
+            raise ValueError(f"{self.name} keeps no state")
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
 from inceptionn.layers.a2dtwp.adt import Bytes, bitpack, bitunpack, truncate
+from inceptionn.layers.fields import Fields
 from inceptionn.training import Floats
 
 _HEAD = 1
@@ -25,11 +28,11 @@ class Precision(Protocol):
     def round_to(self, key: str) -> int:
         """The present format of a key in bytes."""
 
-    def state(self) -> Any:
+    def state_dict(self) -> Any:
         """What it goes by, as JSON can hold it."""
 
-    def load(self, state: Any) -> None:
-        """Goes on from a `state`."""
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on from a `state_dict`; ``ValueError`` for what is none."""
 
 
 class AdtEncoding:
@@ -67,17 +70,22 @@ class AdtEncoding:
         """float32[count]; ``ValueError`` for anything that `encode` does not make."""
         return _unpacked(data, count, f"key {key!r}")
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """For a checkpoint: formats, and what AWP has seen."""
         return {
-            "precision": self.precision.state(),
+            "precision": self.precision.state_dict(),
             "seen": {key: [*mark] for key, mark in self._seen.items()},
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Goes on from a `state`."""
-        self.precision.load(state["precision"])
-        self._seen = {key: (total, square) for key, (total, square) in state["seen"].items()}
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict`; ``ValueError`` that names the field for what is none."""
+        fields = Fields(state, ("precision", "seen"))
+        marks = fields["seen"]
+        if not isinstance(marks, dict) or not all(_is_mark(mark) for mark in marks.values()):
+            raise ValueError("seen must hold two finite numbers by key")
+        with fields.naming("precision") as precision:
+            self.precision.load_state_dict(precision)
+        self._seen = {key: (total, square) for key, (total, square) in marks.items()}
 
 
 class AdtCodec:
@@ -117,6 +125,11 @@ class AdtCodec:
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What the receiver of ``x`` sees."""
         return truncate(np.asarray(x, np.float32), self.round_to, out)
+
+
+def _is_mark(mark: Any) -> bool:
+    numbers = isinstance(mark, list | tuple) and len(mark) == 2
+    return numbers and all(type(one) is float and math.isfinite(one) for one in mark)
 
 
 def _unpacked(data: Any, count: int, what: str, out: Floats | None = None) -> Floats:

@@ -1,31 +1,47 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checkpoints of servers: weights, versions and the optimizer's state, one .npz file per server and step."""
+"""Checkpoints of servers and workers, one file for each and step.
+
+A server's: weights, versions, the optimizer's state, and what its pull leg goes by. A worker's: what its
+training keeps beyond the servers' weights, such as SSD-SGD.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import zipfile
-import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-
+from inceptionn.layers import checkpoint
+from inceptionn.layers.fields import Fields, named
 from inceptionn.layers.parameter_server.legs import Leg
 from inceptionn.layers.parameter_server.plan import Partition
 from inceptionn.layers.parameter_server.server import Server
 from inceptionn.training import Floats
 
-FORMAT = 2
+FORMAT = 3
 """Version of the files."""
 KEPT = 2
 """Newest checkpoints that stay: until all servers have written the last one, all have the one before."""
 
+Role = Literal["server", "worker"]
+
+_Copy = tuple[Floats, dict[str, Floats]]
+"""A partition's weights, and what the optimizer keeps of it."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A worker's state, and the file that it comes from."""
+
+    path: Path
+    state: Any
+
 
 class Checkpoints:
-    """One server's checkpoints in a directory, written every ``every`` steps.
+    """One rank's checkpoints in a directory, written every ``every`` steps.
 
     In mode "sync" each partition is copied in the moment when it reaches the step, so a checkpoint is exactly
     the state between two steps, even if workers have pushed further. In mode "async" everything is copied
@@ -40,7 +56,7 @@ class Checkpoints:
             raise ValueError(f"every must be at least 1, not {every!r}")
         self.directory, self.every = Path(directory), every
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._copies: dict[int, dict[int, tuple[Floats, dict[str, Floats]]]] = {}
+        self._copies: dict[int, dict[int, _Copy]] = {}
         self._legs: dict[int, dict[str, Any]] = {}
 
     def note(self, server: Server, partition: Partition, version: int, leg: Leg) -> None:
@@ -50,93 +66,137 @@ class Checkpoints:
         if server.mode == "async":
             if partition.number == min(server.partitions):
                 copied = {n: self._copy(server, n) for n in server.partitions}
-                self._write(server, version, copied, _state_of(leg))
+                self._write_server(server, version, copied, _state_of(leg))
             return
         if version not in self._copies:
             self._legs[version] = _state_of(leg)
         copies = self._copies.setdefault(version, {})
         copies[partition.number] = self._copy(server, partition.number)
         if len(copies) == len(server.partitions):
-            self._write(server, version, self._copies.pop(version), self._legs.pop(version))
+            self._write_server(server, version, self._copies.pop(version), self._legs.pop(version))
+
+    def note_worker(self, index: int, workers: int, step: int, state: Callable[[], Any]) -> None:
+        """Called behind a worker's step; writes its state if a checkpoint is due."""
+        if step % self.every == 0:
+            self._write("worker", index, step, {"workers": workers, "state": state()})
 
     @staticmethod
-    def _copy(server: Server, number: int) -> tuple[Floats, dict[str, Floats]]:
-        return server.weights[number].copy(), server.optimizer.partition_state(number)
+    def _copy(server: Server, number: int) -> _Copy:
+        return server.weights[number].copy(), server.optimizer.partition_state(server.partitions[number])
 
-    def _write(
-        self,
-        server: Server,
-        version: int,
-        copies: dict[int, tuple[Floats, dict[str, Floats]]],
-        leg: dict[str, Any],
+    def _write_server(
+        self, server: Server, step: int, copies: Mapping[int, _Copy], leg: Mapping[str, Any]
     ) -> None:
-        about = _about(server)
-        about["pull"] = leg
-        about["versions"] = {
-            str(number): version if server.mode == "sync" else server.versions[number] for number in copies
+        versions = {n: step if server.mode == "sync" else server.versions[n] for n in copies}
+        state = {
+            **_settings(server),
+            "versions": {str(number): version for number, version in versions.items()},
+            "weights": {str(number): weights for number, (weights, _) in copies.items()},
+            "state": {name: array for _, kept in copies.values() for name, array in kept.items()},
+            "pull": leg,
         }
-        arrays: dict[str, Any] = {"about": np.array(json.dumps(about))}
-        for number, (weights, state) in copies.items():
-            arrays[f"weights{number}"] = weights
-            arrays |= {f"optimizer {name}": array for name, array in state.items()}
-        path = path_of(self.directory, server.index, version)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        for old in steps_in(self.directory, server.index)[:-KEPT]:
-            path_of(self.directory, server.index, old).unlink(missing_ok=True)
+        self._write("server", server.index, step, state)
+
+    def _write(self, role: Role, index: int, step: int, state: Mapping[str, Any]) -> None:
+        about = {"format": FORMAT, "role": role, "index": index, "step": step}
+        checkpoint.save(path_of(self.directory, role, index, step), {**about, **state})
+        earlier = [old for old in steps_in(self.directory, role, index) if old <= step]
+        for old in earlier[:-KEPT]:
+            path_of(self.directory, role, index, old).unlink(missing_ok=True)
 
 
-def path_of(directory: Path, server: int, step: int) -> Path:
-    """The file of a server's checkpoint."""
-    return directory / f"server{server}-step{step}.npz"
+def path_of(directory: str | os.PathLike[str], role: Role, index: int, step: int) -> Path:
+    """The file of a server's or worker's checkpoint."""
+    return Path(directory) / f"{role}{index}-step{step}.npz"
 
 
-def steps_in(directory: str | os.PathLike[str], server: int) -> list[int]:
-    """Steps of which there is a checkpoint of a server, ascending."""
-    pattern = re.compile(rf"server{server}-step(\d+)\.npz")
+def steps_in(directory: str | os.PathLike[str], role: Role, index: int) -> list[int]:
+    """Steps of which there is a checkpoint of a server or worker, ascending."""
+    pattern = re.compile(rf"{role}{index}-step(0|[1-9]\d*)\.npz")
     found = [pattern.fullmatch(path.name) for path in Path(directory).glob("*.npz")]
     return sorted(int(match[1]) for match in found if match)
 
 
-def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int) -> None:
+def load_worker(index: int, workers: int, directory: str | os.PathLike[str], step: int) -> Saved:
+    """A worker's state. ``ValueError`` for a file of something else, or damaged; ``OSError``."""
+    path = path_of(directory, "worker", index, step)
+    state = checkpoint.load(path)
+    with named(str(path)):
+        fields = _about(state, "worker", index, step, ("workers", "state"))
+        fields.same("workers", workers)
+    return Saved(path, fields["state"])
+
+
+def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int) -> Callable[[], None]:
     """Puts a server into the state of its checkpoint of a step, and its pull leg if that was the same.
 
-    ``ValueError`` if the checkpoint is of other keys, shapes, numbers of servers, mode or optimizer, naming
-    the first difference, or damaged; ``FileNotFoundError`` if there is none.
+    Returns what takes it back: the optimizer and the encoding of the leg are the caller's, and another rank
+    may have no such checkpoint. ``ValueError`` if the checkpoint is of other keys, shapes, numbers of
+    servers, mode or optimizer, or damaged, naming the file and the first field that is wrong, and ``OSError``
+    if it cannot be read: everything is as it was then.
     """
-    path = path_of(Path(directory), server.index, step)
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(str(arrays.pop("about")))
-        versions, pull = about.pop("versions"), about.pop("pull")
-    except (KeyError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is no checkpoint of a server, or damaged: {error}") from error
-    own = json.loads(json.dumps(_about(server)))
+    path = path_of(directory, "server", server.index, step)
+    state, settings = checkpoint.load(path), _settings(server)
+    weights, versions, kept = dict(server.weights), dict(server.versions), server.optimizer.state_dict()
+    before = leg.state_dict()
+
+    def undo() -> None:
+        server.weights, server.versions = weights, versions
+        server.optimizer.load_state_dict(kept)
+        leg.load_state_dict(before)
+
+    with named(str(path)):
+        fields = _about(
+            state, "server", server.index, step, (*settings, "versions", "weights", "state", "pull")
+        )
+        for name, value in settings.items():
+            fields.same(name, value)
+        numbers = {str(number): number for number in server.partitions}
+        found = fields.within("versions", numbers)
+        if server.mode == "sync":
+            for name in numbers:
+                found.same(name, step)
+        loaded = {number: found.integer(name) for name, number in numbers.items()}
+        arrays = fields.arrays("weights", {name: server.weights[n].shape for name, n in numbers.items()})
+        expected = {
+            name: array
+            for partition in server.partitions.values()
+            for name, array in server.optimizer.partition_state(partition).items()
+        }
+        optimizer = fields.within("state", expected)
+        momenta = {name: optimizer.array(name, like.shape, like.dtype) for name, like in expected.items()}
+        pull = fields.within("pull", ("name", "state"))
+        try:
+            with fields.naming("state"):
+                server.optimizer.load_state_dict(momenta)
+            if pull["name"] == leg.name:
+                with pull.naming("state") as seen:
+                    leg.load_state_dict(seen)
+        except BaseException:
+            undo()
+            raise
+        server.weights = {number: arrays[name] for name, number in numbers.items()}
+        server.versions = loaded
+    return undo
+
+
+def _about(state: Any, role: Role, index: int, step: int, names: tuple[str, ...]) -> Fields:
+    """The fields of a file, which must be the one that its name says."""
+    own = {"format": FORMAT, "role": role, "index": index, "step": step}
+    if isinstance(state, dict) and state.get("format") != FORMAT:
+        raise ValueError(f"format is {state.get('format')!r} there, {FORMAT} here")
+    fields = Fields(state, (*own, *names))
     for name, value in own.items():
-        if about.get(name) != value:
-            raise ValueError(f"{path}: {name} is {about.get(name)!r} there, {value!r} here")
-    for number in server.partitions:
-        server.weights[number][:] = arrays[f"weights{number}"]
-        server.versions[number] = versions[str(number)]
-    server.optimizer.load(
-        {n.removeprefix("optimizer "): a for n, a in arrays.items() if n.startswith("optimizer ")}
-    )
-    if pull["name"] == leg.name and pull["state"] is not None:
-        leg.load(pull["state"])
+        fields.same(name, value)
+    return fields
 
 
 def _state_of(leg: Leg) -> dict[str, Any]:
-    return {"name": leg.name, "state": leg.state()}
+    return {"name": leg.name, "state": leg.state_dict()}
 
 
-def _about(server: Server) -> dict[str, Any]:
+def _settings(server: Server) -> dict[str, Any]:
     return {
-        "format": FORMAT,
         "servers": server.plan.servers,
         "shapes": {key: list(shape) for key, shape in server.plan.shapes.items()},
         "whole_below": server.plan.whole_below,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from inceptionn.collectives.allreduce import transport_of
 from inceptionn.collectives.settings import Path
 from inceptionn.collectives.wire_form import StreamCodec
 from inceptionn.layers.checks import float32_array
-from inceptionn.layers.parameter_server.checkpoint import Checkpoints, load, steps_in
+from inceptionn.layers.parameter_server.checkpoint import Checkpoints, Saved, load, load_worker, steps_in
 from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, Scale, push_leg
 from inceptionn.layers.parameter_server.node import Node
 from inceptionn.layers.parameter_server.optimizer import MomentumSGD, Optimizer
@@ -66,10 +66,13 @@ class ParameterServer:
     nonfinite
         "raise" or "skip": see `Worker.ipush`.
     checkpoints, every
-        Directory for the servers' checkpoints, and how many steps lie between two; none if None.
+        Directory for the checkpoints of servers, and of workers that keep state of their own (SSD-SGD), and
+        how many steps lie between two; none if None.
     restore
-        Directory to restore the servers from; the latest step that all servers have. The workers' steps go on
-        there, in mode "sync" to the same bits as without an interruption.
+        Directory to restore the group from: the latest step that all servers have, and all workers if there
+        is such a one. The workers' steps go on there, in mode "sync" to the same bits as without an
+        interruption. A file that is damaged, or of something else, is named at every rank; nothing is
+        restored then, and ``optimizer`` and ``encoding`` are as they were.
     whole_below
         Keys of fewer values are not cut: see `Plan`.
 
@@ -103,6 +106,7 @@ class ParameterServer:
         transport, ranks = self.transport, range(self.transport.size)
         error: Exception | None = None
         terms: dict[str, Any] = {"mode": mode, "nonfinite": nonfinite, "whole_below": whole_below}
+        rule = MomentumSGD() if optimizer is None else optimizer
         try:
             self.servers = _ranks("servers", servers, ranks)
             self.workers = _ranks("workers", workers, ranks)
@@ -114,22 +118,21 @@ class ParameterServer:
             self.plan = Plan(
                 {key: value.shape for key, value in values.items()}, len(self.servers), whole_below
             )
-            optimizer = MomentumSGD() if optimizer is None else optimizer
             push: Leg = push_leg(transport, codec, path, scale)
             pull: Leg = RawLeg() if encoding is None else EncodedLeg(encoding)
             serving = None
+            saving = None if checkpoints is None else Checkpoints(checkpoints, every)
             if transport.rank in self.servers:
                 index = self.servers.index(transport.rank)
-                saving = None if checkpoints is None else Checkpoints(checkpoints, every)
                 serving = Serving(
-                    self.plan, index, values, self.workers, optimizer, mode, pull, transport.timeout, saving
+                    self.plan, index, values, self.workers, rule, mode, pull, transport.timeout, saving
                 )  # fmt: skip
             if nonfinite not in ("raise", "skip"):
                 raise ValueError(f"nonfinite must be 'raise' or 'skip', not {nonfinite!r}")
             terms |= {f"shape of key {key!r}": list(value.shape) for key, value in values.items()}
             terms |= {
                 "servers": self.servers, "workers": self.workers, "keys": list(values),
-                "optimizer": repr(optimizer), "push": push.name, "pull": pull.name,
+                "optimizer": repr(rule), "push": push.name, "pull": pull.name,
                 "restore": restore is not None,
             }  # fmt: skip
             if restore is None:  # a restored server has its own weights
@@ -137,36 +140,60 @@ class ParameterServer:
         except (TypeError, ValueError, OSError) as problem:
             error = problem
         agree(transport, terms, None, error)
-        if restore is not None:
-            self.start_step = self._restore(None if serving is None else serving.server, pull, restore)
         self.server: Server | None = None if serving is None else serving.server
+        saved: Saved | None = None
+        if restore is not None:
+            self.start_step, saved = self._restore(pull, restore)
         self._node = Node(
             transport, self.plan, self.workers, self.servers, serving, push, pull, self.traffic
         )  # fmt: skip
         self.worker: Worker | None = None
         if transport.rank in self.workers:
             index = self.workers.index(transport.rank)
-            self.worker = Worker(self._node, index, nonfinite, mode == "sync", self.start_step)
+            self.worker = Worker(
+                self._node, index, nonfinite, mode == "sync", self.start_step, rule, saving, saved
+            )  # fmt: skip
         self._closed = False
         self._node.start()
 
-    def _restore(self, server: Server | None, pull: Leg, directory: str | os.PathLike[str]) -> int:
-        """Restores the servers; every rank gets the step. Collective."""
-        here = [] if server is None else steps_in(directory, server.index)
-        steps = self.transport.exchange(here)
-        common = set.intersection(*(set(steps[rank]) for rank in self.servers))
+    def _restore(self, pull: Leg, directory: str | os.PathLike[str]) -> tuple[int, Saved | None]:
+        """Restores the servers; the step, and the state of this rank's worker if it has one. Collective."""
+        rank, server = self.transport.rank, self.server
         error: Exception | None = None
-        if not common:
-            lacking = [rank for rank in self.servers if not steps[rank]]
+        undo: Callable[[], None] | None = None
+        saved: Saved | None = None
+        here: list[list[int]] = [[], []]
+        try:
+            if server is not None:
+                here[0] = steps_in(directory, "server", server.index)
+            if rank in self.workers:
+                here[1] = steps_in(directory, "worker", self.workers.index(rank))
+        except OSError as problem:
+            error = problem
+        steps = self.transport.exchange(here)
+        holders = [holder for index, holder in enumerate(self.servers) if self.plan.of(index)]
+        common = set.intersection(*(set(steps[holder][0]) for holder in holders))
+        whole = common.intersection(*(steps[worker][1] for worker in self.workers))
+        step = max(whole or common, default=0)
+        if not common and error is None:
+            lacking = [holder for holder in holders if not steps[holder][0]]
             where = f"; server ranks {lacking} have none" if lacking else ""
             error = ValueError(f"no step of which all servers have a checkpoint in {str(directory)!r}{where}")
-        elif server is not None:
-            try:
-                load(server, pull, directory, max(common))
-            except (ValueError, OSError) as problem:
-                error = problem
-        agree(self.transport, {}, None, error)
-        return max(common)
+        try:
+            if error is None and rank in holders:
+                assert server is not None
+                undo = load(server, pull, directory, step)
+            if error is None and whole and rank in self.workers:
+                saved = load_worker(self.workers.index(rank), len(self.workers), directory, step)
+        except Exception as problem:  # an optimizer's or an encoding's own, too: the others must hear of it
+            error = problem
+        try:
+            agree(self.transport, {}, None, error)
+        except BaseException:
+            if undo is not None:
+                undo()
+            raise
+        return step, saved
 
     def serve(self) -> None:
         """Returns once all workers are done; what a rank that is no worker does.

@@ -27,8 +27,9 @@ class Encoding(Protocol):
     """A form of weights for the pull leg that may differ by key, such as ADT's.
 
     What `decode` needs to know beyond the key and the count must be in the data. A server may change its mind
-    from one step to the next: it is `encode` that decides. One that goes by what it has seen has ``state()``
-    and ``load(state)`` too, with a value that JSON can hold: checkpoints keep it.
+    from one step to the next: it is `encode` that decides. One that goes by what it has seen has
+    ``state_dict()`` and ``load_state_dict(state)`` too: checkpoints keep it. The latter raises ``ValueError``
+    for what is no such state, and changes nothing then.
     """
 
     def encode(self, key: str, values: Floats) -> Any:
@@ -57,13 +58,14 @@ class Leg(ABC):
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
         """Writable arrays of (key, count); ``ValueError`` for data that are not those of `encode`."""
 
-    def state(self) -> Any:
-        """What it goes by beyond its settings, as JSON can hold it; None if nothing."""
+    def state_dict(self) -> Any:
+        """What it goes by beyond its settings, for a checkpoint; None if nothing."""
         return None
 
-    def load(self, state: Any) -> None:
-        """Goes on from a `state`."""
-        return
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on from a `state_dict`; ``ValueError`` for what is none."""
+        if state is not None:
+            raise ValueError(f"leg {self.name!r} keeps no state")
 
 
 def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
@@ -189,12 +191,14 @@ class EncodedLeg(Leg):
                 raise ValueError(f"{values[-1].size} values of key {key!r} came for {count}")
         return values
 
-    def state(self) -> Any:
-        return self.encoding.state() if hasattr(self.encoding, "state") else None
+    def state_dict(self) -> Any:
+        return self.encoding.state_dict() if hasattr(self.encoding, "state_dict") else None
 
-    def load(self, state: Any) -> None:
-        if hasattr(self.encoding, "load"):
-            self.encoding.load(state)
+    def load_state_dict(self, state: Any) -> None:
+        if hasattr(self.encoding, "load_state_dict"):
+            self.encoding.load_state_dict(state)
+        else:
+            super().load_state_dict(state)
 
 
 def push_leg(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -131,16 +132,20 @@ class Optimizer(ABC):
         gradients (Parallax), the distinct rows of ``weights`` that the gradient has; only these change.
         """
 
-    def state(self) -> dict[str, Floats]:
-        """What it has kept of earlier steps, by a name for each array, for a checkpoint."""
+    def state_dict(self) -> dict[str, Floats]:
+        """Copies of what it has kept of earlier steps, by a name for each array, for a checkpoint."""
         return {}
 
-    def partition_state(self, number: int) -> dict[str, Floats]:
-        """The part of `state` that belongs to one partition, as copies."""
+    def partition_state(self, partition: Partition) -> dict[str, Floats]:
+        """What of `state_dict` belongs to one partition; before its first update what then stands for that.
+
+        So an optimizer that has done nothing tells which arrays, of which shapes and types, a checkpoint of
+        its partitions must hold.
+        """
         return {}
 
-    def load(self, state: Mapping[str, Floats]) -> None:
-        """Takes over the arrays of `state`; ``ValueError`` for another optimizer's."""
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        """Takes over copies of the arrays of a `state_dict`; ``ValueError`` for another optimizer's."""
         if state:
             raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
 
@@ -212,15 +217,18 @@ class MomentumSGD(Optimizer):
         else:
             weights[rows] += change
 
-    def state(self) -> dict[str, Floats]:
-        return {f"momentum{number}": kept for number, kept in self._momenta.items()}
+    def state_dict(self) -> dict[str, Floats]:
+        return {f"momentum{number}": kept.copy() for number, kept in self._momenta.items()}
 
-    def partition_state(self, number: int) -> dict[str, Floats]:
-        kept = self._momenta.get(number)
-        return {} if kept is None else {f"momentum{number}": kept.copy()}
+    def partition_state(self, partition: Partition) -> dict[str, Floats]:
+        if not self.momentum:
+            return {}
+        kept = self._momenta.get(partition.number)
+        zero = np.zeros(partition.size, np.float32)
+        return {f"momentum{partition.number}": zero if kept is None else kept.copy()}
 
-    def load(self, state: Mapping[str, Floats]) -> None:
-        if not all(name.startswith("momentum") for name in state):
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        if not all(re.fullmatch(r"momentum\d+", name) for name in state):
             raise ValueError(f"{self!r} keeps momenta, the checkpoint has {sorted(state)}")
         self._momenta = {
             int(name.removeprefix("momentum")): np.array(kept, np.float32) for name, kept in state.items()

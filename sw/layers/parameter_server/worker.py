@@ -9,8 +9,10 @@ from typing import Literal
 import numpy as np
 
 from inceptionn.layers.checks import float32_array
+from inceptionn.layers.parameter_server.checkpoint import Checkpoints, Saved
 from inceptionn.layers.parameter_server.handle import Handle
 from inceptionn.layers.parameter_server.node import Node
+from inceptionn.layers.parameter_server.optimizer import Optimizer
 from inceptionn.training import Floats, Parameters
 
 Policy = Literal["raise", "skip"]
@@ -28,19 +30,32 @@ class Worker:
     """One worker; `ParameterServer.worker` is it. For one thread.
 
     Attributes: ``index``, 0..count-1, and ``count``, how many workers there are; ``synchronous``, whether the
-    servers are; ``skipped``, the (key, step) of gradients that were not finite, with policy "skip".
+    servers are; ``optimizer``, the servers', as this rank was given it; ``skipped``, the (key, step) of
+    gradients that were not finite, with policy "skip"; ``checkpoints``, what writes checkpoints, or None;
+    ``saved``, this worker's state in the checkpoint that was restored, or None.
 
     The *step* of a key is how often this worker has pushed it. Keys may be pushed one by one, in any order,
     as layers finish; `push` of several keys at once makes fewer messages.
     """
 
-    def __init__(self, node: Node, index: int, policy: Policy, synchronous: bool, step: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        index: int,
+        policy: Policy,
+        synchronous: bool,
+        step: int,
+        optimizer: Optimizer,
+        checkpoints: Checkpoints | None = None,
+        saved: Saved | None = None,
+    ) -> None:
         if policy not in ("raise", "skip"):
             raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
         self.index, self.count = index, len(node.workers)
         self.policy = policy
         self.skipped: list[tuple[str, int]] = []
-        self.synchronous = synchronous
+        self.synchronous, self.optimizer = synchronous, optimizer
+        self.checkpoints, self.saved = checkpoints, saved
         self._node = node
         self._steps = dict.fromkeys(node.plan.keys, step)
 
@@ -48,6 +63,11 @@ class Worker:
     def step(self) -> int:
         """Steps that this worker has pushed wholly: the fewest pushes of any key."""
         return min(self._steps.values())
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of all keys."""
+        return dict(self._node.plan.shapes)
 
     def ipush(self, gradients: Mapping[str, Floats]) -> Handle[None]:
         """Begins to send the gradients of some keys; they must keep their values until `Handle.wait`.

@@ -10,13 +10,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from inceptionn.layers.fields import Fields
+from inceptionn.layers.parameter_server import Optimizer
 from inceptionn.training import Floats, Parameters, copy_of
 
 GLU_FACTOR, SGD_FACTOR, DC_ASGD_FACTOR = 4.0, 0.25, 1.0
 """Local learning rates over the global one: 1.6, 0.1 and 0.4 where that was 0.4 (Sec. 4.1 and 4.4)."""
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class LocalUpdate(ABC):
@@ -26,11 +31,19 @@ class LocalUpdate(ABC):
     """
 
     name: str
+    settings: tuple[str, ...] = ("factor",)
 
     def __init__(self, factor: float) -> None:
         if not (factor > 0 and math.isfinite(factor)):
             raise ValueError(f"factor must be above 0, not {factor!r}")
         self.factor = factor
+
+    def follow(self, optimizer: Optimizer) -> None:
+        """Takes what it needs to know of the servers' optimizer; called once, before `start`.
+
+        ``ValueError`` if it was told something else.
+        """
+        return
 
     def start(self, weights: Parameters, delay: int) -> None:
         """The weights at the end of the warm-up, and the delay k; called once, before `update`."""
@@ -45,6 +58,21 @@ class LocalUpdate(ABC):
         ``computed_at``: the weights that the gradients belong to (the same object where nothing was pulled
         since). ``rate``: the global learning rate of this step.
         """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of what it has kept of earlier updates, for a checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
+        """Goes on from a `state_dict`, for weights of these shapes by key and the delay k; as `start` does.
+
+        ``ValueError`` that names the field for what is none; nothing is changed then.
+        """
+        Fields(state, ())
+
+    def __repr__(self) -> str:
+        """Its settings; equal where they are."""
+        return f"{type(self).__name__}({', '.join(f'{name}={vars(self)[name]!r}' for name in self.settings)})"
 
 
 class LocalSGD(LocalUpdate):
@@ -75,6 +103,7 @@ class DCASGDa(LocalUpdate):
     """
 
     name = "dc-asgd-a"
+    settings = ("factor", "lambda_0", "mean_square", "epsilon")
 
     def __init__(
         self,
@@ -108,6 +137,13 @@ class DCASGDa(LocalUpdate):
             else:
                 own -= np.float32(self.factor * rate) * gradient
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"squares": copy_of(self._squares)}
+
+    def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
+        fields = Fields(state, ("squares",))
+        self._squares = fields.arrays("squares", shapes if fields["squares"] != {} else {})
+
 
 class GLU(LocalUpdate):
     """Global gradient for local update: equation 8 and Algorithm 2. O(n), without a square root.
@@ -126,7 +162,7 @@ class GLU(LocalUpdate):
     Parameters
     ----------
     momentum, weight_decay
-        m and wd: the servers'.
+        m and wd: the servers'; None takes them from the servers' optimizer.
     alpha, beta
         Shares of the local and the global gradient.
     held
@@ -136,21 +172,22 @@ class GLU(LocalUpdate):
     """
 
     name = "glu"
+    settings = ("momentum", "weight_decay", "alpha", "beta", "factor", "held")
 
     def __init__(
         self,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
+        momentum: float | None = None,
+        weight_decay: float | None = None,
         alpha: float = 2.0,
         beta: float = 0.5,
         factor: float = GLU_FACTOR,
         held: bool = False,
     ) -> None:
         super().__init__(factor)
-        if not 0 <= momentum < 1:
+        if momentum is not None and not 0 <= momentum < 1:
             raise ValueError(f"momentum must be within 0 and 1, 1 excluded, not {momentum!r}")
         for name, value in (("weight_decay", weight_decay), ("alpha", alpha), ("beta", beta)):
-            if not math.isfinite(value):
+            if value is not None and not math.isfinite(value):
                 raise ValueError(f"{name} must be finite, not {value!r}")
         self.momentum, self.weight_decay = momentum, weight_decay
         self.alpha, self.beta, self.held = alpha, beta, held
@@ -160,7 +197,18 @@ class GLU(LocalUpdate):
         self._previous: Parameters = {}
         self._sync: Parameters = {}
 
+    def follow(self, optimizer: Optimizer) -> None:
+        for name in ("momentum", "weight_decay"):
+            own, theirs = getattr(self, name), getattr(optimizer, name, None)
+            if own is None and theirs is None:
+                raise ValueError(f"GLU needs {name}: the servers' {optimizer!r} does not say it")
+            if None not in (own, theirs) and own != theirs:
+                raise ValueError(f"GLU's {name} is {own!r}, that of the servers' optimizer {theirs!r}")
+            setattr(self, name, theirs if own is None else own)
+
     def start(self, weights: Parameters, delay: int) -> None:
+        if self.momentum is None or self.weight_decay is None:
+            raise ValueError("GLU needs the servers' momentum and weight_decay: give them, or `follow`")
         self._delay = delay
         self._previous = copy_of(weights)
 
@@ -173,6 +221,7 @@ class GLU(LocalUpdate):
         if not rate:
             estimate[...] = 0
             return estimate
+        assert self.momentum is not None
         estimate *= np.float32((1 - self.momentum) / (rate * self._delay))
         return estimate
 
@@ -196,6 +245,19 @@ class GLU(LocalUpdate):
             change *= np.float32(self.factor * rate)
             own -= change
         self.updates += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "updates": self.updates,
+            "previous": copy_of(self._previous),
+            "sync": copy_of(self._sync),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
+        fields = Fields(state, ("updates", "previous", "sync"))
+        updates, previous = fields.integer("updates"), fields.arrays("previous", shapes)
+        self._sync = fields.arrays("sync", shapes if self.held and updates else {})
+        self.updates, self._delay, self._previous = updates, delay, previous
 
 
 LOCAL_UPDATES = {"glu": GLU, "sgd": LocalSGD, "dc-asgd-a": DCASGDa}

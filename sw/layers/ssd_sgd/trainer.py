@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from inceptionn.layers.parameter_server import Handle, Schedule, Worker
+from inceptionn.layers.fields import Fields, named
+from inceptionn.layers.parameter_server import Handle, Optimizer, Schedule, Worker
 from inceptionn.layers.parameter_server.optimizer import schedule_of
 from inceptionn.layers.ssd_sgd.local_update import GLU, LocalUpdate
 from inceptionn.training import Floats, Parameters, copy_of
@@ -25,7 +27,7 @@ class SSDSGD:
 
     ::
 
-        ssd = SSDSGD(group.worker, k=4, rate=0.05)
+        ssd = SSDSGD(group.worker, k=4)
         weights = ssd.weights
         for step in range(steps):
             weights = ssd.step(model.gradients(weights, batches.at(step)))
@@ -42,6 +44,10 @@ class SSDSGD:
     A gradient that is not finite, and that the worker leaves out (policy "skip"), counts as zero in the local
     update too: the worker's own weights stay finite.
 
+    Where the parameter server writes checkpoints, so does this, beside the servers' and at their steps. If
+    one was restored, training goes on from it: to the same bits as without an interruption, in the warm-up or
+    behind it. A checkpoint that has the servers' state only begins with the warm-up (``RuntimeWarning``).
+
     Parameters
     ----------
     worker
@@ -51,9 +57,13 @@ class SSDSGD:
     warm_up
         Iterations of SSGD at the beginning.
     rate
-        The servers' learning rate: a number, or their schedule.
+        The servers' learning rate: a number, or their schedule. None takes it from their optimizer; one that
+        differs from it is a ``ValueError``.
     update
-        The worker's own update; `GLU` by default.
+        The worker's own update; `GLU` by default. It follows the servers' momentum and weight decay.
+
+    ``ValueError`` too where checkpoints lie less than k + 2 steps apart: a worker may be k + 1 steps ahead of
+    another, and each keeps two; and, with the name of the file, for a checkpoint of other settings.
 
     Attributes: ``weights``, by key, to compute the next gradient with; do not change them. ``pulls``: how
     many were made. ``waited``: seconds spent waiting for pushes and pulls.
@@ -64,7 +74,7 @@ class SSDSGD:
         worker: Worker,
         k: int,
         warm_up: int = WARM_UP,
-        rate: float | Schedule = 0.05,
+        rate: float | Schedule | None = None,
         update: LocalUpdate | None = None,
     ) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -73,15 +83,32 @@ class SSDSGD:
             raise ValueError(f"warm_up must be at least 0, not {warm_up!r}")
         if not worker.synchronous:
             raise ValueError("SSD-SGD needs a parameter server in mode 'sync', not 'async'")
+        if worker.checkpoints is not None and worker.checkpoints.every < k + 2:
+            raise ValueError(
+                f"every must be at least k + 2 = {k + 2} steps from checkpoint to checkpoint, "
+                f"not {worker.checkpoints.every}"
+            )
         self.worker, self.k, self.warm_up = worker, int(k), warm_up
+        self.rate = _rate_of(worker.optimizer, rate)
         self.update = GLU() if update is None else update
-        self.rate: Schedule = schedule_of(rate)
+        self.update.follow(worker.optimizer)
         self.pulls = 0
         self.waited = 0.0
         self._step = worker.step
         self._begin = self._step + warm_up
         self._push: Handle[None] | None = None
         self._pull: Handle[Parameters] | None = None
+        self.weights: Parameters = {}
+        if worker.saved is not None:
+            with named(str(worker.saved.path)), named("state"):
+                self.load_state_dict(worker.saved.state)
+            return
+        if self._step:
+            warnings.warn(
+                f"no state of SSD-SGD comes with step {self._step}: its warm-up begins there",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.weights = self._wait(self._ask())
         if not warm_up:
             self._end_warm_up()
@@ -93,6 +120,13 @@ class SSDSGD:
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
         """Takes the gradients of `weights`; returns the weights for the next iteration."""
+        self._advance(gradients)
+        if self.worker.checkpoints is not None:
+            index, count = self.worker.index, self.worker.count
+            self.worker.checkpoints.note_worker(index, count, self._step, self.state_dict)
+        return self.weights
+
+    def _advance(self, gradients: Mapping[str, Floats]) -> None:
         if self._push is not None:  # one push at a time: a slow network holds the worker up here
             self._wait(self._push)
         skipped = len(self.worker.skipped)
@@ -104,7 +138,7 @@ class SSDSGD:
             self._step += 1
             if self._step == self._begin:
                 self._end_warm_up()
-            return self.weights
+            return
         computed_at = self.weights
         if self._pull is not None:
             self.weights = self._wait(self._pull)
@@ -113,7 +147,6 @@ class SSDSGD:
         if (self._step - self._begin) % self.k == self.k - 1:
             self._pull = self._ask()
         self._step += 1
-        return self.weights
 
     def finish(self) -> Parameters:
         """Waits for what is under way, and returns the servers' weights behind the last step."""
@@ -123,6 +156,44 @@ class SSDSGD:
             self._wait(self._pull)
         self._push = self._pull = None
         return self._wait(self._ask())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of what this worker has beyond the servers, between two steps, for a checkpoint."""
+        return {
+            "k": self.k,
+            "step": self._step,
+            "begin": self._begin,
+            "pulls": self.pulls,
+            "rate": repr(self.rate),
+            "update": repr(self.update),
+            "kept": self.update.state_dict() if self.delayed else None,
+            "weights": copy_of(self.weights),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict`, the servers being at the same step, and nothing pushed since.
+
+        ``ValueError`` that names the field for a state of other settings, or none; nothing is changed then.
+        """
+        fields = Fields(state, ("k", "step", "begin", "pulls", "rate", "update", "kept", "weights"))
+        own = {"k": self.k, "step": self.worker.step, "rate": repr(self.rate), "update": repr(self.update)}
+        for name, value in own.items():
+            fields.same(name, value)
+        step, shapes = self.worker.step, self.worker.shapes
+        begin, pulls = fields.integer("begin"), fields.integer("pulls")
+        weights = fields.arrays("weights", shapes)
+        if step < begin:
+            fields.same("kept", None)
+        else:
+            with fields.naming("kept") as kept:
+                self.update.load_state_dict(kept, shapes, self.k)
+        self.weights, self._step, self._begin = weights, step, begin
+        # The servers' state is from before they answered the pull of this step, if there was one.
+        if step <= begin:
+            self._wait(self._ask())
+        elif (step - begin) % self.k == 0:
+            self._pull = self._ask()
+        self.pulls = pulls
 
     def _end_warm_up(self) -> None:
         self.weights = copy_of(self.weights)
@@ -137,3 +208,16 @@ class SSDSGD:
         result = handle.wait()
         self.waited += time.perf_counter() - start
         return result
+
+
+def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
+    """The servers' schedule; ``ValueError`` if another one was given, or there is none."""
+    theirs: Schedule | None = getattr(optimizer, "schedule", None)
+    if rate is None:
+        if theirs is None:
+            raise ValueError(f"SSD-SGD needs rate: the servers' {optimizer!r} does not say it")
+        return theirs
+    own = schedule_of(rate)
+    if theirs is not None and repr(own) != repr(theirs):
+        raise ValueError(f"SSD-SGD's rate is {own!r}, that of the servers' optimizer {theirs!r}")
+    return own

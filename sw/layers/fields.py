@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""State dictionaries, checked field by field before anything is taken over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Shape = tuple[int | None, ...]
+"""Of an array; None: any length."""
+
+
+class Fields:
+    """The fields of a state dictionary, which must have these ``names`` and no others.
+
+    Each method returns a field if it is what it should be; else ``ValueError`` with its name, behind those of
+    the dictionaries around it (``within``).
+    """
+
+    def __init__(self, state: Any, names: Collection[str], within: str = "") -> None:
+        self._within = within
+        if not isinstance(state, Mapping):
+            what = within.rstrip("/") or "the state"
+            raise ValueError(f"{what} must be a dictionary, not {_kind(state)}")
+        for name in names:
+            if name not in state:
+                raise ValueError(f"{self._path(name)} is missing")
+        for name in state:
+            if name not in names:
+                raise ValueError(f"{self._path(name)} is unknown")
+        self._state = state
+
+    def _path(self, name: str) -> str:
+        return f"{self._within}{name}"
+
+    def __getitem__(self, name: str) -> Any:
+        """The field as it is."""
+        return self._state[name]
+
+    def same(self, name: str, own: Any) -> None:
+        """A setting: the field must be equal to ``own``."""
+        found = self._state[name]
+        if isinstance(found, np.ndarray) or found != own:
+            raise ValueError(f"{self._path(name)} is {_text(found)} there, {own!r} here")
+
+    def integer(self, name: str, least: int = 0, most: int | None = None) -> int:
+        """A whole number from ``least`` to ``most``."""
+        found = self._state[name]
+        if type(found) is not int or found < least or (most is not None and found > most):
+            limits = f"of at least {least}" if most is None else f"within {least}..{most}"
+            raise ValueError(f"{self._path(name)} must be an integer {limits}, not {_text(found)}")
+        return found
+
+    def number(self, name: str) -> float:
+        """A finite number of at least 0."""
+        found = self._state[name]
+        if type(found) not in (int, float) or not (0 <= found < math.inf):
+            raise ValueError(f"{self._path(name)} must be a number of at least 0, not {_text(found)}")
+        return float(found)
+
+    def array(self, name: str, shape: Shape, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """A copy of an array of finite values."""
+        found, wanted = self._state[name], np.dtype(dtype)
+        fits = isinstance(found, np.ndarray) and found.dtype == wanted and found.ndim == len(shape)
+        if not fits or any(side not in (None, real) for side, real in zip(shape, found.shape, strict=True)):
+            sides = str(shape).replace("None", "any")
+            raise ValueError(f"{self._path(name)} must be {wanted} of {sides}, not {_text(found)}")
+        if not np.isfinite(found).all():
+            raise ValueError(f"{self._path(name)} has values that are not finite")
+        return np.array(found)
+
+    def arrays(self, name: str, shapes: Mapping[str, Shape]) -> dict[str, NDArray[Any]]:
+        """A dictionary of float32 arrays with just these keys."""
+        inner = self.within(name, shapes)
+        return {key: inner.array(key, shape) for key, shape in shapes.items()}
+
+    def items(self, name: str, count: int | None = None) -> list[Any]:
+        """A list, of ``count`` items if given."""
+        found = self._state[name]
+        if not isinstance(found, list) or count not in (None, len(found)):
+            what = "a list" if count is None else f"a list of {count}"
+            raise ValueError(f"{self._path(name)} must be {what}, not {_text(found)}")
+        return found
+
+    def within(self, name: str, names: Collection[str]) -> Fields:
+        """The fields of a dictionary in this one."""
+        return Fields(self._state[name], names, f"{self._path(name)}/")
+
+    @contextmanager
+    def naming(self, name: str) -> Iterator[Any]:
+        """The field, for a block whose ``ValueError`` gets its name in front."""
+        with named(self._path(name)):
+            yield self._state[name]
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Puts a name in front of a ``ValueError``."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype} of {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _text(value: Any) -> str:
+    """A value, short enough for one line."""
+    if isinstance(value, np.ndarray):
+        return _kind(value)
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
