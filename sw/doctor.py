@@ -8,7 +8,6 @@ import os
 import platform
 import secrets
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from rich.table import Table
 from inceptionn import codec as codec_module
 from inceptionn.bench.speed import speed
 from inceptionn.codec import Codec
+from inceptionn.programs import find_program
 from inceptionn.tos import TosError, tag, tos_of
 from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 
@@ -79,8 +79,8 @@ def mpi() -> Finding:
         return Finding("MPI", "no", "mpi4py does not start in a minute")
     if done.returncode:
         return Finding("MPI", "no", f"mpi4py does not start: {done.stderr.strip().splitlines()[-1]}")
-    run = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    return Finding("MPI", "yes", f"{done.stdout.strip()}; mpirun: {run or 'not found'}")
+    run = find_program("mpirun") or "not found"
+    return Finding("MPI", "yes", f"{done.stdout.strip()}; mpirun: {run}")
 
 
 def mark() -> Finding:

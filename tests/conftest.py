@@ -8,7 +8,6 @@ the test, over each transport that needs no other processes.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,11 +15,11 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inceptionn.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -66,7 +65,7 @@ def mpi_job() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     A skip, or a failure under CI, where there is no MPI.
     """
-    program = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    program = find_program("mpirun")
     if program is None or find_spec("mpi4py") is None:
         if os.environ.get("CI"):
             pytest.fail("mpirun and mpi4py are needed: pip install 'inceptionn[mpi]'")

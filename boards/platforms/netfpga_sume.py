@@ -14,6 +14,8 @@ from amaranth.build import Attrs, Clock, DiffPairs, Pins, PinsN, Resource, Subsi
 from amaranth.vendor import XilinxPlatform
 from amaranth_boards.resources import ButtonResources, I2CResource, LEDResources
 
+from inceptionn.hdl.yosys import yosys_path
+
 __all__ = ["NetFPGASUMEPlatform"]
 
 _INPUT = Attrs(IOSTANDARD="LVCMOS15", PULLUP="TRUE")
@@ -86,3 +88,8 @@ class NetFPGASUMEPlatform(XilinxPlatform):
         ),
     ]  # fmt: skip
     connectors: list[Any] = []
+
+    def toolchain_prepare(self, fragment: Any, name: str, **kwargs: Any) -> Any:
+        """Find Yosys, which writes the Verilog."""
+        yosys_path()
+        return super().toolchain_prepare(fragment, name, **kwargs)

@@ -25,6 +25,8 @@ from amaranth_boards.resources import (
     UARTResource,
 )
 
+from inceptionn.hdl.yosys import yosys_path
+
 __all__ = ["VC709Platform"]
 
 _LVCMOS18 = Attrs(IOSTANDARD="LVCMOS18")
@@ -291,7 +293,8 @@ class VC709Platform(XilinxPlatform):
     connectors: list[Any] = []
 
     def toolchain_prepare(self, fragment: Any, name: str, **kwargs: Any) -> Any:
-        """Add the configuration bank's voltage, which Vivado's design rules ask for."""
+        """Find Yosys; add the configuration bank's voltage, which Vivado's design rules ask for."""
+        yosys_path()
         voltage = "set_property CFGBVS GND [current_design]\nset_property CONFIG_VOLTAGE 1.8 [current_design]"
         given = kwargs.pop("add_constraints", None)
         kwargs["add_constraints"] = f"{voltage}\n{given}" if given else voltage

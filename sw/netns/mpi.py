@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 
 from inceptionn.netns.iproute import NetworkUnavailable
 from inceptionn.netns.namespaces import Host, Namespaces
+from inceptionn.programs import find_program
 
 
 def mpirun(
@@ -76,7 +75,7 @@ def mpi_popen(
 
 
 def _mpirun() -> str:
-    found = shutil.which("mpirun", path=sysconfig.get_path("scripts")) or shutil.which("mpirun")
+    found = find_program("mpirun")
     if found is None:
         raise NetworkUnavailable("mpirun is not installed: pip install 'inceptionn[mpi]'")
     return found

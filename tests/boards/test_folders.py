@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import warnings
@@ -21,6 +20,8 @@ import pytest
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
+from inceptionn.hdl.yosys import find_yosys
+from inceptionn.programs import find_program
 from inceptionn.sim import runner
 from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
 
@@ -110,8 +111,6 @@ def test_verilator_would_say_something(folders: dict[str, Path], tmp_path: Path)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
     """All Verilog of the folder, the clock's vendor primitives as black boxes, as plain Verilog-2005."""
-    from amaranth._toolchain.yosys import find_yosys
-
     folder = folders[variant]
     files = sorted(folder.glob("*.v"))
     boxes = tmp_path / "boxes.v"
@@ -124,7 +123,7 @@ def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_pa
     script = f"read_verilog <<verilog\n{text}\nverilog\nhierarchy -top {top(folder)}\nproc\n"
     if not read:
         script = f"read_verilog <<verilog\n{files[-1].read_text()}\nverilog\nhierarchy -check\n"
-    said = find_yosys(lambda version: version >= (0, 40)).run(["-Q", "-"], script, ignore_warnings=True)
+    said = find_yosys().run(["-Q", "-"], script, ignore_warnings=True)
     missing = set(re.findall(r"Module `\\(\w+)' referenced", said)) - set(names.split("|"))
     assert not missing
 
@@ -145,7 +144,7 @@ def fusesoc(folder: Path, tmp_path: Path, *arguments: str) -> subprocess.Complet
 
 @pytest.fixture
 def fusesoc_installed() -> None:
-    if shutil.which("fusesoc") is None and not (Path(sys.executable).parent / "fusesoc").exists():
+    if find_program("fusesoc") is None:
         raise ToolMissing("FuseSoC is not installed: pip install 'inceptionn[dev]'")
 
 

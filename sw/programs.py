@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the programs are that the package's dependencies install: yosys, nextpnr, mpirun, fusesoc."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+
+
+def find_program(name: str) -> str | None:
+    """Path of a program: beside this interpreter if it is there, else on PATH; None if in neither.
+
+    So an environment's programs are found without its folder on PATH, and before others of the same name.
+    """
+    beside = (sysconfig.get_path("scripts"), os.path.dirname(sys.executable))
+    return shutil.which(name, path=os.pathsep.join(beside)) or shutil.which(name)

