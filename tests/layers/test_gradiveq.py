@@ -157,7 +157,7 @@ def test_a_rank_that_computes_otherwise_takes_rank_0s(group: Group) -> None:
         for step in range(6):
             exchange.all_reduce(gradients(t.rank, step))
         if t.rank == 1:
-            exchange._slices[0].samples[2] += 1
+            exchange.slices[0].samples[2] += 1
         return exchange.all_reduce(gradients(t.rank, 6)), exchange
 
     results = group(3, run)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal
+from typing import Any, Literal
+
+from inceptionn.layers.fields import Fields
 
 Phase = Literal["warm-up", "sampling", "compressed"]
 
@@ -36,7 +38,8 @@ class Phases:
         self.limit = limit
         self.phase: Phase = "warm-up" if warm_up else "sampling"
         self.history: list[tuple[Phase, int]] = [(self.phase, 0)]
-        self._left = self.lengths[self.phase]
+        self.left = self.lengths[self.phase]
+        """Steps of the present phase that are still to come."""
         self._step = 0
         self._losses: deque[float] = deque(maxlen=WINDOW)
 
@@ -54,12 +57,53 @@ class Phases:
         """Begins a step: its phase, and whether it is the first one of it."""
         changed = False
         over = self.phase == "compressed" and 2 * votes > workers
-        if not self._left or over:
+        if not self.left or over:
             self.phase = "compressed" if self.phase == "sampling" else "sampling"
-            self._left = self.lengths[self.phase]
+            self.left = self.lengths[self.phase]
             self._losses.clear()
             self.history.append((self.phase, self._step))
             changed = True
-        self._left -= 1
+        self.left -= 1
         self._step += 1
         return self.phase, changed
+
+    @property
+    def sampled(self) -> int:
+        """Steps that have been sampled for the next compressors."""
+        return self.lengths["sampling"] - self.left if self.phase == "sampling" else 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The present phase and what has been, for a checkpoint."""
+        return {
+            "phase": self.phase,
+            "left": self.left,
+            "step": self._step,
+            "losses": list(self._losses),
+            "history": [[phase, step] for phase, step in self.history],
+        }
+
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on from a `state_dict`; ``ValueError`` that names the field for what is none.
+
+        Nothing is changed then.
+        """
+        fields = Fields(state, ("phase", "left", "step", "losses", "history"))
+        phase = next((known for known in self.lengths if known == fields["phase"]), None)
+        if phase is None:
+            raise ValueError(f"phase must be one of {', '.join(self.lengths)}, not {fields['phase']!r}")
+        left, step = fields.integer("left", 0, self.lengths[phase]), fields.integer("step")
+        losses, history = fields.items("losses"), fields.items("history")
+        if len(losses) > WINDOW or not all(type(loss) is float and loss >= 0 for loss in losses):
+            raise ValueError(f"losses must be at most {WINDOW} numbers of at least 0, not {losses!r}")
+        if not history or not all(self._was(entry, step) for entry in history):
+            raise ValueError(f"history must hold phases and the steps that they began at, not {history!r}")
+        self.phase, self.left, self._step = phase, left, step
+        self._losses = deque(losses, WINDOW)
+        self.history = [(known, number) for known, number in history]
+
+    def _was(self, entry: Any, before: int) -> bool:
+        """Whether it can be an entry of `history`, as a list."""
+        if not isinstance(entry, list) or len(entry) != 2:
+            return False
+        phase, step = entry
+        return phase in tuple(self.lengths) and type(step) is int and 0 <= step <= before

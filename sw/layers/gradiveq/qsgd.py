@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inceptionn.layers.fields import Fields
 from inceptionn.training import Floats
 
 _SNAP = np.float32(1e-3)
@@ -49,6 +50,19 @@ class QSGD:
         codes = np.arange(2**bits)
         magnitudes = (codes & self.levels) / self.levels
         self._values = np.where(codes > self.levels, -magnitudes, magnitudes).astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the random numbers have got to, for a checkpoint."""
+        return {"random": self._random.bit_generator.state}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on with the random numbers of a `state_dict`; ``ValueError`` for what is none."""
+        found = np.random.default_rng()
+        try:
+            found.bit_generator.state = Fields(state, ("random",))["random"]
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError(f"random is no state of {type(found.bit_generator).__name__}: {error}") from None
+        self._random = found
 
     def max_compressed_size(self, count: int) -> int:
         """Bytes of ``count`` values, always: 4 for each bucket, and ``bits`` for each value."""

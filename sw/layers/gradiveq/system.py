@@ -23,6 +23,7 @@ from inceptionn.layers.gradiveq.pca import Compressor, check_threshold, principa
 from inceptionn.layers.gradiveq.phases import Phase, Phases
 from inceptionn.layers.gradiveq.qsgd import QSGD
 from inceptionn.layers.gradiveq.slicing import Slicing
+from inceptionn.layers.gradiveq.state import checked, state_of
 from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
 from inceptionn.layers.traffic import Traffic
 from inceptionn.training import Floats, Parameters, shapes_of
@@ -32,7 +33,7 @@ _HEADROOM = 1
 
 
 @dataclass
-class _Slices:
+class Slices:
     """Consecutive slices of one layer that share a compressor, and what was sampled of them."""
 
     slicing: Slicing
@@ -135,7 +136,7 @@ class GradiVeQ:
             check_threshold(threshold)
             check_policy(nonfinite)
             self.phases = Phases(warm_up, sampling, compressed, loss_limit)
-            self._quantiser = (
+            self.quantiser = (
                 None if sampling_bits is None else QSGD(sampling_bits, seed=(seed, self.transport.rank))
             )
             chosen = [key for key, shape in self.shapes.items() if len(shape) == 4] if keys is None else keys
@@ -146,8 +147,8 @@ class GradiVeQ:
             if reuse is not None and reuse < 1:
                 raise ValueError(f"reuse must be at least 1 slice, not {reuse!r}")
             self.slicings = {key: Slicing(key, self.shapes[key], multiple) for key in chosen}
-            self._slices = [
-                _Slices(slicing, first, min(reuse or slicing.count, slicing.count - first))
+            self.slices = [
+                Slices(slicing, first, min(reuse or slicing.count, slicing.count - first))
                 for slicing in self.slicings.values()
                 for first in range(0, slicing.count, reuse or slicing.count)
             ]
@@ -165,7 +166,8 @@ class GradiVeQ:
             "codecs": [None if used is None else codec_text(used) for used in (codec, rest_codec)],
             "nonfinite": nonfinite,
         }
-        agree(self.transport, {name: repr(value) for name, value in terms.items()}, None, error)
+        self.settings = {name: repr(value) for name, value in terms.items()}
+        agree(self.transport, self.settings, None, error)
 
     def all_reduce(self, gradients: Mapping[str, Floats]) -> Parameters:
         """The mean of all workers' gradients, by key, the same bits at every rank; one step.
@@ -184,14 +186,14 @@ class GradiVeQ:
             if phase == "compressed" and changed:
                 self._make_compressors()
             whole = {key: slicing.cut(gradients[key]) for key, slicing in self.slicings.items()}
-            own = [whole[s.slicing.key][s.first : s.first + s.count] for s in self._slices]
+            own = [whole[s.slicing.key][s.first : s.first + s.count] for s in self.slices]
             if phase == "compressed":
                 means = self._compressed(own, share)
             else:
                 means = self._sampled(phase, own, share)
             found: Parameters = {}
             for key, slicing in self.slicings.items():
-                parts = [m for m, s in zip(means, self._slices, strict=True) if s.slicing.key == key]
+                parts = [m for m, s in zip(means, self.slices, strict=True) if s.slicing.key == key]
                 found[key] = slicing.joined(np.concatenate(parts))
             if self.rest:
                 values = [np.ravel(gradients[key]) for key in self.rest]
@@ -201,6 +203,28 @@ class GradiVeQ:
                     found[key] = part.reshape(self.shapes[key])
         self.step += 1
         return {key: found[key] for key in self.shapes}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all that later steps depend on, and the counters, between two steps: for a checkpoint.
+
+        Phases, samples, compressors and random numbers. A rank's own; all ranks keep theirs of the same step.
+        """
+        return state_of(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+
+        ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
+        `MismatchError` at the others, or at all if their states do not fit: nothing is changed then.
+        """
+        error: Exception | None = None
+        terms: dict[str, Any] = {}
+        try:
+            terms, apply = checked(self, state)
+        except ValueError as problem:
+            error = problem
+        agree(self.transport, terms, None, error)
+        apply()
 
     def _form(self, codec: StreamCodec | None) -> WireForm:
         return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
@@ -225,11 +249,11 @@ class GradiVeQ:
 
     def _sampled(self, phase: Phase, own: Sequence[Floats], share: float) -> list[Floats]:
         """A step of the warm-up, raw, or of a sampling phase, quantised."""
-        form = self._form(self._quantiser if phase == "sampling" else None)
+        form = self._form(self.quantiser if phase == "sampling" else None)
         flat = self._mean(phase, form, own, share)
         means = [part.reshape(slices.shape) for part, slices in zip(_split(flat, own), own, strict=True)]
         if phase == "sampling":
-            for sampled, mean in zip(self._slices, means, strict=True):
+            for sampled, mean in zip(self.slices, means, strict=True):
                 sampled.sample(mean)
         return means
 
@@ -250,7 +274,7 @@ class GradiVeQ:
         rank 0's are sent to all.
         """
         self.runs = []
-        for slices in self._slices:
+        for slices in self.slices:
             samples = np.stack(slices.samples)
             compressor = slices.compressor(self.threshold)
             scale = 0
@@ -279,7 +303,7 @@ class GradiVeQ:
         self.runs = [
             Run(Compressor(components, whitening), slices.count, scale)
             for components, whitening, slices, scale in zip(
-                found[::2], found[1::2], self._slices, scales, strict=True
+                found[::2], found[1::2], self.slices, scales, strict=True
             )
         ]
         self.traffic.count("compressors", transport.bytes_sent - before, 0)
@@ -288,7 +312,7 @@ class GradiVeQ:
     def dimensions(self) -> dict[str, list[tuple[int, int]]]:
         """By key, (K, d) of each of its compressors; empty before the first compressed phase."""
         found: dict[str, list[tuple[int, int]]] = {}
-        for slices, run in zip(self._slices, self.runs, strict=False):
+        for slices, run in zip(self.slices, self.runs, strict=False):
             found.setdefault(slices.slicing.key, []).append((slices.slicing.size, run.compressor.dimension))
         return found
 

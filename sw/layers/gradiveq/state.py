@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The state of `GradiVeQ` between two steps, for checkpoints."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn.layers.fields import Fields
+from inceptionn.layers.gradiveq.compressed_domain import Run
+from inceptionn.layers.gradiveq.pca import Compressor
+from inceptionn.training import Floats
+
+if TYPE_CHECKING:
+    from inceptionn.layers.gradiveq.system import GradiVeQ, Slices
+
+MOST_SCALE = 127
+"""Largest magnitude of a run's exponent."""
+
+Apply = Callable[[], None]
+Samples = tuple[list[Floats], NDArray[np.float64] | None]
+
+
+def state_of(exchange: GradiVeQ) -> dict[str, Any]:
+    """Everything that the next steps depend on, and the counters; copies."""
+    quantiser = exchange.quantiser
+    return {
+        "settings": dict(exchange.settings),
+        "rank": exchange.transport.rank,
+        "ranks": exchange.transport.size,
+        "step": exchange.step,
+        "loss": exchange.loss,
+        "phases": exchange.phases.state_dict(),
+        "quantiser": None if quantiser is None else quantiser.state_dict(),
+        "slices": [_sampled(slices) for slices in exchange.slices],
+        "runs": [
+            {
+                "components": run.compressor.components.copy(),
+                "whitening": run.compressor.whitening.copy(),
+                "scale": run.scale,
+            }
+            for run in exchange.runs
+        ],
+        "traffic": {"sent": dict(exchange.traffic.sent), "raw": dict(exchange.traffic.raw)},
+    }
+
+
+def _sampled(slices: Slices) -> dict[str, Any]:
+    size = slices.slicing.size
+    samples = np.stack(slices.samples) if slices.samples else np.empty((0, size), np.float32)
+    return {"samples": samples, "total": None if slices.total is None else slices.total.copy()}
+
+
+def checked(exchange: GradiVeQ, state: Any) -> tuple[dict[str, Any], Apply]:
+    """What of a state must be the same at all ranks, and what takes it over.
+
+    ``ValueError`` that names the field for a state of other settings, or none. Nothing is changed yet.
+    """
+    names = (
+        "settings", "rank", "ranks", "step", "loss", "phases", "quantiser", "slices", "runs", "traffic"
+    )  # fmt: skip
+    fields = Fields(state, names)
+    settings = fields.within("settings", exchange.settings)
+    for name, value in exchange.settings.items():
+        settings.same(name, value)
+    fields.same("rank", exchange.transport.rank)
+    fields.same("ranks", exchange.transport.size)
+    step, loss = fields.integer("step"), fields.number("loss")
+    phases, quantiser = copy(exchange.phases), copy(exchange.quantiser)
+    with fields.naming("phases") as kept:
+        phases.load_state_dict(kept)
+    if quantiser is None:
+        fields.same("quantiser", None)
+    else:
+        with fields.naming("quantiser") as kept:
+            quantiser.load_state_dict(kept)
+
+    samples = _samples_in(fields, exchange.slices, phases.sampled)
+    runs = _runs_in(fields, exchange.slices, phases.phase == "compressed" or bool(fields["runs"]))
+    traffic = fields.within("traffic", ("sent", "raw"))
+    counts = []
+    for name in ("sent", "raw"):
+        kinds = traffic[name] if isinstance(traffic[name], dict) else ()
+        kept = traffic.within(name, kinds)
+        counts.append(Counter({kind: kept.integer(kind) for kind in kinds}))
+
+    def apply() -> None:
+        exchange.step, exchange.loss, exchange.runs = step, loss, runs
+        exchange.phases, exchange.quantiser = phases, quantiser
+        exchange.traffic.sent, exchange.traffic.raw = counts
+        for slices, (rows, total) in zip(exchange.slices, samples, strict=True):
+            slices.samples, slices.total = rows, total
+
+    shared = [array for rows, total in samples for array in (*rows, total) if array is not None]
+    shared += [array for run in runs for array in (run.compressor.components, run.compressor.whitening)]
+    checksum = 0
+    for array in shared:
+        checksum = zlib.crc32(array.tobytes(), checksum)
+    terms = {
+        "step": step,
+        "phase": [phases.phase, phases.left],
+        "scales": [run.scale for run in runs],
+        "checksum of samples and compressors": checksum,
+    }
+    return terms, apply
+
+
+def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Samples]:
+    """By run of slices, ``count`` samples and their sum."""
+    found: list[Samples] = []
+    for number, state in enumerate(fields.items("slices", len(slices))):
+        own, slicing = Fields(state, ("samples", "total"), f"slices/{number}/"), slices[number].slicing
+        rows = list(own.array("samples", (count, slicing.size)))
+        if not count:
+            own.same("total", None)
+        shape = (slices[number].count, slicing.size)
+        found.append((rows, own.array("total", shape, np.float64) if count else None))
+    return found
+
+
+def _runs_in(fields: Fields, slices: list[Slices], there: bool) -> list[Run]:
+    """The compressors, one for each run of slices, if there are any yet."""
+    found = []
+    for number, state in enumerate(fields.items("runs", len(slices) if there else 0)):
+        own = Fields(state, ("components", "whitening", "scale"), f"runs/{number}/")
+        count, size = slices[number].count, slices[number].slicing.size
+        compressor = Compressor(
+            own.array("components", (size, None)), own.array("whitening", (count, size))
+        )  # fmt: skip
+        found.append(Run(compressor, count, own.integer("scale", -MOST_SCALE, MOST_SCALE)))
+    return found
