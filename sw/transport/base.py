@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -124,6 +124,22 @@ class Transport(ABC):
         ``TypeError`` for a value that JSON cannot hold, before anything is sent.
         """
 
+    def waits_for(self, peers: Collection[int]) -> None:
+        """Tells the group that this rank has been waiting for those; with (), that it goes on.
+
+        For a rank that serves others, some time before its patience ends: `silent` looks at it. All other
+        waits report themselves.
+        """
+        return
+
+    def silent(self, peers: Collection[int]) -> list[int]:
+        """The ranks to name when ``peers`` have kept this one waiting for too long.
+
+        They may wait for others themselves: these are the ones at the end of the chain, as far as known.
+        Takes at most a second. Raises `PeerLost` if the group is broken.
+        """
+        return sorted(peers)
+
     @abstractmethod
     def abort(self, reason: str) -> None:
         """Tells the other ranks, as far as they can be reached, that this one gives up, and closes.
@@ -219,6 +235,26 @@ def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
         raise ValueError("the buffer to receive into is read-only")
     # A view of no elements cannot be cast.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
+def silent_of(peers: Collection[int], waits: Mapping[int, Collection[int]]) -> list[int]:
+    """The ranks that keep ``peers`` from going on: those at the end of the chain of who waits for whom."""
+    ends, seen, todo = set(), set(), list(peers)
+    while todo:
+        rank = todo.pop()
+        if rank not in seen:
+            seen.add(rank)
+            further = waits.get(rank)
+            if further:
+                todo += further
+            else:
+                ends.add(rank)
+    return sorted(ends or peers)
+
+
+def ranks_text(ranks: Collection[int]) -> str:
+    """\"rank 3\" or \"ranks 1, 2\"."""
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, sorted(ranks)))}"
 
 
 def name_of(codec: Codec) -> str:

@@ -27,10 +27,10 @@ Waiter = Callable[["Transfer", "float | None"], None]
 class Transfer(Request):
     """A send or a receive of a `Channel`."""
 
-    __slots__ = ("_wait", "done", "length", "moved", "view")
+    __slots__ = ("_wait", "done", "length", "moved", "peer", "view")
 
-    def __init__(self, view: memoryview, wait: Waiter) -> None:
-        self.view = view
+    def __init__(self, peer: int, view: memoryview, wait: Waiter) -> None:
+        self.peer, self.view = peer, view
         self.length = view.nbytes
         self.moved = 0
         self.done = False

@@ -2,57 +2,44 @@
 """The control connections of a TCP group: untagged, from every rank to rank 0, JSON objects line by line.
 
 Over them the group forms (`rendezvous`), small objects are exchanged, and the loss of a rank becomes known to
-all: rank 0 passes it on.
+all: rank 0 passes it on. Rank 0 also knows who waits for whom, so that a time-out names the rank that keeps
+the others waiting.
 """
 
 from __future__ import annotations
 
 import json
 import select
-import socket
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
-from inceptionn.transport.base import PeerLost
+from inceptionn.transport.base import PeerLost, TransportError, silent_of
+from inceptionn.transport.line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of what goes over control and message connections; all ranks must have the same."""
-MAX_LINE = 1 << 24
-"""Longest object, in bytes, that is taken for one."""
+MAX_VALUE = (1 << 24) - 256
+"""Longest value of one rank in an exchange, in bytes of JSON."""
+_DRAIN = 1.0
+"""Seconds that a rank which closes waits until the others take its last words."""
 
-
-class Line:
-    """JSON objects over one socket."""
-
-    def __init__(self, sock: socket.socket, timeout: float) -> None:
-        self.sock = sock
-        self._partial = bytearray()
-        sock.settimeout(timeout)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, value: Any) -> None:
-        """Sends one object; ``OSError`` if the other end is gone or takes nothing."""
-        self.sock.sendall(json.dumps(value, separators=(",", ":")).encode() + b"\n")
-
-    def receive(self, limit: int = MAX_LINE) -> list[Any]:
-        """The objects that one read completes; call it when the socket is readable.
-
-        ``EOFError`` at the end of the connection, ``ValueError`` for what is not this protocol.
-        """
-        data = self.sock.recv(1 << 16)
-        if not data:
-            raise EOFError
-        *lines, rest = (self._partial + data).split(b"\n")
-        self._partial = rest
-        if len(rest) > limit:
-            raise ValueError("line too long")
-        return [json.loads(line) for line in lines]
+_FORMS: tuple[Form, ...] = (
+    {"round": whole, "rank": whole, "value": anything},
+    {"broken": text},
+    {"bye": whole},
+    {"waits": ranks},
+    {"silent": ranks},
+)
+_FORM_OF = {frozenset(form): form for form in _FORMS}
 
 
 class Control:
     """A rank's end of the control connections once the group exists.
 
-    ``lines``: at rank 0 one per other rank, elsewhere one to rank 0. ``fileno`` is readable when `pump` has
-    something to do.
+    ``lines``: at rank 0 one per other rank, elsewhere one to rank 0; non-blocking from here on. ``fileno`` is
+    readable when `pump` has something to do.
     """
 
     def __init__(self, rank: int, size: int, lines: dict[int, Line]) -> None:
@@ -60,99 +47,222 @@ class Control:
         self._lines = lines
         self._epoll = select.epoll()
         self._by_fd = {line.sock.fileno(): peer for peer, line in lines.items()}
-        for fd in self._by_fd:
-            self._epoll.register(fd, select.EPOLLIN)
-        self._rounds: dict[int, dict[int, Any]] = {}
-        self.answers: dict[int, list[Any]] = {}
+        self._writing: set[int] = set()
+        """Peers whose lines are polled for writing."""
+        self._round = 0
+        self._values: dict[int, tuple[Any, bytes]] = {}
+        """What ranks have contributed to the exchange that is open: the value, and its line."""
+        self.answer: list[Any] | None = None
+        """All ranks' values of the last exchange; who takes them clears it."""
         self.departed: set[int] = set()
         """Ranks that have closed in good order."""
         self.said: str | None = None
         """Why the group is broken, in the words of the rank that knew first."""
+        self.own: Callable[[], Collection[int]] | None = None
+        """Whom this rank is waiting for now; asked at rank 0."""
+        self.silent: list[int] | None = None
+        """Rank 0's answer to `wait_for`."""
+        self._waits: dict[int, list[int]] = {}
+        self._moved = False
+        """Whether an exchange has come on in this `pump`."""
+        for peer, line in lines.items():
+            line.sock.setblocking(False)
+            self._epoll.register(line.sock.fileno(), select.EPOLLIN)
+            self._hear(peer)  # what came along with the welcome
 
     def fileno(self) -> int:
         """Descriptor to poll for reading."""
         return self._epoll.fileno()
 
-    def contribute(self, number: int, value: Any) -> None:
-        """This rank's value of an exchange."""
-        if self.rank == 0:
-            self._collect(number, 0, value)
-        else:
-            self._to(0, {"round": number, "value": value})
+    @property
+    def pending(self) -> set[int]:
+        """Ranks that have not yet taken what was sent to them."""
+        return {peer for peer, line in self._lines.items() if line.pending}
 
-    def missing(self, number: int) -> set[int]:
-        """Departed ranks that an exchange still needs."""
+    def contribute(self, value: str) -> None:
+        """This rank's value of the next exchange, as JSON; `TransportError` for one that is too long."""
+        data = value.encode()
+        if len(data) > MAX_VALUE:
+            raise TransportError(
+                f"rank {self.rank}'s value of an exchange takes {len(data)} bytes as JSON, more than "
+                f"{MAX_VALUE}: send data as messages"
+            )
+        line = b'{"round":%d,"rank":%d,"value":%b}\n' % (self._round, self.rank, data)
         if self.rank == 0:
-            return self.departed - self._rounds.get(number, {}).keys()
-        return set(self.departed)
+            self._collect(0, json.loads(value), line)
+        else:
+            self._to(0, line)
+
+    def awaited(self) -> set[int]:
+        """Ranks for whom an exchange waits that this rank has contributed to."""
+        if self.rank:
+            return {0}
+        return self.pending if self.answer is not None else set(range(self.size)) - self._values.keys()
+
+    def missing(self) -> set[int]:
+        """Departed ranks that the exchange still needs."""
+        return self.departed - self._values.keys() if self.rank == 0 else set(self.departed)
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Takes what has come; whether anything had. `PeerLost` once a rank is lost or has given up."""
-        ready = self._epoll.poll(timeout)
-        for fd, _ in ready:
+        """Moves what can be moved, within ``timeout`` seconds; whether an exchange has come on.
+
+        `PeerLost` once a rank is lost or has given up.
+        """
+        self._moved = False
+        for fd, events in self._epoll.poll(0.0 if self.said else timeout):
             peer = self._by_fd[fd]
+            if peer not in self._lines:
+                continue  # dropped since the poll
+            line = self._lines[peer]
             try:
-                for said in self._lines[peer].receive():
-                    self._take(peer, said)
+                if events & select.EPOLLOUT:
+                    line.flush()
+                    self._moved = True
+                if events & ~select.EPOLLOUT:
+                    line.fill()
+                    self._moved |= not line.lines  # a part of a long value
+            except BlockingIOError:
+                continue
             except (OSError, EOFError, ValueError) as error:
-                self._drop(peer)
-                if peer not in self.departed:
-                    detail = "" if isinstance(error, EOFError) else f" ({error})"
-                    self._break(f"rank {peer} is lost: its control connection ended{detail}")
+                self._hear(peer)
+                self._lost(peer, error)
+                continue
+            self._hear(peer)
+            self._watch(peer)
         if self.said is not None:
             raise PeerLost(self.said)
-        return bool(ready)
+        return self._moved
 
-    def _take(self, peer: int, said: dict[str, Any]) -> None:
+    def _hear(self, peer: int) -> None:
+        """Takes the complete lines of a peer."""
+        line = self._lines.get(peer)
+        while line is not None and line.lines:
+            raw = line.lines.popleft()
+            try:
+                self._take(peer, raw)
+            except ValueError as error:
+                self._lost(peer, error)
+                return
+
+    def _take(self, peer: int, raw: bytearray) -> None:
+        said = decoded(raw)
+        form = _FORM_OF.get(frozenset(said))
+        if form is None:
+            raise ValueError(f"there is no object with the fields {sorted(said)!r:.60}")
+        checked(said, form)
         if "value" in said:
-            self._collect(said["round"], peer, said["value"])
-        elif "values" in said:
-            self.answers[said["round"]] = said["values"]
+            if said["round"] != self._round or (self.rank == 0 and said["rank"] != peer):
+                raise ValueError(f"a value of rank {said['rank']}, round {said['round']}, was not expected")
+            self._collect(said["rank"], said["value"], bytes(raw) + b"\n")
         elif "broken" in said:
-            self._break(said["broken"])
+            self._break(said["broken"], tell=self.rank == 0)
         elif "bye" in said:
             self.departed.add(peer)
+        elif "waits" in said:
+            self._note(peer, said["waits"])
+        else:
+            self.silent = said["silent"]
 
-    def _collect(self, number: int, peer: int, value: Any) -> None:
-        values = self._rounds.setdefault(number, {})
-        values[peer] = value
-        if len(values) == self.size:
-            del self._rounds[number]
-            self.answers[number] = [values[rank] for rank in range(self.size)]
-            self._to_all({"round": number, "values": self.answers[number]})
+    def _collect(self, rank: int, value: Any, line: bytes) -> None:
+        if rank in self._values or rank >= self.size:
+            raise ValueError(f"a second value of rank {rank}, or there is no such rank")
+        self._values[rank] = value, line if self.rank == 0 else b""
+        self._moved = True
+        if len(self._values) == self.size:
+            found = [self._values[rank] for rank in range(self.size)]
+            self._values = {}
+            self._round += 1
+            self.answer = [value for value, _ in found]
+            if self.rank == 0:
+                self._to_all(b"".join(line for _, line in found))
 
-    def _break(self, reason: str) -> None:
+    def wait_for(self, peers: Collection[int]) -> None:
+        """Tells rank 0 for whom this rank waits, or with () that it goes on; the answer is `silent`."""
+        self.silent = None
+        if self.rank == 0:
+            self._note(0, list(peers))
+        else:
+            self._to(0, {"waits": sorted(peers)})
+
+    def _note(self, rank: int, peers: list[int]) -> None:
+        self._waits.pop(rank, None)
+        if not peers:
+            return
+        self._waits[rank] = peers
+        own = {} if self.own is None else {0: self.own()}
+        answer = silent_of(peers, {**self._waits, **own})
+        if rank == 0:
+            self.silent = answer
+        else:
+            self._to(rank, {"silent": answer})
+
+    def _lost(self, peer: int, error: Exception) -> None:
+        """A line has ended, or is not one."""
+        if isinstance(error, ValueError):
+            self._break(f"rank {peer} sent what is no control object: {error}")
+        elif peer not in self.departed:
+            detail = "" if isinstance(error, EOFError) else f" ({error})"
+            self._break(f"rank {peer} is lost: its control connection ended{detail}")
+        self._drop(peer)
+
+    def _break(self, reason: str, *, tell: bool = True) -> None:
         """Notes why, and passes it on the first time."""
         if self.said is None:
-            self.said = reason
-            if self.rank == 0:
-                self._to_all({"broken": reason})
+            self.said = shortened(reason)
+            if tell:
+                self._to_all({"broken": self.said})
 
     def abort(self, reason: str) -> None:
         """Tells the others, if they do not know yet."""
-        if self.said is None:
-            self.said = reason
-            self._to_all({"broken": reason})
+        self._break(reason)
 
     def close(self) -> None:
         """Says good-bye and closes."""
         if self.said is None:
             self._to_all({"bye": self.rank})
-        for peer in list(self._lines):
+        deadline = time.monotonic() + _DRAIN
+        for peer, line in list(self._lines.items()):
+            with suppress(OSError):
+                line.drain(deadline)
             self._drop(peer)
         self._epoll.close()
 
     def _drop(self, peer: int) -> None:
-        line = self._lines.pop(peer)
-        self._epoll.unregister(line.sock.fileno())
-        line.sock.close()
+        line = self._lines.pop(peer, None)
+        if line is not None:
+            self._writing.discard(peer)
+            self._epoll.unregister(line.sock.fileno())
+            line.sock.close()
+
+    def _watch(self, peer: int) -> None:
+        """Polls a line for writing while something is pending."""
+        line = self._lines.get(peer)
+        if line is not None and line.pending != (peer in self._writing):
+            self._writing ^= {peer}
+            self._epoll.modify(line.sock.fileno(), select.EPOLLIN | (select.EPOLLOUT if line.pending else 0))
 
     def _to(self, peer: int, value: Any) -> None:
+        line = self._lines.get(peer)
         try:
-            self._lines[peer].send(value)
-        except (OSError, KeyError):
+            if line is None:
+                raise ConnectionResetError
+            if isinstance(value, bytes):
+                line.send_encoded(value)
+            else:
+                line.send(value)
+            self._watch(peer)
+        except OSError:
+            self._last_words(peer)
             if peer not in self.departed:
                 self._break(f"rank {peer} is lost: its control connection does not take what is sent")
+
+    def _last_words(self, peer: int) -> None:
+        """What a rank that takes nothing any more had said before: often, who was the first to go."""
+        line = self._lines.get(peer)
+        with suppress(OSError, EOFError, ValueError):
+            while line is not None:
+                line.fill()
+                self._hear(peer)
 
     def _to_all(self, value: Any) -> None:
         for peer in list(self._lines):

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ from inceptionn.transport.base import (
     TransportError,
     TransportTimeout,
     bytes_of,
+    ranks_text,
+    silent_of,
 )
 from inceptionn.wire import LANE_BYTES
 
@@ -46,6 +48,8 @@ class _Group:
         self.queues: dict[tuple[int, int, bool], deque[bytes]] = {}
         self.rounds: dict[int, dict[int, str]] = {}
         self.gone: set[int] = set()
+        self.waits: dict[int, Callable[[], Collection[int]]] = {}
+        """For whom ranks wait now."""
         self.broken: str | None = None
         """Why the group is broken, in the words of the rank that knew first."""
 
@@ -56,17 +60,30 @@ class _Group:
         if missing := needs & self.gone:
             raise PeerLost(f"rank {min(missing)} has closed its transport")
 
-    def wait(self, ready: Callable[[], Any], needs: Callable[[], set[int]], timeout: float, what: str) -> Any:
+    def wait(
+        self, rank: int, ready: Callable[[], Any], needs: Callable[[], set[int]], timeout: float, what: str
+    ) -> Any:
         """The first true value of ``ready()``; ``needs()`` are the ranks without which it cannot come."""
         with self.changed:
             deadline = time.monotonic() + timeout
-            while True:
-                if found := ready():
-                    return found
-                self.check(needs())
-                left = deadline - time.monotonic()
-                if left <= 0 or not self.changed.wait(left):
-                    raise TransportTimeout(f"{what}: nothing for {timeout:g} s")
+            self.waits[rank] = needs
+            try:
+                while True:
+                    if found := ready():
+                        return found
+                    self.check(needs())
+                    left = deadline - time.monotonic()
+                    if left <= 0 or not self.changed.wait(left):
+                        silent = ranks_text(self.silent(needs()))
+                        raise TransportTimeout(
+                            f"rank {rank} waited for {what}: nothing from {silent} for {timeout:g} s"
+                        )
+            finally:
+                self.waits.pop(rank, None)
+
+    def silent(self, peers: Collection[int]) -> list[int]:
+        """Those at the end of the chain of who waits for whom; called with the lock held."""
+        return silent_of(peers, {rank: needs() for rank, needs in self.waits.items()})
 
 
 class _Sent(Request):
@@ -101,7 +118,9 @@ class _Receive(Request):
             owner._alive()
             limit = owner.timeout if timeout is None else timeout
             with owner._failing():
-                owner._group.wait(self._take, lambda: {self._peer}, limit, f"waiting for rank {self._peer}")
+                owner._group.wait(
+                    owner.rank, self._take, lambda: {self._peer}, limit, f"a message from rank {self._peer}"
+                )
         return self._filled
 
     def _take(self) -> bool:
@@ -209,14 +228,26 @@ class LoopbackTransport(Transport):
         everyone = set(range(self.size))
         with self._failing():
             group.wait(
+                self.rank,
                 lambda: answers.keys() == everyone,
                 lambda: everyone - answers.keys(),
                 self.timeout,
-                "exchange",
+                "an exchange with all ranks",
             )
         with group.changed:
             group.rounds.pop(number - 1, None)  # whoever is here has left the round before
         return [json.loads(answers[rank]) for rank in range(self.size)]
+
+    def waits_for(self, peers: Collection[int]) -> None:
+        with self._group.changed:
+            self._group.waits.pop(self.rank, None)
+            if peers:
+                self._group.waits[self.rank] = lambda: peers
+
+    def silent(self, peers: Collection[int]) -> list[int]:
+        with self._group.changed:
+            self._group.check(set())
+            return self._group.silent(peers)
 
     def abort(self, reason: str) -> None:
         if self._state is None:

@@ -290,7 +290,8 @@ def connect_mpi(
     """Joins the ranks of an mpi4py communicator over TCP; arguments and errors are `connect`'s.
 
     MPI only carries rank 0's address: ``host`` there, else the loopback address if all ranks are on one host,
-    else that of rank 0's host name (as the others resolve it).
+    else that of rank 0's host name (as the others resolve it); and a random secret, so that nobody else can
+    join.
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     names = comm.allgather(socket.gethostname())
@@ -299,7 +300,7 @@ def connect_mpi(
     if rank == 0:
         here = host or ("127.0.0.1" if len(set(names)) == 1 else socket.gethostname())
         try:
-            listener = listen((here, 0), size)
+            listener = listen((here, 0))
             answer = (here, listener.getsockname()[1])
         except TransportError as error:
             answer = str(error)
@@ -308,4 +309,7 @@ def connect_mpi(
         raise TransportError(answer)
     name, port = answer
     rendezvous = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-    return connect(rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, listener=listener)
+    secret = comm.bcast(os.urandom(32) if rank == 0 else None, root=0)
+    return connect(
+        rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, secret=secret, listener=listener
+    )

@@ -1,24 +1,46 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the ranks of a TCP group find each other: all come to rank 0, which tells each who the others are."""
+"""How the ranks of a TCP group find each other: all come to rank 0, which tells each who the others are.
+
+Where the group has a secret, rank 0 and each rank show each other that they have it, before either takes what
+the other says: ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, the rank's ``proof``.
+"""
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from contextlib import suppress
 from typing import Any
 
 from inceptionn.transport.base import PeerLost, TransportError, TransportTimeout
-from inceptionn.transport.control import Line
+from inceptionn.transport.door import BACKLOG, Door
+from inceptionn.transport.line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
+from inceptionn.transport.secret import FILE_VARIABLE, VARIABLE, nonce, proof, same
 
-HELLO_BYTES = 1 << 16
-"""A stranger on the rendezvous port is heard no further than this."""
 GRACE = 1.0
 """Seconds that rank 0 waits for further ranks when it knows that the group cannot form, to tell them too."""
+_TOLD = 4
+"""Of how many that were turned away an error tells why."""
 
 Address = tuple[str, int]
 Hello = dict[str, Any]
+
+
+def _ports(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) in (1, 2) and all(whole(p) and 0 < p < 1 << 16 for p in value)
+    )
+
+
+_ANY_HELLO: Form = {"rank": whole, "protocol": whole, "job": text}
+"""What a hello of any protocol has."""
+_HELLO: Form = {
+    **_ANY_HELLO, "size": whole, "nic": text, "tos": whole, "host": text, "ports": _ports, "nonce": digest,
+    "secret": lambda value: isinstance(value, bool),
+}  # fmt: skip
+_CHALLENGE: Form = {"challenge": digest, "proof": digest}
+_PROOF: Form = {"proof": digest}
+_WELCOME: Form = {"welcome": anything, "session": digest}
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -29,7 +51,12 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def listen(address: Address, backlog: int, *, reuse_port: bool = False) -> socket.socket:
+def unspecified(host: str) -> bool:
+    """Whether an address means all of a host's, or none."""
+    return host in ("0.0.0.0", "::")
+
+
+def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
     """A listening socket; `TransportError` naming the address where it cannot be had."""
     host, port = address
     try:
@@ -49,78 +76,113 @@ def listen(address: Address, backlog: int, *, reuse_port: bool = False) -> socke
     return sock
 
 
-def gather(listener: socket.socket, hello: Hello, timeout: float) -> dict[int, tuple[Line, Hello]]:
+class _Gathering:
+    """Rank 0's notes on who has come; ``own`` is its hello."""
+
+    def __init__(self, door: Door, own: Hello, secret: bytes) -> None:
+        self.door, self.own, self.secret = door, own, secret
+        self.come: list[tuple[Line, Hello]] = []
+        self.turned_away: list[str] = []
+        self.wrong: str | None = None
+        """Why the group cannot form."""
+        self._asked: dict[Line, tuple[Hello, str]] = {}
+        """Who owes a proof: their hello, and the proof."""
+
+    def take(self, line: Line, said: dict[str, Any]) -> None:
+        """What a guest said; ``ValueError`` or ``OSError`` if it has no place here."""
+        if line in self._asked:
+            hello, expected = self._asked.pop(line)
+            if same(expected, checked(said, _PROOF)["proof"]):
+                self._join(line, hello)
+            else:
+                self._turn_away(line, f"the secret differs: rank {hello['rank']} has another one than rank 0")
+            return
+        hello = checked(said, _ANY_HELLO)
+        rank = hello["rank"]
+        strange = self._differs(hello, "job")
+        if not strange and hello["protocol"] == self.own["protocol"]:
+            hello = checked(said, _HELLO)
+            if hello["secret"] != bool(self.secret):
+                strange = no_secret(rank) if self.secret else f"rank {rank} has a secret, rank 0 has none"
+        elif not strange and self.secret:
+            strange = self._differs(hello, "protocol")  # it cannot show that it is one of the group
+        if strange:
+            self._turn_away(line, strange)
+        elif self.secret:
+            challenge = nonce()
+            line.send({"challenge": challenge, "proof": proof(self.secret, "rank 0", hello, challenge)})
+            self._asked[line] = hello, proof(self.secret, "rank", hello, challenge)
+            self.door.introduce(line)
+        else:
+            self._join(line, hello)
+
+    def _differs(self, hello: Hello, word: str) -> str | None:
+        if hello.get(word) == self.own[word]:
+            return None
+        theirs = f"rank {hello['rank']} has {hello.get(word)!r:.99}"
+        return f"{word} differs: rank 0 has {self.own[word]!r}, {theirs}"
+
+    def _turn_away(self, line: Line, reason: str) -> None:
+        if len(self.turned_away) < _TOLD:
+            self.turned_away.append(reason)
+        line.send({"refused": shortened(reason)})
+        self.door.show_out(line)
+
+    def _join(self, line: Line, hello: Hello) -> None:
+        rank, size = hello["rank"], self.own["size"]
+        wrong = self._differs(hello, "protocol") or self._differs(hello, "size")
+        if not wrong and rank in (other["rank"] for _, other in self.come):
+            wrong = f"rank {rank} came twice"
+        if not wrong and not 1 <= rank < size:
+            wrong = f"rank {rank} is not one of 1..{size - 1}"
+        self.wrong = self.wrong or wrong
+        self.door.admit(line)
+        self.come.append((line, hello))
+
+
+def gather(
+    listener: socket.socket, hello: Hello, timeout: float, secret: bytes = b""
+) -> dict[int, tuple[Line, Hello]]:
     """Rank 0's side: the other ranks' lines and hellos, once all have come.
 
-    ``hello`` is rank 0's own; "protocol", "size" and "job" must be equal in all. Otherwise, and for a rank
-    that comes twice, every rank is told, and this raises, a `TransportError` with both values. Strangers on
-    the port are dropped.
+    ``hello`` is rank 0's own; "protocol" and "size" must be equal in all. Otherwise, and for a rank that
+    comes twice, every rank is told, and this raises, a `TransportError` with both values. Strangers on the
+    port are dropped; who has another job, or not the secret, is a stranger that is told so.
     """
     size, deadline = hello["size"], time.monotonic() + timeout
-    come: list[tuple[Line, Hello]] = []
-    guests: dict[int, Line] = {}
-    wrong: str | None = None
-    poll = select.poll()
-    poll.register(listener, select.POLLIN)
-    while len(come) < size - 1 and (ready := poll.poll(_left(deadline) * 1000)):
-        for fd, _ in ready:
-            if fd == listener.fileno():
-                sock, _ = listener.accept()
-                guests[sock.fileno()] = Line(sock, timeout)
-                poll.register(sock, select.POLLIN)
-                continue
-            try:
-                theirs = _hello(guests[fd])
-            except (OSError, EOFError, ValueError):
-                poll.unregister(fd)
-                guests.pop(fd).sock.close()
-                continue
-            if theirs is None:
-                continue
-            poll.unregister(fd)
-            reason = _objection(hello, theirs, [other["rank"] for _, other in come])
-            come.append((guests.pop(fd), theirs))
-            if reason and wrong is None:
-                wrong = reason
-                deadline = min(deadline, time.monotonic() + GRACE)
-    if wrong is None and len(come) < size - 1:
-        missing = sorted(set(range(1, size)) - {theirs["rank"] for _, theirs in come})
+    with Door(listener) as door:
+        notes = _Gathering(door, hello, secret)
+        while len(notes.come) < size - 1 and time.monotonic() < deadline:
+            for line, said in door.hear(deadline):
+                good = notes.wrong is None
+                try:
+                    notes.take(line, said)
+                except (OSError, ValueError):
+                    door.show_out(line)
+                if good and notes.wrong is not None:
+                    deadline = min(deadline, time.monotonic() + GRACE)
+    wrong = notes.wrong
+    if wrong is None and len(notes.come) < size - 1:
+        missing = sorted(set(range(1, size)) - {theirs["rank"] for _, theirs in notes.come})
         wrong = f"ranks {', '.join(map(str, missing))} did not come to the rendezvous in {timeout:g} s"
-    for line in guests.values():
-        line.sock.close()
+        if notes.turned_away:
+            wrong += f"; turned away: {'; '.join(notes.turned_away)}"
     if wrong is not None:
-        for line, _ in come:
+        for line, _ in notes.come:
             with suppress(OSError):
-                line.send({"refused": wrong})
+                line.send({"refused": shortened(wrong)})
             line.sock.close()
         raise TransportError(wrong)
-    return {theirs["rank"]: (line, theirs) for line, theirs in come}
+    return {theirs["rank"]: (line, theirs) for line, theirs in notes.come}
+
+
+def no_secret(rank: int) -> str:
+    """What is said to a rank without the secret."""
+    return f"rank {rank} has no secret, rank 0 has one: give secret=, or set {VARIABLE} or {FILE_VARIABLE}"
 
 
 def _left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
-
-
-def _hello(line: Line) -> Hello | None:
-    """What a guest says, None if it is not complete yet; ``ValueError`` if it is no hello."""
-    said = line.receive(HELLO_BYTES)
-    if not said:
-        return None
-    hello = said[0]
-    if not isinstance(hello, dict) or not isinstance(hello.get("rank"), int):
-        raise ValueError("not a hello")
-    return hello
-
-
-def _objection(own: Hello, theirs: Hello, there: list[int]) -> str | None:
-    """Why a rank cannot be one of the group."""
-    rank = theirs["rank"]
-    for word in ("protocol", "size", "job"):
-        if theirs.get(word) != own[word]:
-            return f"{word} differs: rank 0 has {own[word]!r}, rank {rank} has {theirs.get(word)!r}"
-    if rank in there:
-        return f"rank {rank} came twice"
-    return None if 1 <= rank < own["size"] else f"rank {rank} is not one of 1..{own['size'] - 1}"
 
 
 def join(address: Address, timeout: float, source: str | None) -> Line:
@@ -137,8 +199,10 @@ def join(address: Address, timeout: float, source: str | None) -> Line:
             raise TransportError(f"no such host: {address[0]}") from error
         except OSError as error:
             if time.monotonic() + pause > deadline:
+                here = f" ({address[0]} is this host: give the address of rank 0's host)"
                 raise TransportTimeout(
                     f"rank 0 does not answer at {address[0]}:{address[1]}: {error.strerror or error}"
+                    f"{here if unspecified(address[0]) else ''}"
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 0.2)
@@ -157,26 +221,46 @@ def _connected(address: Address, timeout: float, source: str | None) -> socket.s
     return sock
 
 
-def await_welcome(line: Line, hello: Hello, timeout: float) -> list[Hello]:
-    """Says hello to rank 0 and waits until the group has formed; the hellos of all ranks.
+def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"") -> tuple[list[Hello], str]:
+    """Says hello to rank 0 and waits until the group has formed; the hellos of all ranks, and its session.
 
-    `TransportError` with rank 0's reason if it does not, `PeerLost` or `TransportTimeout` if it says nothing.
+    `TransportError` with rank 0's reason if it does not, or if rank 0 has not the secret; `PeerLost` or
+    `TransportTimeout` if it says nothing.
     """
+    deadline = time.monotonic() + timeout + GRACE  # rank 0 is the one to say who has not come
+    rank, there = hello["rank"], "what listens at the rendezvous"
     try:
         line.send(hello)
-        deadline = time.monotonic() + timeout + GRACE  # rank 0 is the one to say who has not come
-        said: list[Any] = []
-        while not said:
-            line.sock.settimeout(max(0.001, _left(deadline)))
-            said = line.receive()
+        said = _said(line, deadline)
+        if "challenge" in said:
+            checked(said, _CHALLENGE)
+            if not secret:
+                raise TransportError(no_secret(rank))
+            if not same(proof(secret, "rank 0", hello, said["challenge"]), said["proof"]):
+                raise TransportError(f"the secret differs: {there} has another one than rank {rank}")
+            line.send({"proof": proof(secret, "rank", hello, said["challenge"])})
+            said = _said(line, deadline)
+        elif secret and "refused" not in said:
+            raise TransportError(f"rank {rank} has a secret, {there} has none")
+        if "refused" in said:
+            raise TransportError(checked(said, {"refused": text})["refused"])
+        welcome = checked(said, _WELCOME)["welcome"]
+        if not isinstance(welcome, list) or len(welcome) != hello["size"]:
+            raise ValueError("the welcome has another number of ranks")
+        hellos = [checked(theirs, _HELLO) if isinstance(theirs, dict) else {} for theirs in welcome]
+        if [theirs.get("rank") for theirs in hellos] != list(range(hello["size"])):
+            raise ValueError("the welcome has other ranks")
         line.sock.settimeout(timeout)
     except TimeoutError as error:
         raise TransportTimeout(f"rank 0 did not form the group in {timeout:g} s") from error
     except (OSError, EOFError, ValueError) as error:
-        raise PeerLost(
-            f"rank 0 is lost, or what listens at the rendezvous is not rank 0: {error!r}"
-        ) from error
-    if "refused" in said[0]:
-        raise TransportError(said[0]["refused"])
-    welcome: list[Hello] = said[0]["welcome"]
-    return welcome
+        raise PeerLost(f"rank 0 is lost, or {there} is not rank 0: {error!r}") from error
+    return hellos, said["session"]
+
+
+def _said(line: Line, deadline: float) -> dict[str, Any]:
+    """The next object of rank 0."""
+    while not line.lines:
+        line.sock.settimeout(max(0.001, _left(deadline)))
+        line.fill()
+    return decoded(line.lines.popleft())

@@ -13,7 +13,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,12 +25,13 @@ from inceptionn.transport.base import (
     TransportError,
     TransportTimeout,
     bytes_of,
+    ranks_text,
 )
 from inceptionn.transport.channel import Channel, Transfer
 from inceptionn.transport.control import Control
 
-_EXPLANATION = 0.5
-"""Seconds that a rank that lost a connection waits to hear from rank 0 who was the first to go."""
+_EXPLANATION = 1.0
+"""Seconds that a rank which lost a connection, or patience, waits to hear from rank 0 whose fault it is."""
 
 
 class TcpTransport(Transport):
@@ -50,7 +51,6 @@ class TcpTransport(Transport):
         self._channels = (messages, floats)
         self._busy: dict[int, Channel] = {}
         """Channels with something to do, by file descriptor."""
-        self._round = 0
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._woken = False
         self._broken: TransportError | None = None
@@ -67,7 +67,7 @@ class TcpTransport(Transport):
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         view = bytes_of(buffer)
         self._check(peer, view, tagged)
-        transfer = Transfer(view, self._wait)
+        transfer = Transfer(peer, view, self._wait)
         self.bytes_sent += view.nbytes
         self._post(self._channels[tagged][peer], transfer, Channel.post_send)
         return transfer
@@ -75,7 +75,7 @@ class TcpTransport(Transport):
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         view = bytes_of(buffer, writable=True)
         self._check(peer, view, tagged)
-        transfer = Transfer(view, self._wait)
+        transfer = Transfer(peer, view, self._wait)
         self._post(self._channels[tagged][peer], transfer, Channel.post_receive)
         return transfer
 
@@ -108,24 +108,39 @@ class TcpTransport(Transport):
 
     def exchange(self, value: Any) -> list[Any]:
         self._alive()
-        value = json.loads(json.dumps(value))  # what this rank gets is what the others get
-        number = self._round
-        self._round += 1
+        try:
+            text = json.dumps(value, separators=(",", ":"))
+        except RecursionError:
+            raise TypeError("a value that is nested so deeply cannot be exchanged") from None
         control = self._control
 
         def answered() -> bool:
-            if number in control.answers:
-                return True
-            if gone := control.missing(number):
+            if control.answer is not None:
+                return not control.pending  # nobody else would send the rest
+            if gone := control.missing():
                 raise PeerLost(f"rank {min(gone)} has closed its transport")
             return False
 
         try:
-            control.contribute(number, value)
-            self._run(answered, self.timeout, "an exchange with all ranks")
+            control.contribute(text)
+            self._run(answered, self.timeout, "an exchange with all ranks", control.awaited)
         except TransportError as error:
             raise self._fail(error) from error.__cause__
-        return control.answers.pop(number)
+        answer, control.answer = control.answer, None
+        assert answer is not None
+        return answer
+
+    def waits_for(self, peers: Collection[int]) -> None:
+        self._control.wait_for(peers)
+
+    def silent(self, peers: Collection[int]) -> list[int]:
+        control = self._control
+        before = control.silent  # the answer when half of the time was over
+        control.wait_for(peers)
+        deadline = time.monotonic() + _EXPLANATION
+        while control.silent is None and (left := deadline - time.monotonic()) > 0:
+            control.pump(left)
+        return control.silent or before or [0]
 
     def _wait(self, transfer: Transfer, timeout: float | None) -> None:
         self._alive()
@@ -134,21 +149,43 @@ class TcpTransport(Transport):
                 self._step(0.0)
             else:
                 limit = self.timeout if timeout is None else timeout
-                self._run(lambda: transfer.done, limit, "a transfer")
+                what = f"a message from or to rank {transfer.peer}"
+                self._run(lambda: transfer.done, limit, what, lambda: {transfer.peer})
         except TransportError as error:
             raise self._fail(error) from error.__cause__
 
-    def _run(self, finished: Callable[[], bool], limit: float, what: str) -> None:
-        """Moves data until ``finished()``; `TransportTimeout` after ``limit`` seconds in which none moved."""
+    def _run(
+        self, finished: Callable[[], bool], limit: float, what: str, peers: Callable[[], Collection[int]]
+    ) -> None:
+        """Moves data until ``finished()``; `TransportTimeout` after ``limit`` seconds in which none moved.
+
+        ``peers``: for whom this waits.
+        """
+        self._control.own = peers
+        since, told = time.monotonic(), False
         while not finished():
             try:
-                moved = self._step(limit)
+                quiet = time.monotonic() - since
+                if quiet >= limit:
+                    silent = ranks_text(self.silent(peers()))
+                    raise TransportTimeout(
+                        f"rank {self.rank} waited for {what}: nothing from {silent} for {limit:g} s"
+                    )
+                if quiet >= limit / 2 and not told:
+                    told = True
+                    self.waits_for(peers())
+                if self._step((limit if told else limit / 2) - quiet):
+                    since = time.monotonic()
+                    if told:
+                        told = False
+                        self.waits_for(())
             except PeerLost:
                 if finished():
                     return  # what was waited for came along with the bad news, which the next call gets
                 raise
-            if not moved:
-                raise TransportTimeout(f"rank {self.rank} waited for {what}: nothing moved for {limit:g} s")
+        self._control.own = None
+        if told:
+            self.waits_for(())
 
     def _mute_floats(self) -> None:
         """Waits for nothing on the connections for floats any more."""
@@ -164,11 +201,16 @@ class TcpTransport(Transport):
 
     def _settle(self, requests: list[Request], limit: float) -> None:
         """Moves data until all requests are complete or nothing moves for ``limit`` seconds."""
-        while not all(isinstance(r, Transfer) and r.done for r in requests) and self._step(limit):
-            pass
+        since = time.monotonic()
+        while not all(isinstance(r, Transfer) and r.done for r in requests):
+            left = since + limit - time.monotonic()
+            if left <= 0:
+                return
+            if self._step(left):
+                since = time.monotonic()
 
     def _step(self, timeout: float, *, wakes: bool = False) -> bool:
-        """Waits until some connection can move, and moves it; False if none could in that time.
+        """Waits until some connection can move, and moves it; False if no data could in that time.
 
         ``wakes``: until `wake` has been called, too.
         """
@@ -182,23 +224,23 @@ class TcpTransport(Transport):
             poll.register(
                 fd, (select.POLLIN if channel.receives else 0) | (select.POLLOUT if channel.sends else 0)
             )
-        ready = poll.poll(timeout * 1000)
-        for fd, events in ready:
+        moved = False
+        for fd, events in poll.poll(timeout * 1000):
             if fd == control:
-                self._control.pump()
+                moved |= self._control.pump()
                 continue
             if fd == self._wake:
                 os.eventfd_read(self._wake)
                 self._woken = True
                 continue
-            channel = self._busy[fd]
+            channel, moved = self._busy[fd], True
             if channel.sends and events & ~select.POLLIN:
                 channel.flush()
             if channel.receives and events & ~select.POLLOUT:
                 channel.fill()
             if not channel.busy:
                 del self._busy[fd]
-        return bool(ready)
+        return moved
 
     def _alive(self) -> None:
         if self._broken is not None:
@@ -208,13 +250,14 @@ class TcpTransport(Transport):
 
     def _fail(self, error: TransportError) -> TransportError:
         """Breaks the group because of an error; returns the one to raise: the first cause if it is known."""
-        if isinstance(error, PeerLost) and self._control.said is None:
+        control = self._control
+        if isinstance(error, PeerLost):
             deadline = time.monotonic() + _EXPLANATION
-            try:
-                while (left := deadline - time.monotonic()) > 0:
-                    self._control.pump(left)
-            except PeerLost as first:
-                error = first
+            with suppress(PeerLost):
+                while control.said is None and (left := deadline - time.monotonic()) > 0:
+                    control.pump(left)
+            if control.said is not None:
+                error = PeerLost(control.said)  # a rank that closed its connection may only have known first
         self._shut(str(error))
         self._broken = error
         return error

@@ -25,8 +25,10 @@ from inceptionn.transport import (
     formation,
     probe,
 )
-from inceptionn.transport.control import PROTOCOL, Line
+from inceptionn.transport.control import PROTOCOL
+from inceptionn.transport.line import Line
 from inceptionn.transport.rendezvous import listen, parse_address
+from inceptionn.transport.secret import nonce
 
 Tcp = Callable[..., list[Any]]
 
@@ -96,7 +98,7 @@ def test_version_of_the_protocol(port: int, monkeypatch: pytest.MonkeyPatch) -> 
 
     listener = listen(("127.0.0.1", port), 2)
     first, second = start([lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer])
-    text = "protocol differs: rank 0 has 1, rank 1 has 99"
+    text = f"protocol differs: rank 0 has {PROTOCOL}, rank 1 has 99"
     assert isinstance(first, TransportError)
     assert str(first) == text
     assert second == [{"refused": text}]
@@ -217,7 +219,7 @@ def test_an_engine_on_one_side_only_is_found_out(
     port: int, tcp: Tcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its packets have no valid checksum for the other side, so none that carries floats ever arrives."""
-    mesh = formation._mesh
+    mesh = formation.mesh
     # A classic BPF program for a socket: drop segments of more than 100 bytes with their header.
     program = struct.pack(
         "=HBBIHBBIHBBIHBBI", 0x80, 0, 0, 0, 0x25, 0, 1, 100, 6, 0, 0, 0, 6, 0, 0, 0xFFFFFFFF
@@ -234,7 +236,7 @@ def test_an_engine_on_one_side_only_is_found_out(
                 sock.setsockopt(socket.SOL_SOCKET, 26, filter_)  # SO_ATTACH_FILTER
         return socks
 
-    monkeypatch.setattr(formation, "_mesh", deaf)
+    monkeypatch.setattr(formation, "mesh", deaf)
     monkeypatch.setattr(probe, "SILENCE", 0.5)
 
     def run(t: TcpTransport) -> Any:
@@ -246,14 +248,14 @@ def test_an_engine_on_one_side_only_is_found_out(
 def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection from an address that no rank has announced is closed and takes nobody's place."""
     intruders = []
-    mesh = formation._mesh
+    mesh = formation.mesh
 
     def intruded(transport: TcpTransport, hellos: list[Any], accepting: socket.socket, *rest: Any) -> Any:
         if transport.rank == 0:
             intruders.append(socket.create_connection(accepting.getsockname()))
         return mesh(transport, hellos, accepting, *rest)
 
-    monkeypatch.setattr(formation, "_mesh", intruded)
+    monkeypatch.setattr(formation, "mesh", intruded)
     results = connected(port, [0, 1], 2)
     assert all(isinstance(result, TcpTransport) for result in results), results
     # Reset: it came behind the last rank and was never let in.
@@ -266,7 +268,7 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
         sock = socket.create_connection(("127.0.0.1", port))
         line = Line(sock, 5)
         hello = {"rank": 1, "size": 3, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
-        line.send(hello | {"host": "127.0.0.1", "ports": [1]})
+        line.send(hello | {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False})
         line.receive()
         sock.close()
 

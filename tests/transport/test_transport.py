@@ -244,3 +244,36 @@ def test_values_that_cannot_be_exchanged(group: Group) -> None:
         return t.exchange((t.rank, "a"))
 
     assert group(2, run) == [[[0, "a"], [1, "a"]]] * 2
+
+
+def test_an_exchange_of_long_values(group: Group) -> None:
+    """The time is in proportion to what is exchanged; 8 MB of each rank took 14 s as pieces joined anew."""
+    values = [str(rank) * 8_000_000 for rank in range(3)]
+    assert group(3, lambda t: t.exchange(values[t.rank]) == values) == [True] * 3
+
+
+def test_an_exchange_of_a_value_that_is_too_long(tcp: Group) -> None:
+    def run(t: Transport) -> None:
+        t.exchange("x" * (17_000_000 if t.rank == 1 else 10))
+
+    text = "rank 1's value of an exchange takes 17000002 bytes as JSON, more than 16776960: send data as messages"  # noqa: E501
+    for rank, error in enumerate(tcp(3, run)):
+        assert type(error) is (TransportError if rank == 1 else PeerLost)
+        assert str(error) == text
+
+
+def test_a_value_that_is_nested_too_deeply(tcp: Group) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    def run(t: Transport) -> Any:
+        with pytest.raises(TypeError, match="nested so deeply"):
+            t.exchange(deep)
+        return t.exchange(t.rank)
+
+    try:
+        assert tcp(2, run) == [[0, 1]] * 2
+    finally:
+        while deep:
+            deep = deep[0]  # freed level by level

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""JSON objects over one socket, line by line. All that comes from another process is checked here.
+
+Strangers may reach the ports of a group, and a peer may be broken: what they send ends as a ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import string
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MAX_LINE = 1 << 24
+"""Longest object, in bytes, that is taken for one."""
+HELLO_BYTES = 1 << 13
+"""Longest object, in bytes, that is taken from a process that is not known as a rank yet."""
+_HELLO_BRACKETS = 64
+"""Most opening brackets in such an object; it bounds the depth before the object is parsed."""
+_LONGEST_TEXT = 4096
+_MOST_RANKS = 1 << 16
+
+Form = Mapping[str, Callable[[Any], bool]]
+"""The fields of an object, and what each must be."""
+
+
+def whole(value: Any) -> bool:
+    """An integer of 0..2^63-1; ``True`` is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def text(value: Any) -> bool:
+    """A string of at most 4096 characters."""
+    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
+
+
+def digest(value: Any) -> bool:
+    """32 bytes as 64 hexadecimal digits."""
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set(string.hexdigits)
+
+
+def ranks(value: Any) -> bool:
+    """A list of ranks."""
+    return isinstance(value, list) and len(value) <= _MOST_RANKS and all(map(whole, value))
+
+
+def anything(value: Any) -> bool:
+    """Whatever JSON can hold."""
+    return True
+
+
+def shortened(reason: str) -> str:
+    """A text that is short enough to be taken for one at the other end."""
+    return reason[:_LONGEST_TEXT]
+
+
+def decoded(line: bytes | bytearray) -> dict[str, Any]:
+    """The object of a line; ``ValueError`` for anything else."""
+    try:
+        said = json.loads(line)
+    except RecursionError:
+        raise ValueError("an object is nested too deeply") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"an object was expected, not {type(said).__name__}")
+    return said
+
+
+def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
+    """The same object; ``ValueError`` naming the first field that is missing or not what ``form`` wants."""
+    for name, right in form.items():
+        if name not in said:
+            raise ValueError(f"the field {name!r} is missing")
+        if not right(said[name]):
+            raise ValueError(f"the field {name!r} cannot be {said[name]!r:.60}")
+    return said
+
+
+class Line:
+    """Objects over one socket; blocking with ``timeout`` in seconds, or not, as the socket is.
+
+    ``stranger``: the other end is not known as a rank, and is heard only in short, flat objects.
+    """
+
+    def __init__(self, sock: socket.socket, timeout: float, *, stranger: bool = False) -> None:
+        self.sock = sock
+        self.stranger = stranger
+        self.lines: deque[bytearray] = deque()
+        """Complete lines that nobody has taken yet."""
+        self._partial = bytearray()
+        self._out: deque[memoryview] = deque()
+        sock.settimeout(timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something that the kernel has not taken yet."""
+        return bool(self._out)
+
+    def send(self, value: Any) -> None:
+        """Begins to send one object; ``OSError`` if the other end is gone."""
+        self.send_encoded(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+
+    def send_encoded(self, lines: bytes) -> None:
+        """Begins to send what is encoded already."""
+        self._out.append(memoryview(lines))
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what the kernel takes."""
+        while self._out:
+            try:
+                sent = self.sock.send(self._out[0])
+            except BlockingIOError:
+                return
+            if sent < len(self._out[0]):
+                self._out[0] = self._out[0][sent:]
+            else:
+                self._out.popleft()
+
+    def drain(self, deadline: float) -> None:
+        """Sends what is pending, until it has been taken or ``time.monotonic`` has reached ``deadline``."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLOUT)
+        while self._out and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            self.flush()
+
+    def fill(self) -> None:
+        """Reads once, into `lines`; call it when the socket is readable.
+
+        ``EOFError`` at the end of the connection, ``ValueError`` for a line that is too long.
+        """
+        data = self.sock.recv(1 << 18)
+        if not data:
+            raise EOFError("the connection ended")
+        limit = HELLO_BYTES if self.stranger else MAX_LINE
+        first, *others = data.split(b"\n")
+        self._partial += first
+        for rest in others:
+            self._add(limit)
+            self._partial = bytearray(rest)
+        if len(self._partial) > limit:
+            raise ValueError(f"a line is longer than {limit} bytes")
+
+    def _add(self, limit: int) -> None:
+        line = self._partial
+        if len(line) > limit:
+            raise ValueError(f"a line is longer than {limit} bytes")
+        if self.stranger and line.count(b"[") + line.count(b"{") > _HELLO_BRACKETS:
+            raise ValueError("an object is nested too deeply")
+        self.lines.append(line)
+
+    def receive(self) -> list[dict[str, Any]]:
+        """The objects that one read completes; ``ValueError`` also for what is none."""
+        self.fill()
+        said = [decoded(line) for line in self.lines]
+        self.lines.clear()
+        return said

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A connection between every two ranks of a TCP group; the one with the higher rank connects."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from inceptionn.tos import tag
+from inceptionn.transport.base import PeerLost, TransportError, TransportTimeout, ranks_text
+from inceptionn.transport.door import Door, accepted
+from inceptionn.transport.line import Form, Line, checked, digest, whole
+from inceptionn.transport.secret import proof, same
+from inceptionn.transport.tcp import TcpTransport
+
+_TCP_USER_TIMEOUT = 18
+_PORT = struct.Struct("<H")
+_CALLER: Form = {"from": whole, "token": digest}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the connections of a rank go by.
+
+    ``host``: its own address if it has several. ``session``: rank 0's random name of the group. ``tos``: the
+    mark on connections for floats.
+    """
+
+    tos: int
+    host: str | None
+    timeout: float
+    secret: bytes
+    session: str
+
+    def token(self, purpose: str, accepts: int, connects: int) -> str:
+        """What one end of the connection between two ranks shows the other end."""
+        return proof(self.secret, purpose, self.session, accepts, connects)
+
+
+def mesh(
+    transport: TcpTransport, hellos: list[dict[str, Any]], accepting: socket.socket, tagged: int, terms: Terms
+) -> dict[int, socket.socket]:
+    """This rank's connections by peer, for messages or, with ``tagged``, for floats. Strangers are dropped.
+
+    Both ends of a connection for messages show each other a token. Nothing may be said on a connection for
+    floats, which may pass NICs: its end is known by address and port, which came as a message before.
+    """
+    socks: dict[int, socket.socket] = {}
+    try:
+        for peer in range(transport.rank):
+            where = hellos[peer]["host"], hellos[peer]["ports"][tagged]
+            try:
+                socks[peer] = (_dial_floats if tagged else _dial)(transport, peer, where, terms)
+            except (OSError, EOFError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise PeerLost(
+                    f"rank {transport.rank} cannot connect to rank {peer} at {where[0]}:{where[1]}: {reason}"
+                ) from error
+        (_accept_floats if tagged else _accept)(transport, accepting, socks, terms)
+        for peer, sock in socks.items():
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, int(terms.timeout * 1000))
+                if tagged:
+                    tag(sock, terms.tos)
+            except OSError as error:
+                raise PeerLost(f"rank {peer} is lost: {error.strerror or error}") from error
+    except BaseException:
+        for sock in socks.values():
+            sock.close()
+        raise
+    return socks
+
+
+def _socket(where: tuple[str, int], source: str | None, timeout: float) -> tuple[socket.socket, Any]:
+    """A socket bound to the address ``source``, and where it shall connect to."""
+    family, kind, protocol, _, peer = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(timeout)
+        if source:
+            sock.bind((source, 0))
+    except BaseException:
+        sock.close()
+        raise
+    return sock, peer
+
+
+def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Terms) -> socket.socket:
+    deadline = time.monotonic() + terms.timeout
+    sock, address = _socket(where, terms.host, terms.timeout)
+    try:
+        sock.connect(address)
+        line = Line(sock, terms.timeout)
+        line.send({"from": transport.rank, "token": terms.token("connects", peer, transport.rank)})
+        expected, said = terms.token("accepts", peer, transport.rank), b""
+        while len(said) < len(expected):  # and no byte more: messages follow
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            if not (more := sock.recv(len(expected) - len(said))):
+                raise EOFError("it closed the connection")
+            said += more
+        if not same(expected, said.decode("latin-1")):
+            raise ValueError("what listens there does not belong to the group")
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _accept(
+    transport: TcpTransport, accepting: socket.socket, socks: dict[int, socket.socket], terms: Terms
+) -> None:
+    deadline, rank = time.monotonic() + terms.timeout, transport.rank
+    expected = set(range(rank + 1, transport.size))
+    with Door(accepting, transport._control) as door:
+        while expected:
+            for line, said in door.hear(deadline):
+                try:
+                    peer = checked(said, _CALLER)["from"]
+                    if peer not in expected or not same(terms.token("connects", rank, peer), said["token"]):
+                        raise ValueError("not one of the group")
+                    line.send_encoded(terms.token("accepts", rank, peer).encode())
+                except (OSError, ValueError):
+                    door.show_out(line)
+                    continue
+                door.admit(line)
+                socks[peer] = line.sock
+                expected.remove(peer)
+            _check(transport, expected, deadline)
+
+
+def _dial_floats(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Terms) -> socket.socket:
+    # From the address that the peer knows this rank by.
+    source = transport.sockets()[peer].getsockname()[0]
+    sock, address = _socket(where, source, terms.timeout)
+    try:
+        tag(sock, terms.tos, peer=address)
+        transport.send(peer, _PORT.pack(sock.getsockname()[1]))
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _accept_floats(
+    transport: TcpTransport, accepting: socket.socket, socks: dict[int, socket.socket], terms: Terms
+) -> None:
+    deadline = time.monotonic() + terms.timeout
+    expected: dict[tuple[str, int], int] = {}
+    for peer in range(transport.rank + 1, transport.size):
+        port = bytearray(_PORT.size)
+        if transport.recv_into(peer, port) != _PORT.size:
+            raise TransportError(f"rank {peer} did not say where its connection for floats comes from")
+        expected[transport.sockets()[peer].getpeername()[0], _PORT.unpack(port)[0]] = peer
+    accepting.setblocking(False)
+    poll = select.poll()
+    poll.register(accepting, select.POLLIN)
+    poll.register(transport._control.fileno(), select.POLLIN)
+    while expected:
+        poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        transport._control.pump()
+        if (found := accepted(accepting)) is not None:
+            sock, source = found
+            peer = expected.pop((source[0], source[1]), -1)
+            if peer < 0:
+                sock.close()
+            else:
+                socks[peer] = sock
+        _check(transport, expected.values(), deadline)
+
+
+def _check(transport: TcpTransport, expected: Any, deadline: float) -> None:
+    """`TransportTimeout` when the time is over."""
+    if expected and time.monotonic() >= deadline:
+        raise TransportTimeout(f"{ranks_text(expected)} did not connect to rank {transport.rank}")

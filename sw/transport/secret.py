@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who may join a group: whoever has its secret, which itself never travels (``docs/trust.md``)."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+
+VARIABLE = "INCEPTIONN_SECRET"
+FILE_VARIABLE = "INCEPTIONN_SECRET_FILE"
+
+
+def secret_of(given: str | bytes | None) -> bytes:
+    """The secret of this rank: the argument, else ``INCEPTIONN_SECRET``, else the content of the file that
+    ``INCEPTIONN_SECRET_FILE`` names (without a line's end); b"" where there is none of these.
+
+    ``ValueError`` for an empty secret or a file that cannot be read: no group is left open by mistake.
+    """
+    source = "secret="
+    if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
+        source = f"the file {path!r} of {FILE_VARIABLE}"
+        try:
+            given = Path(path).read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise ValueError(f"{source} cannot be read: {error.strerror}") from error
+    elif given is None and VARIABLE in os.environ:
+        source, given = VARIABLE, os.environ[VARIABLE]
+    if given is None:
+        return b""
+    if not given:
+        raise ValueError(f"{source} is empty: give a secret, or none")
+    return given.encode() if isinstance(given, str) else bytes(given)
+
+
+def nonce() -> str:
+    """32 random bytes as 64 hexadecimal digits."""
+    return secrets.token_hex(32)
+
+
+def proof(secret: bytes, purpose: str, *parts: object) -> str:
+    """HMAC-SHA256 that shows the secret for one purpose and what JSON can hold of ``parts``: 64 digits."""
+    message = json.dumps([purpose, *parts], sort_keys=True).encode()
+    return hmac.new(secret, message, "sha256").hexdigest()
+
+
+def same(expected: str, found: str) -> bool:
+    """Whether two proofs are equal, in a time that does not tell how much of them is."""
+    return hmac.compare_digest(expected.encode(), found.lower().encode())

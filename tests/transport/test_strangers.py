@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whoever reaches the ports of a group while it forms: it forms all the same."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inceptionn.netns import Network
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect, formation
+from inceptionn.transport.control import PROTOCOL
+from inceptionn.transport.rendezvous import listen
+from inceptionn.transport.secret import nonce
+
+HELLO = {
+    "rank": 1, "size": 2, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40, "host": "127.0.0.1",
+    "ports": [1], "nonce": "0" * 64, "secret": False,
+}  # fmt: skip
+
+
+def group(port: int, size: int = 3, listener: socket.socket | None = None, **settings: Any) -> list[Any]:
+    """What ranks in threads got: the sum of their numbers, or an error."""
+    found: list[Any] = [None] * size
+    if listener is None:
+        listener = listen(("127.0.0.1", port))
+
+    def run(rank: int) -> None:
+        own = {"listener": listener} if rank == 0 else {}
+        try:
+            with connect(
+                rank, size, f"127.0.0.1:{port}", **({"nic": False, "timeout": 10} | settings), **own
+            ) as t:
+                found[rank] = sum(t.exchange(t.rank))
+        except Exception as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in reversed(threads):
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a rank hangs"
+    return found
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({**HELLO, **fields}).encode() + b"\n"
+
+
+def without(name: str) -> bytes:
+    return json.dumps({key: value for key, value in HELLO.items() if key != name}).encode() + b"\n"
+
+
+@contextmanager
+def knocking(port: int, noise: bytes, count: int = 4) -> Iterator[None]:
+    """Connections that say something, wait at the port before any rank, and are held."""
+    with ExitStack() as stack, suppress(ConnectionResetError, BrokenPipeError):
+        for _ in range(count):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            sock.sendall(noise)
+        yield
+
+
+@pytest.fixture
+def at_the_data_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """``at_the_data_ports(noise, count)``: before a rank looks at a data port, strangers have been there.
+
+    Every other one is gone again.
+    """
+    mesh = formation.mesh
+    with ExitStack() as held:
+
+        def visit(noise: bytes, count: int = 4) -> None:
+            def met(transport: TcpTransport, hellos: list[Any], accepting: socket.socket, *rest: Any) -> Any:
+                for number in range(count):
+                    stranger = socket.create_connection(accepting.getsockname())
+                    with suppress(OSError):
+                        stranger.sendall(noise)
+                    if number % 2:
+                        stranger.close()
+                    else:
+                        held.enter_context(stranger)
+                return mesh(transport, hellos, accepting, *rest)
+
+            monkeypatch.setattr(formation, "mesh", met)
+
+        yield visit
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"[" * 60_000 + b"\n", b'{"rank":' * 7_000 + b"\n", b"[" * 60_000, b"{" * 500_000, b"\n\n\n", b"1\n",
+        b'{"rank": 1}\n', b"null\n", b'{"rank": 1}\n{"rank": 1}\n', line() + line(), b'{"proof": "0"}\n',
+        *(without(name) for name in HELLO), line(rank=-1), line(rank=True), line(rank=1e999), line(job=["a"]),
+        line(job="another"), line(job="another", protocol=99), line(ports=[]), line(ports=[0]),
+        line(ports=["x"]), line(ports={"0": 1}), line(nonce="x" * 64), line(host=None), line(host="h" * 5000),
+        line(nic={"a": [[[]]]}), line(secret=True), line(secret="no"),
+    ],
+    ids=lambda noise: noise[:40].decode().strip() or "newlines",
+)  # fmt: skip
+def test_strangers_that_speak(port: int, noise: bytes, at_the_data_ports: Callable[..., None]) -> None:
+    at_the_data_ports(noise)
+    listener = listen(("127.0.0.1", port))
+    with knocking(port, noise):
+        assert group(port, 2, listener) == [1, 1]
+
+
+@pytest.mark.parametrize("nic", [False, None])
+def test_a_scan_of_the_data_ports(
+    port: int, nic: bool | None, at_the_data_ports: Callable[..., None]
+) -> None:
+    at_the_data_ports(b"", 40)
+    assert group(port, nic=nic) == [3] * 3
+
+
+def test_a_stranger_that_speaks_slowly(port: int) -> None:
+    stop = threading.Event()
+
+    def drip() -> None:
+        with socket.create_connection(("127.0.0.1", port)) as sock, suppress(OSError):
+            while not stop.wait(0.01):
+                sock.sendall(b"[")
+
+    listener = listen(("127.0.0.1", port))
+    slow = [threading.Thread(target=drip, daemon=True) for _ in range(4)]
+    for thread in slow:
+        thread.start()
+    try:
+        assert group(port, 3, listener) == [3] * 3
+    finally:
+        stop.set()
+
+
+RANK_0 = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from inceptionn.transport import TransportError, connect
+from inceptionn.transport.rendezvous import listen
+listener = listen(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+sys.stdin.readline()
+with connect(0, 2, f"127.0.0.1:{sys.argv[1]}", nic=False, timeout=20, listener=listener) as t:
+    print(t.exchange(0))
+"""
+
+
+def test_a_thousand_connections_and_few_descriptors(port: int) -> None:
+    """More strangers hold connections than the rank may have files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 1000 if hard == resource.RLIM_INFINITY or hard > 1500 else 300
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        rank = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-c", RANK_0, str(port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )  # fmt: skip
+        )
+        stack.callback(rank.kill)
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "listens\n"
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+        threading.Timer(0.5, lambda: rank.stdin and (rank.stdin.write("\n"), rank.stdin.flush())).start()
+        with connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=20) as t:
+            assert t.exchange(1) == [0, 1]
+        assert rank.communicate(timeout=30)[0] == "[0, 1]\n"
+
+
+def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:
+    program = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from inceptionn.transport import connect
+from inceptionn.transport.rendezvous import listen
+listener = listen(("127.0.0.1", int(sys.argv[1])))
+try:
+    while True:
+        last = os.dup(0)
+except OSError:
+    os.close(last)
+print("listens", flush=True)
+try:
+    connect(0, 2, f"127.0.0.1:{sys.argv[1]}", nic=False, timeout=20, listener=listener)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(port)], stdout=subprocess.PIPE, text=True
+    ) as rank:
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "listens\n"
+        with socket.create_connection(("127.0.0.1", port), 10):
+            assert rank.stdout.readline() == (
+                "TransportError no connection can be accepted: Too many open files; "
+                "raise the limit of open files (ulimit -n)\n"
+            )
+
+
+def test_another_job_is_told_and_turned_away(port: int) -> None:
+    said = []
+
+    def stray() -> None:
+        try:
+            connect(1, 3, f"127.0.0.1:{port}", nic=False, timeout=10, job="another")
+        except TransportError as error:
+            said.append(str(error))
+
+    listener = listen(("127.0.0.1", port))
+    thread = threading.Thread(target=stray)
+    thread.start()
+    thread.join(0.3)
+    assert group(port, 3, listener) == [3] * 3
+    thread.join(20)
+    assert said == ["job differs: rank 0 has '', rank 1 has 'another'"]
+
+
+@pytest.mark.parametrize(
+    ("noise", "text"),
+    [
+        (b"[" * 60_000 + b"\n", "an object is nested too deeply"),
+        (b"{}\n", "there is no object with the fields []"),
+        (b'{"round": 0, "rank": 1}\n', "there is no object with the fields ['rank', 'round']"),
+        (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
+        (b'{"round": 7, "rank": 1, "value": 1}\n', "a value of rank 1, round 7, was not expected"),
+        (b'{"round": 0, "rank": 2, "value": 1}\n', "a value of rank 2, round 0, was not expected"),
+        (b'{"broken": 5}\n', "the field 'broken' cannot be 5"),
+        (b'{"waits": [1, "a"]}\n', "the field 'waits' cannot be [1, 'a']"),
+        (b"[]\n", "an object was expected, not list"),
+        (b"\xff\n", "'utf-8' codec can't decode"),
+    ],
+)
+def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, text: str) -> None:
+    def run(t: TcpTransport) -> None:
+        if t.rank == 1:
+            t._control._lines[0].sock.sendall(noise)
+        t.exchange(None)
+
+    for error in tcp(3, run):
+        assert isinstance(error, PeerLost)
+        assert f"rank 1 sent what is no control object: {text}" in str(error)
+
+
+def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]]) -> None:
+    def run(t: TcpTransport) -> None:
+        if t.rank == 0:
+            t._control._lines[1].sock.sendall(b'{"value": 1}\n')
+        t.exchange(None)
+
+    for error in tcp(3, run):
+        assert isinstance(error, PeerLost)
+        assert "rank 0 sent what is no control object" in str(error)
+
+
+def test_a_stranger_with_a_wrong_token(port: int, at_the_data_ports: Callable[..., None]) -> None:
+    noise = json.dumps({"from": 1, "token": nonce()}).encode() + b"\n"
+    at_the_data_ports(noise)
+    assert group(port, 2) == [1, 1]
+
+
+PROGRAM = """
+import sys
+from inceptionn.transport import connect
+rank, rendezvous = int(sys.argv[1]), sys.argv[2]
+with connect(rank, 3, rendezvous, timeout=20) as t:
+    got = bytearray(5)
+    t.sendrecv((rank + 1) % 3, b"hello", (rank - 1) % 3, got)
+    print(t.exchange(rank), got.decode())
+"""
+
+
+def test_all_addresses_of_the_host_as_rendezvous_work_across_hosts(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    with Network(3) as network:
+        address = f"{network.hosts[0].address}:29520"
+        ranks = [
+            host.popen(
+                [sys.executable, str(script), str(rank), "0.0.0.0:29520" if rank == 0 else address],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            for rank, host in enumerate(network.hosts)
+        ]  # fmt: skip
+        for rank in ranks:
+            assert rank.communicate(timeout=60)[0] == "[0, 1, 2] hello\n"
+
+
+def test_no_address_as_rendezvous_says_what_to_give(port: int) -> None:
+    with pytest.raises(TransportError, match=r"0\.0\.0\.0 is this host: give the address of rank 0's host"):
+        connect(1, 2, f"0.0.0.0:{port}", timeout=0.3)
