@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inceptionn.collectives import MismatchError
+from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import (
     AWP,
     AdtEncoding,
@@ -182,6 +183,33 @@ def test_a_restart_with_adaptive_formats_goes_on_with_the_same_bits(threads: Gro
         assert restored == formats
         assert found.tobytes() == weights.tobytes()
     assert whole[0][1]["fc1.weight"]["bits"] == 24  # 8 at first, 8 more behind 4 and 8 steps
+
+
+def test_a_restarted_aggregator_goes_on_with_the_same_bits(threads: Group, tmp_path: Path) -> None:
+    """Whole weights, momenta and AWP's formats; a state that is wrong at rank 1 is named at both."""
+
+    def run(t: Transport, start: int, stop: int) -> Any:
+        precision = AWP(weight_keys(MODEL.initial()), threshold=1.0, interval=3)
+        aggregator = WeightAggregator(t, MODEL.initial(), MomentumSGD(0.05), precision=precision)
+        weights, path = MODEL.initial(), tmp_path / f"rank{t.rank}.npz"
+        if start:
+            state = checkpoint.load(path)
+            weights, wrong = state["weights"], state["aggregator"] | {"steps": -t.rank}
+            with pytest.raises(ValueError, match="steps must be an integer of at least 0, not -1"):
+                aggregator.load_state_dict(wrong)
+            assert (aggregator.steps, precision.bits("fc1.weight")) == (0, 8)
+            assert aggregator.optimizer.state_dict() == {}
+            aggregator.load_state_dict(state["aggregator"])
+        for step in range(start, stop):
+            weights = aggregator.step(MODEL.gradients(weights, batches(t).at(step)))
+        checkpoint.save(path, {"weights": weights, "aggregator": aggregator.state_dict()})
+        return flatten(weights).tobytes(), flatten(aggregator.weights).tobytes(), precision.state_dict()
+
+    whole = threads(2, lambda t: run(t, 0, 9))
+    threads(2, lambda t: run(t, 0, 5))
+    again = threads(2, lambda t: run(t, 5, 9))
+    assert [found[0] for found in again] == [found[0] for found in whole]
+    assert again[0] == whole[0]
 
 
 def test_weight_aggregator(group: Group) -> None:

@@ -15,10 +15,12 @@ from inceptionn.collectives.settings import codec_text
 from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from inceptionn.collectives.worker_aggregator import worker_aggregator
 from inceptionn.layers.a2dtwp.encoding import AdtCodec, Precision
+from inceptionn.layers.fields import Fields
 from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, Partition
+from inceptionn.layers.parameter_server.optimizer import state_in
 from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
 from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats, Parameters, shapes_of
+from inceptionn.training import Floats, Parameters, copy_of, shapes_of
 
 
 class WeightAggregator:
@@ -78,6 +80,7 @@ class WeightAggregator:
             if values.dtype != np.float32:
                 error = TypeError(f"key {key!r} must be a float32 array, not {values.dtype}")
         agree(self.transport, terms, None, error)
+        self._terms = terms
         self.weights: Parameters = {key: np.array(value, np.float32) for key, value in parameters.items()}
         """The full weights, at rank 0; elsewhere the initial ones."""
         self._partitions = {
@@ -100,6 +103,62 @@ class WeightAggregator:
                 found[key] = self._layer(key, own, terms.workers)
         self.steps += 1
         return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all that later steps depend on: for a checkpoint. The weights are with rank 0 alone."""
+        state: dict[str, Any] = {
+            "settings": {n: repr(v) for n, v in self._terms.items()},
+            "steps": self.steps,
+        }
+        if self.transport.rank:
+            return state
+        return {
+            **state,
+            "weights": copy_of(self.weights),
+            "optimizer": {
+                name: array
+                for partition in self._partitions.values()
+                for name, array in self.optimizer.partition_state(partition).items()
+            },
+            "precision": None if self.precision is None else self.precision.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+
+        ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
+        `MismatchError` at the others: nothing is changed then.
+        """
+        error: Exception | None = None
+        kept = self.optimizer.state_dict()
+        before = None if self.precision is None else self.precision.state_dict()
+        weights, steps = self.weights, 0
+        try:
+            names = () if self.transport.rank else ("weights", "optimizer", "precision")
+            fields = Fields(state, ("settings", "steps", *names))
+            settings, steps = fields.within("settings", self._terms), fields.integer("steps")
+            for name, value in self._terms.items():
+                settings.same(name, repr(value))
+            if names:
+                weights = fields.arrays("weights", shapes_of(self.weights))
+                momenta = state_in(fields, "optimizer", self.optimizer, self._partitions.values())
+                if self.precision is None:
+                    fields.same("precision", None)
+                else:
+                    with fields.naming("precision") as precision:
+                        self.precision.load_state_dict(precision)
+                with fields.naming("optimizer"):
+                    self.optimizer.load_state_dict(momenta)
+        except ValueError as problem:
+            error = problem
+        try:
+            agree(self.transport, {"steps": steps}, None, error)
+        except BaseException:
+            self.optimizer.load_state_dict(kept)
+            if self.precision is not None:
+                self.precision.load_state_dict(before)
+            raise
+        self.weights, self.steps = weights, steps
 
     def _layer(self, key: str, gradient: Floats, workers: int) -> Floats:
         transport = self.transport

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from inceptionn.layers import checkpoint
 from inceptionn.layers.fields import Fields, named
 from inceptionn.layers.parameter_server.legs import Leg
+from inceptionn.layers.parameter_server.optimizer import state_in
 from inceptionn.layers.parameter_server.plan import Partition
 from inceptionn.layers.parameter_server.server import Server
 from inceptionn.training import Floats
@@ -158,13 +159,7 @@ def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int)
                 found.same(name, step)
         loaded = {number: found.integer(name) for name, number in numbers.items()}
         arrays = fields.arrays("weights", {name: server.weights[n].shape for name, n in numbers.items()})
-        expected = {
-            name: array
-            for partition in server.partitions.values()
-            for name, array in server.optimizer.partition_state(partition).items()
-        }
-        optimizer = fields.within("state", expected)
-        momenta = {name: optimizer.array(name, like.shape, like.dtype) for name, like in expected.items()}
+        momenta = state_in(fields, "state", server.optimizer, server.partitions.values())
         pull = fields.within("pull", ("name", "state"))
         try:
             with fields.naming("state"):

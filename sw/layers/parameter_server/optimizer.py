@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inceptionn.layers.fields import Fields
 from inceptionn.layers.parameter_server.plan import Partition
 from inceptionn.training import Floats
 
@@ -236,3 +237,14 @@ class MomentumSGD(Optimizer):
 
     def __repr__(self) -> str:
         return f"MomentumSGD({self.schedule!r}, momentum {self.momentum}, weight decay {self.weight_decay})"
+
+
+def state_in(
+    fields: Fields, name: str, optimizer: Optimizer, partitions: Iterable[Partition]
+) -> dict[str, Floats]:
+    """A field of a state: what ``optimizer`` keeps of these partitions. ``ValueError`` as `Fields` does."""
+    expected: dict[str, Floats] = {}
+    for partition in partitions:
+        expected |= optimizer.partition_state(partition)
+    inner = fields.within(name, expected)
+    return {key: inner.array(key, like.shape, like.dtype) for key, like in expected.items()}
