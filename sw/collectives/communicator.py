@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,13 @@ from inceptionn.collectives.settings import Op
 from inceptionn.transport import Transport
 from inceptionn.transport.mpi import mpi_of
 
+_MAKERS = frozenset(
+    "Clone Create Create_cart Create_dist_graph Create_dist_graph_adjacent Create_graph Create_group Dup "
+    "Dup_with_info Split Split_type Sub".split()
+)
+_REDUCTIONS = re.compile(r"I?(All)?reduce(_scatter)?(_block)?(_init)?|I?(ex)?scan(_init)?", re.IGNORECASE)
+_OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLACE NO_OP".split()
+
 
 class CompressedCommunicator:
     """Wraps an mpi4py communicator or a `Transport`.
@@ -21,13 +31,21 @@ class CompressedCommunicator:
     through `allreduce_comp` with the ``settings`` given here (its keyword arguments). Everything else, other
     types, operations and methods, goes to the communicator itself.
 
+    What goes to MPI and could have been meant to be compressed, the other reductions, is said once for each
+    method, type and operation, in a ``UserWarning`` at rank 0 (not with ``path="off"``).
+
     ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
+
+    The methods that make a communicator (``Split``, ``Dup``, ``Create_group`` and so on; not those that
+    return a request or an intercommunicator) make a compressed one with the same settings, whose data go
+    through its own MPI. A rank that is left out gets ``COMM_NULL``.
     """
 
     def __init__(self, comm: Any, *, transport: Transport | None = None, **settings: Any) -> None:
         self.comm = comm
         self.transport = transport_of(comm, settings.get("timeout")) if transport is None else transport
         self.settings = settings
+        self._said: set[tuple[str, str, str]] = set()
         if self.transport.size != self.Get_size():
             raise ValueError(f"the transport has {self.transport.size} ranks, not {self.Get_size()}")
 
@@ -62,6 +80,7 @@ class CompressedCommunicator:
         elif ours is None or not (self._floats(recvbuf) and (is_in_place(sendbuf) or self._floats(sendbuf))):
             if ours is MEAN:
                 raise TypeError("MEAN is for arrays of floating-point values")
+            self._say("Allreduce", (sendbuf, recvbuf), op)
             self.comm.Allreduce(sendbuf, recvbuf, mpi_of(self.comm).SUM if ours is SUM else op)
         else:
             allreduce_comp(self.transport, sendbuf, recvbuf, ours, **self.settings)
@@ -99,5 +118,48 @@ class CompressedCommunicator:
         code = datatype if isinstance(datatype, str) else getattr(datatype, "typechar", "")
         return bool(code == array.dtype.char)
 
+    def _say(self, method: str, arguments: Iterable[Any], op: Any) -> None:
+        """Warns, once, that a call goes to MPI as it is."""
+        mpi = mpi_of(self.comm)
+        buffers = [a[0] if isinstance(a, list | tuple) and a else a for a in arguments]
+        first = next((b for b in buffers if not is_in_place(b)), None)
+        kind = first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__
+        named = (
+            "SUM" if op is SUM else next((o for o in _OPERATIONS if getattr(mpi, o) == op), "an operation")
+        )
+        told = (method, kind, named)
+        if told in self._said or self.rank != 0 or self.settings.get("path") == "off":
+            return
+        self._said.add(told)
+        warnings.warn(
+            f"{method} of {kind} with {named} goes to MPI as it is; compressed is Allreduce with SUM or MEAN "
+            f"of whole arrays of float32, {', '.join(CONVERTED)}",
+            stacklevel=3,
+        )
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.comm, name)
+        method = getattr(self.comm, name)
+        if isinstance(self.comm, Transport):
+            return method
+        if name in _MAKERS:
+
+            def make(*arguments: Any, **named: Any) -> Any:
+                made = method(*arguments, **named)
+                if made == mpi_of(self.comm).COMM_NULL:
+                    return made
+                settings = dict(self.settings)
+                if settings.get("group_size"):
+                    settings["group_size"] = min(settings["group_size"], made.size)
+                return CompressedCommunicator(made, **settings)
+
+            return make
+        if _REDUCTIONS.fullmatch(name):
+            mpi = mpi_of(self.comm)
+
+            def reduce(*arguments: Any, **named: Any) -> Any:
+                given = [*arguments, *named.values()]
+                self._say(name, given, next((a for a in given if isinstance(a, mpi.Op)), mpi.SUM))
+                return method(*arguments, **named)
+
+            return reduce
+        return method

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -80,6 +81,65 @@ def communicator() -> None:
     result = np.empty(10)
     c.Allreduce(doubles, result)
     assert np.abs(result - 0.1 * size).max() <= bound
+
+
+def parts() -> None:
+    """What is made of a compressed communicator compresses too, with the same settings."""
+    c = CompressedCommunicator(comm, codec=Codec(2**-8), algorithm="hierarchical", group_size=size)
+    group = comm.group.Incl([0, 1])
+    made = [
+        c.Dup(), c.Clone(), c.Split(rank % 2, -rank), c.Split(0 if rank else MPI.UNDEFINED),
+        c.Split_type(MPI.COMM_TYPE_SHARED), c.Create(group), c.Create_cart([size]), c.Dup().Split(0),
+    ]  # fmt: skip
+    if rank in (0, 1):
+        made.append(c.Create_group(group))
+    nulls = [part for part in made if part == MPI.COMM_NULL]
+    assert len(nulls) == (1 if rank == 0 else 0) + (0 if rank in (0, 1) else 1)
+    for part in made:
+        if part in nulls:
+            continue
+        assert isinstance(part, CompressedCommunicator)
+        assert part.settings["codec"] is c.settings["codec"]
+        assert part.transport is not c.transport
+        want, y = np.empty_like(x), np.empty_like(x)
+        part.comm.Allreduce(x, want)
+        part.Allreduce(x, y)
+        assert part.size == 1 or 0 < np.abs(y - want).max() <= part.size * 2**-8
+        assert len(set(part.allgather(y.tobytes()))) == 1
+        part.Free()
+        with pytest.raises(TransportError, match="closed"):
+            part.transport.barrier()
+    c.Allreduce(x, y)
+
+
+def raw() -> None:
+    """What a compressed communicator hands to MPI as it is, rank 0 says once."""
+    c = CompressedCommunicator(comm)
+    n, m = np.ones(2, np.int64), np.empty(2, np.int64)
+    y = np.empty_like(x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            c.Allreduce(x, y)
+            c.Allreduce(x, y, MEAN)
+            c.Allreduce(n, m)
+            c.Allreduce(MPI.IN_PLACE, m)
+            c.Allreduce(n, m, MPI.MAX)
+            c.Allreduce([x, 5, MPI.FLOAT], [y, 5, MPI.FLOAT])
+            c.Reduce(x, y, op=MPI.SUM, root=0)
+            c.Iallreduce(x, y).Wait()
+            c.allreduce(1.5, MPI.PROD)
+            c.Bcast(y)
+            c.Barrier()
+            CompressedCommunicator(comm, path="off").Allreduce(n, m)  # raw is what was asked for
+    said = [
+        "Allreduce of int64 with SUM", "Allreduce of int64 with MAX", "Allreduce of float32 with SUM",
+        "Reduce of float32 with SUM", "Iallreduce of float32 with SUM", "allreduce of float with PROD",
+    ]  # fmt: skip
+    assert [str(w.message).partition(" goes to MPI as it is")[0] for w in caught] == (
+        said if rank == 0 else []
+    )
+    assert {w.filename for w in caught} <= {__file__}
 
 
 def bootstrap() -> None:

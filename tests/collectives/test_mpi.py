@@ -18,11 +18,12 @@ ROOT = HERE.parents[1]
     ("function", "ranks"),
     [
         ("collectives", 4), ("collectives", 3), ("communicator", 3), ("bootstrap", 3), ("disagreement", 3),
-        ("silence", 3), ("stall", 4), ("patience", 3), ("too_long", 3), ("collectives", 1),
+        ("silence", 3), ("stall", 4), ("patience", 3), ("parts", 4), ("raw", 2),
+        ("too_long", 3), ("collectives", 1),
     ],
 )  # fmt: skip
 def test_under_mpirun(mpirun: Callable[..., str], function: str, ranks: int) -> None:
-    assert mpirun(ranks, str(HERE / "mpi_program.py"), function) == "done\n"
+    assert mpirun(ranks, "-m", "mpi4py", str(HERE / "mpi_program.py"), function) == "done\n"
 
 
 JOB_LIMIT = 60
