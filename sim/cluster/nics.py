@@ -115,7 +115,7 @@ class RtlNic(Nic):
     kind = "rtl"
     registers = True
 
-    def __init__(self, verilog: Path, seed: int, step: Callable[[str], None] | None = None) -> None:
+    def __init__(self, verilog: Path, seed: int, step: Callable[[str], None] = lambda text: None) -> None:
         super().__init__()
         self._model = VerilatedNic(verilog, seed=seed, step=step, gated=True)
         self._begin = self._model.cycle
