@@ -27,6 +27,8 @@ from inceptionn.transport.base import (
     TransportTimeout,
     bytes_of,
     check_timeout,
+    ranks_text,
+    silent_of,
 )
 from inceptionn.transport.formation import connect
 from inceptionn.transport.rendezvous import listen
@@ -194,7 +196,7 @@ class MpiTransport(Transport):
                 raise self._ended(gone)
             waited = time.monotonic() - start
             if waited > limit:
-                raise self._fail(TransportTimeout(self._late(on(), limit)))
+                raise self._fail(self._late(on(), limit))
             if waited > limit / 2 and not told:
                 told = True
                 self._tell({"waits": sorted(on())})
@@ -202,17 +204,9 @@ class MpiTransport(Transport):
         if told:
             self._tell({"waits": []})
 
-    def _late(self, peers: set[int], limit: float) -> str:
-        """Names the ranks that are late: those waited for, unless they wait for others themselves."""
-        seen, ahead = {self.rank}, list(peers)
-        while ahead:
-            peer = ahead.pop()
-            if peer not in seen:
-                seen.add(peer)
-                ahead += self._waits.get(peer, [])
-        late = sorted(peer for peer in seen - {self.rank} if not self._waits.get(peer)) or sorted(peers)
-        names = f"rank{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
-        return f"{names} kept rank {self.rank} waiting for {limit:g} s, the time-out"
+    def _late(self, peers: set[int], limit: float) -> TransportError:
+        silent = ranks_text(silent_of(peers, {**self._waits, self.rank: peers}))
+        return TransportTimeout(f"rank {self.rank} waited: nothing from {silent} for {limit:g} s")
 
     def _hear(self) -> None:
         """Takes what the others have told; raises if one has given up."""
