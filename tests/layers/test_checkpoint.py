@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from inceptionn.layers import checkpoint
-from inceptionn.layers.a2dtwp import AWP, AdtEncoding
+from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
 
@@ -225,6 +225,24 @@ def test_one_wrong_field_is_named_at_every_rank_and_nothing_is_restored(
         assert f"{path}: {text}" in str(error)
     assert [rule.state_dict() for rule in rules] == [{}, {}]
     assert [encoding.state_dict() for encoding in encodings] == [fresh, fresh]
+
+
+def test_versions_of_asynchronous_servers(threads: Group, tmp_path: Path) -> None:
+    """Partitions have versions of their own there; such that cannot be are named."""
+    settings: dict[str, Any] = {
+        "mode": "async", "optimizer": MomentumSGD(0.01), "encoding": AdtEncoding(Oracle(4))
+    }  # fmt: skip
+    threads(1, lambda t: run(t, 4, checkpoints=tmp_path, every=4, **settings))
+    path = tmp_path / "server0-step4.npz"
+    state = checkpoint.load(path)
+    for wrong in (-1, 4.0, None, True):
+        checkpoint.save(path, state | {"versions": state["versions"] | {"1": wrong}})
+        (error,) = threads(1, lambda t: run(t, 5, restore=tmp_path, **settings))
+        assert f"{path}: versions/1 must be an integer of at least 0, not {wrong!r}" in str(error)
+    checkpoint.save(path, state | {"versions": state["versions"] | {"1": 7}})
+    ((start, weights),) = threads(1, lambda t: run(t, 4, restore=tmp_path, **settings))
+    assert start == 4
+    assert weights.tobytes() == b"".join(state["weights"][number].tobytes() for number in ("0", "1"))
 
 
 def test_flipped_bits_in_a_server_s_file_are_found_at_every_rank(threads: Group, written: Path) -> None:

@@ -25,7 +25,10 @@ from inceptionn.training import Floats
 FORMAT = 3
 """Version of the files."""
 KEPT = 2
-"""Newest checkpoints that stay: until all servers have written the last one, all have the one before."""
+"""Newest checkpoints that stay: until all servers have written the last one, all have the one before.
+
+So it is where no worker goes ``every`` steps without a pull, which waits for the others.
+"""
 
 Role = Literal["server", "worker"]
 
