@@ -15,11 +15,12 @@ from inceptionn.boards.shells.common import emit
 from inceptionn.boards.templates import render, text
 from inceptionn.constraints import read
 from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
-from inceptionn.wire import SHIM_VERSION
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, SHIM_VERSION
 
 ANY_PART = "xc7vx690tffg1761-2"
 """Part that projects name where a board has none: the paper's."""
@@ -79,6 +80,18 @@ def arguments(board: Board, options: Options, target: Target) -> str:
     return " ".join(words)
 
 
+def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic: Nic) -> str:
+    """``verilog`` with what it was made for, and the settings out of reset, as comments in its header."""
+    stream = f"{8 * beat_bytes(nic.lanes) * nic.engines} bits"
+    chosen = {"board": board.name, **parameters, "stream": stream}
+    words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
+    licence, _, rest = verilog.partition("\n")
+    tos = f"ToS {DEFAULT_TOS:#04x} under {DEFAULT_TOS_MASK:#04x}"
+    reset = f"{DEFAULT_MODE}, error bound 2^-{DEFAULT_K}, {tos}"
+    formats = f"wire format {SHIM_VERSION}, register map {'.'.join(map(str, MAP_VERSION))}"
+    return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -88,6 +101,7 @@ def package(
     """
     target = board.target(board, options)
     files: dict[str, str] = {}
+    parameters = {**target.parameters, "engines": options.engines, "lanes": options.lanes}
 
     def put(name: str, make: Callable[[], str]) -> None:
         step(name)
@@ -99,6 +113,7 @@ def package(
     shell = target.make() if target.make is not None else None
     if shell is not None:
         put(f"{target.module}.v", lambda: emit(shell, target.module))
+    files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
     put("registers.json", map_json)
@@ -146,6 +161,6 @@ def package(
         "board": board.name,
         "part": target.part,
         "top": context["top"],
-        "parameters": {**target.parameters, "engines": options.engines, "lanes": options.lanes},
+        "parameters": parameters,
     }
     return dict(sorted(files.items())) | {MANIFEST: manifest(files, head)}

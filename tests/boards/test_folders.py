@@ -109,6 +109,15 @@ def test_verilator_would_say_something(folders: dict[str, Path], tmp_path: Path)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_module_names_are_its_own(variant: str, folders: dict[str, Path]) -> None:
+    """No two files define one module, and no name is one that a user's design may have."""
+    texts = (path.read_text() for path in folders[variant].glob("*.v"))
+    names = [name for text in texts for name in re.findall(r"^module +([^\s(#]+)", text, re.MULTILINE)]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if not name.startswith("inceptionn_")} <= {"mqnic_app_block"}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
     """All Verilog of the folder, the clock's vendor primitives as black boxes, as plain Verilog-2005."""
     folder = folders[variant]

@@ -9,12 +9,15 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version as distribution_version
 from pathlib import Path
 
 import pytest
 
 from inceptionn import cli
 from inceptionn.boards import output_folder
+from inceptionn.hdl.shifter_tree import ShifterTree
+from inceptionn.hdl.verilog import convert
 
 STREAM = {"tdata": 256, "tkeep": 32, "tuser": 1, "tlast": 1, "tvalid": 1, "tready": 1}
 LITE = {
@@ -130,6 +133,28 @@ def test_manifest(generated: Path) -> None:
     for name, entry in manifest["files"].items():
         data = (generated / name).read_bytes()
         assert entry == {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+@pytest.mark.parametrize("module", [*PORTS, "inceptionn_vc709"])
+def test_header(module: str, generated: Path) -> None:
+    """Licence, versions, what it was made for, and the hash of the circuit."""
+    lines = (generated / f"{module}.v").read_text().splitlines()
+    assert lines[:3] == [
+        "// SPDX-License-Identifier: BSD-2-Clause",
+        "// Parameters: board vc709, ports 1, engines 1, lanes 8, stream 256 bits.",
+        "// Out of reset: bounded, error bound 2^-10, ToS 0x28 under 0xfc; wire format 1, register map 1.0.",
+    ]
+    version = re.escape(distribution_version("inceptionn"))
+    tools = rf"// Written by inceptionn {version} with Amaranth [\w.]+ and Yosys \S+\. Do not edit\."
+    assert re.fullmatch(tools, lines[3])
+    assert re.fullmatch("// Source: SHA-256 of its RTLIL [0-9a-f]{64}", lines[4])
+
+
+def test_source_hash_is_the_circuits() -> None:
+    """The same for the same circuit, another for another."""
+    first, again, other = (convert(ShifterTree(lanes=lanes), "inceptionn_tree") for lanes in (8, 8, 16))
+    assert first == again
+    assert first.splitlines()[2] != other.splitlines()[2]
 
 
 def test_folder_that_is_not_empty_is_kept(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
