@@ -206,3 +206,34 @@ def test_qsgd_refuses() -> None:
         QSGD().decompress(bytes(8), 10)
     tiny = np.full(8, 1e-38, np.float32)
     assert (QSGD().lossy(tiny) == 0).all()
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_quantisation_is_unbiased_however_small_the_values(bits: int) -> None:
+    """The mean of many draws is each value, within what chance allows; the sum of small ones is theirs."""
+    codec, draws = QSGD(bits, seed=7), 4000
+    x = (10.0 ** np.random.default_rng(8).uniform(-3, 0, 512)).astype(np.float32)
+    x[0] = 1
+    x[100:] *= np.float32(1e-3 / codec.levels)  # below a thousandth of a level
+    x *= np.where(np.arange(512) % 2, 1, -1)
+    step = np.abs(x).max() / codec.levels
+    share = np.abs(x) / step % 1
+    mean = np.mean([codec.lossy(x) for _ in range(draws)], axis=0, dtype=np.float64)
+    variance = share * (1 - share) * step**2 / draws
+    wrong = (mean - x) / np.sqrt(variance + 1e-12)
+    assert np.abs(wrong[variance * draws > 0.01 * step**2]).max() < 5
+    total = np.sum((mean - x)[100:] * np.sign(x[100:]))
+    assert abs(total) < 4 * np.sqrt(variance[100:].sum())
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_what_was_quantised_once_is_not_changed_again(bits: int) -> None:
+    """Whatever the scale: quotients and products are rounded, levels are not."""
+    source = np.random.default_rng(9)
+    codec = QSGD(bits, seed=9)
+    x = source.standard_cauchy((4000, 512)).astype(np.float32)
+    x *= (10.0 ** source.uniform(-25, 25, (4000, 1))).astype(np.float32)
+    once = codec.lossy(x)
+    assert (np.abs(once).max(axis=1) == np.abs(x).max(axis=1)).all()  # no code has left its bits
+    for _ in range(3):
+        assert np.array_equal(codec.lossy(once), once)

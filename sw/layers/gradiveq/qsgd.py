@@ -2,9 +2,9 @@
 """QSGD (Alistarh et al., NIPS 2017): stochastic quantisation, for the phases that GradiVeQ samples in.
 
 Each bucket of values is divided by its largest magnitude, and each value rounded up or down to a multiple of
-1/s by chance, so that it is right on average. As in the experiments of that paper the scale is the maximum,
-not the 2-norm of its definition; with the maximum, values that were quantised once are not changed again,
-which the ring needs: all ranks then hold the same bits.
+1/s by chance, so that it is right on average, to 2^-24 of a level: the grain of the random numbers. As in the
+experiments of that paper the scale is the maximum, not the 2-norm of its definition; with the maximum, values
+that were quantised once are not changed again, which the ring needs: all ranks then hold the same bits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from inceptionn.layers.fields import Fields
 from inceptionn.training import Floats
 
-_SNAP = np.float32(1e-3)
-"""Levels this close to a whole number are whole: the rounding of a product, not a value in between."""
 _LEAST = np.float32(1e-30)
 """A bucket whose largest magnitude is below this is zero: its inverse would leave fp32's range."""
 
@@ -48,8 +46,8 @@ class QSGD:
         self.name = f"QSGD, {bits} bits, buckets of {bucket}"
         self._random = np.random.default_rng(seed)
         codes = np.arange(2**bits)
-        magnitudes = (codes & self.levels) / self.levels
-        self._values = np.where(codes > self.levels, -magnitudes, magnitudes).astype(np.float32)
+        magnitudes = (codes & self.levels).astype(np.float32) / np.float32(self.levels)
+        self._values = np.where(codes > self.levels, -magnitudes, magnitudes)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the random numbers have got to, for a checkpoint."""
@@ -116,14 +114,15 @@ class QSGD:
         scales[scales < _LEAST] = 0
         with np.errstate(divide="ignore"):
             inverse = np.where(scales > 0, np.float32(self.levels) / scales, np.float32(0))
-        padded *= inverse[:, np.newaxis]
-        whole = np.rint(padded)
-        snapped = np.abs(padded - whole) < _SNAP
-        np.copyto(padded, whole, where=snapped)
-        padded += self._random.random(padded.shape, np.float32)
-        codes = padded.astype(np.uint8)  # truncates: rounds down
-        # The largest random number below 1 may round a sum up.
-        np.copyto(codes, whole, where=snapped, casting="unsafe")
+        levels = padded * inverse[:, np.newaxis]
+        # What a level stands for is that level, whatever the product's rounding says: it stays as it is.
+        whole = np.rint(levels)
+        exact = padded == whole / np.float32(self.levels) * scales[:, np.newaxis]
+        codes = levels.astype(np.uint8)  # rounds down
+        levels -= codes
+        codes += self._random.random(levels.shape, np.float32) < levels
+        np.minimum(codes, self.levels, out=codes)  # just below the largest, a product may exceed it
+        np.copyto(codes, whole, where=exact, casting="unsafe")
         codes |= (negative & (codes > 0)).astype(np.uint8) << np.uint8(self.bits - 1)
         return scales, codes.reshape(-1)[:count]
 
