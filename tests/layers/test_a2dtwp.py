@@ -129,6 +129,47 @@ def test_encoding_sees_a_batch_once() -> None:
         encoding.decode("w", data, 3)
 
 
+def test_a_layer_has_one_format_in_each_batch(threads: Group) -> None:
+    """Both keys of a block shrink in every step: each batch has wider formats than the one before, or not."""
+    shrink = {"a": np.full((2, 3), 0.5, np.float32), "x": np.ones(2, np.float32), "b": of_norm(1)}
+    block = {"block": ["a", "b"]}
+
+    def pulled(t: Transport) -> list[tuple[int, ...]]:
+        encoding = AdtEncoding(AWP(block, threshold=0.0, interval=1))
+        formats = []
+        with ParameterServer(
+            t, {k: 8 * v for k, v in shrink.items()}, MomentumSGD(1.0, 0), servers=[0], encoding=encoding
+        ) as group:
+            assert group.worker is not None
+            for _ in range(4):
+                group.worker.pull()
+                formats.append(tuple(encoding.sent.get(key, 0) for key in shrink))
+                group.worker.push(shrink)
+        return formats
+
+    assert threads(2, pulled)[0] == [(1, 4, 1), (2, 4, 2), (3, 4, 3), (4, 4, 4)]
+
+    def sent(t: Transport) -> list[tuple[int, Parameters]]:
+        awp = AWP(block, threshold=0.0, interval=1)
+        start = {key: 8 * value + np.float32(0.1234567) for key, value in shrink.items()}
+        aggregator = WeightAggregator(t, start, MomentumSGD(1.0, 0), precision=awp)
+        steps = []
+        for _ in range(3):
+            found = aggregator.step(shrink)
+            assert list(found) == list(shrink)
+            steps.append((awp.round_to("a"), found, {k: v.copy() for k, v in aggregator.weights.items()}))
+        return steps
+
+    steps = threads(2, sent)
+    for rank in (0, 1):
+        for number, (_, found, _) in enumerate(steps[rank]):
+            width, _, weights = steps[0][number]
+            assert width == number + 1
+            for key, value in found.items():
+                keep = 4 if key == "x" else width
+                assert value.tobytes() == adt.truncate(weights[key], keep).tobytes()
+
+
 def batches(t: Transport) -> Batches:
     return Batches(DATA.train, 16, t.rank, t.size)
 

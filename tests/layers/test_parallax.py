@@ -23,6 +23,7 @@ from inceptionn.training import (
     Batches,
     EmbeddingClassifier,
     Gradients,
+    Parameters,
     RowSparse,
     digits,
     zipf_documents,
@@ -401,6 +402,53 @@ def test_momentum_of_rows_rests() -> None:
         MomentumSGD(0.1, 1)
 
 
-def test_shards_are_disjoint(threads: Group) -> None:
-    shards = threads(3, lambda t: parallax.shard(range(10), t))
-    assert shards == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+def test_shards_are_disjoint_and_equal(threads: Group) -> None:
+    shards = threads(3, lambda t: parallax.shard(range(11), t))
+    assert shards == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    (error, *_) = threads(3, lambda t: parallax.shard(range(2), t))
+    assert str(error) == "data must have a sample for each of 3 ranks, not 2"
+
+
+class Halves:
+    """A model of one sparse variable of ten rows, of which odd and even ranks use six each, two in common."""
+
+    def __init__(self, rank: int) -> None:
+        self.used = np.arange(6) + 4 * (rank % 2)
+
+    def initial(self, seed: int = 0) -> Parameters:
+        return {"words": np.zeros((10, 8), np.float32)}
+
+    def rows(self, batch: Any) -> dict[str, Any]:
+        return {"words": self.used}
+
+    def loss_and_gradients(self, parameters: Any, batch: float) -> tuple[float, Any]:
+        return batch, {"words": RowSparse(self.used, np.full((6, 8), batch, np.float32), (10, 8))}
+
+
+@pytest.mark.parametrize("batches", [6, 7, 8])
+def test_the_loop_of_the_documentation_ends_together(threads: Group, batches: int) -> None:
+    """However many samples there are, all ranks run the same number of steps."""
+
+    def run(t: Transport) -> int:
+        runner = get_runner(Halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0))
+        for batch in parallax.shard(range(batches), t):
+            runner.run(float(batch))
+        return runner.step
+
+    assert threads(3, run, timeout=3) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("local_aggregation", [True, False])
+def test_the_choice_counts_what_a_machine_uses(threads: Group, local_aggregation: bool) -> None:
+    """Each worker uses 0.6 of the rows, for which servers move less; both on a machine use all of them."""
+
+    def run(t: Transport) -> tuple[float, str]:
+        config = ParallaxConfig(alpha_steps=2, local_aggregation=local_aggregation)
+        machine = str(t.rank // 2)
+        runner = get_runner(Halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0), config, machine=machine)
+        for step in range(4):
+            runner.run(float(step))
+        return runner.alphas["words"], runner.architectures["words"]
+
+    chosen = "all_reduce" if local_aggregation else "parameter_server"
+    assert threads(4, run) == [(pytest.approx(0.6), chosen)] * 4

@@ -167,6 +167,10 @@ def test_the_time_model_refuses() -> None:
         ssd_time(Costs(1, (1,), (1,), (1,)), 0)
     with pytest.raises(ValueError, match="case 3"):
         gain(Costs(1, (2,), (3,), (1,)), 2)
+    hidden = Costs(1, (5, 1), (30, 2), (5, 1))  # all but the first layer's communication
+    assert case(hidden) == 1
+    with pytest.raises(ValueError, match="L-1 compute for 5 s and layers 2 to L communicate for 2 s"):
+        gain(hidden, 2)
     with pytest.raises(ValueError, match="one entry per layer"):
         Costs(1, (1, 2), (1,), (1,))
     with pytest.raises(ValueError, match="times must be at least 0, not -1"):

@@ -16,7 +16,7 @@ What the paper leaves open, and what is done here:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,6 +145,14 @@ class AWP:
         """The present format in bytes (Sec. III-A: the least number that holds the bits)."""
         return round_to_of(self.bits(key))
 
+    def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
+        """Every key once: those of a layer together, where its first one stands; others alone."""
+        together: dict[str, list[str]] = {}
+        for key in keys:
+            layer = self._layer_of.get(key)
+            together.setdefault(key if layer is None else layer.keys[0], []).append(key)
+        return [tuple(group) for group in together.values()]
+
     def state_dict(self) -> dict[str, Any]:
         """By layer its bits, counter, last norm and the sums of squares that have come, for a checkpoint."""
         return {
@@ -199,6 +207,10 @@ class Oracle:
     def round_to(self, key: str) -> int:
         """The format of a key in bytes."""
         return self._round_to if isinstance(self._round_to, int) else self._round_to.get(key, 4)
+
+    def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
+        """Each key alone."""
+        return [(key,) for key in keys]
 
     def state_dict(self) -> None:
         """Nothing: the format is fixed."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +28,9 @@ class Precision(Protocol):
     def round_to(self, key: str) -> int:
         """The present format of a key in bytes."""
 
+    def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
+        """Every key once; keys that share a format stand together."""
+
     def state_dict(self) -> Any:
         """What it goes by, as JSON can hold it."""
 
@@ -41,7 +44,9 @@ class AdtEncoding:
     Every rank makes one, with the same settings; the servers' decide. The bytes of a part are one that says
     how many are kept of each value, and `bitpack`'s.
 
-    AWP sees the weights when they are encoded. Weights that are encoded again as they were are no new batch;
+    AWP sees the weights when they are encoded, all of a message before the first of them is: the keys of a
+    layer that are pulled together have one format. (Of keys pulled apart, those behind the last one of a
+    batch may have its new format already.) Weights that are encoded again as they were are no new batch;
     where several servers hold parts of a key, each goes by the norm of its own part, and formats may differ.
     A step whose weights nobody pulls is not seen.
     """
@@ -55,15 +60,23 @@ class AdtEncoding:
 
     def encode(self, key: str, values: Floats) -> Bytes:
         """uint8[1 + round_to * size] of float32 values."""
-        flat = values.reshape(-1)
-        mark = (float(flat.sum(dtype=np.float64)), float(np.dot(flat, flat)))
-        if self._seen.get(key) != mark:
-            self._seen[key] = mark
-            self.precision.observe(key, flat)
+        return self.encode_all([(key, values)])[0]
+
+    def encode_all(self, parts: Sequence[tuple[str, Floats]]) -> list[Bytes]:
+        """`encode` of several keys of one batch, once AWP has seen all of them."""
+        flat = [(key, values.reshape(-1)) for key, values in parts]
+        for key, values in flat:
+            mark = (float(values.sum(dtype=np.float64)), float(np.dot(values, values)))
+            if self._seen.get(key) != mark:
+                self._seen[key] = mark
+                self.precision.observe(key, values)
+        return [self._packed(key, values) for key, values in flat]
+
+    def _packed(self, key: str, values: Floats) -> Bytes:
         round_to = self.sent[key] = self.precision.round_to(key)
-        data = np.empty(_HEAD + round_to * flat.size, np.uint8)
+        data = np.empty(_HEAD + round_to * values.size, np.uint8)
         data[0] = round_to
-        bitpack(flat, round_to, data[_HEAD:])
+        bitpack(values, round_to, data[_HEAD:])
         return data
 
     def decode(self, key: str, data: Any, count: int) -> Floats:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,9 +87,11 @@ class WeightAggregator:
             key: Partition(number, key, 0, 0, value.size)
             for number, (key, value) in enumerate(self.weights.items())
         }
+        alone = [(key,) for key in self.weights]
+        self._groups = alone if precision is None else precision.groups(self.weights)
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """One step, layer by layer; the weights are the same bits at every rank.
+        """One step, layer by layer, keys that share a format together; all ranks get the same bits.
 
         See `agree_on_step` for gradients that do not fit or are not finite.
         """
@@ -97,12 +99,15 @@ class WeightAggregator:
         terms = agree_on_step(transport, shapes_of(self.weights), gradients, self.steps, self.nonfinite)
         found: Parameters = {}
         with moving_data(transport):
-            for key in self.weights:
-                gradient = np.ascontiguousarray(gradients[key])
-                own = gradient if terms.takes_part else np.zeros_like(gradient)
-                found[key] = self._layer(key, own, terms.workers)
+            for keys in self._groups:
+                own = np.concatenate([gradients[key].reshape(-1) for key in keys])
+                if not terms.takes_part:
+                    own[:] = 0
+                lanes = self._layer(keys, own, terms.workers)
+                for key, part in self._parts(keys, lanes):
+                    found[key] = part.reshape(self.weights[key].shape)
         self.steps += 1
-        return found
+        return {key: found[key] for key in self.weights}
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all that later steps depend on: for a checkpoint. The weights are with rank 0 alone."""
@@ -160,25 +165,32 @@ class WeightAggregator:
             raise
         self.weights, self.steps = weights, steps
 
-    def _layer(self, key: str, gradient: Floats, workers: int) -> Floats:
+    def _parts(self, keys: Sequence[str], values: Floats) -> Iterator[tuple[str, Floats]]:
+        """Each key with its part of the values of all of them."""
+        ends = np.cumsum([self.weights[key].size for key in keys])
+        return zip(keys, np.split(values, ends[:-1]), strict=True)
+
+    def _layer(self, keys: Sequence[str], source: Floats, workers: int) -> Floats:
         transport = self.transport
-        source, lanes = gradient.reshape(-1), np.empty(gradient.size, np.float32)
+        lanes = np.empty(source.size, np.float32)
         adt = AdtCodec()
         up: WireForm = Raw(transport) if self.codec is None else Compressed(transport, self.codec)
         down: WireForm = Raw(transport) if self.precision is None else Compressed(transport, adt)
-        partition, master = self._partitions[key], self.weights[key].reshape(-1)
         # One sub-block per layer: its format depends on all of its weights.
         parts = Parts(source.size, 1, source.size + 16)
         before = transport.bytes_sent
 
         def update(total: Floats) -> None:
-            if workers:
-                total *= np.float32(1.0 / workers)
-                self.optimizer.update(partition, master, total, self.steps)
+            for key, part in self._parts(keys, total):
+                master = self.weights[key].reshape(-1)
+                if workers:
+                    part *= np.float32(1.0 / workers)
+                    self.optimizer.update(self._partitions[key], master, part, self.steps)
+                if self.precision is not None:
+                    self.precision.observe(key, master)
+                part[:] = master
             if self.precision is not None:
-                self.precision.observe(key, master)
-                adt.round_to = self.precision.round_to(key)
-            total[:] = master
+                adt.round_to = self.precision.round_to(keys[0])
 
         worker_aggregator(up, down, range(transport.size), source, lanes, parts, update)
         raw = source.nbytes
@@ -188,4 +200,4 @@ class WeightAggregator:
             self.traffic.count("weights", transport.bytes_sent - before, raw * (transport.size - 1))
             if transport.size == 1 and self.precision is not None:
                 down.settle(lanes)
-        return lanes.reshape(gradient.shape)
+        return lanes

@@ -45,11 +45,16 @@ class Trainable(Protocol):
 def shard(data: Iterable[Any], comm: Any) -> list[Any]:
     """This rank's samples of ``data``: every N-th, from its rank on (``shard`` of Sec. 4.1).
 
-    The subsets of all ranks are disjoint and together all of ``data``. For arrays and `Batch`es see
-    `inceptionn.training.Batches`, which deals out steps instead.
+    The shares of all N ranks are disjoint and equal, since all must run the same number of steps: the last
+    samples, fewer than N, are left out. ``ValueError`` if there are fewer than N in all. For arrays and
+    `Batch`es see `inceptionn.training.Batches`, which deals out steps instead.
     """
     transport = transport_of(comm)
-    return list(data)[transport.rank :: transport.size]
+    samples = list(data)
+    share = len(samples) // transport.size
+    if not share:
+        raise ValueError(f"data must have a sample for each of {transport.size} ranks, not {len(samples)}")
+    return samples[transport.rank : share * transport.size : transport.size]
 
 
 def get_runner(
@@ -130,6 +135,8 @@ class Runner:
         self._variables: dict[str, SparseVariable] = {}
         self._servers: dict[str, Optimizer] = {}
         self._meters: dict[str, SparsityMeter] = {}
+        self._machine_meters: dict[str, SparsityMeter] = {}
+        """What all workers of this rank's machine use, at its chief."""
         self._times: list[float] = []
         self._searched = 0
         error: Exception | None = None
@@ -223,9 +230,11 @@ class Runner:
         dense: dict[str, Floats] = {}
         for key, gradient in gradients.items():
             if key in self._meters:
-                self._meters[key].add(
-                    rows[key].size * (self.parameters[key].size // len(self.parameters[key]))
-                )
+                width = self.parameters[key].size // len(self.parameters[key])
+                self._meters[key].add(rows[key].size * width)
+                variable = self._variables.get(key)
+                if variable is not None and variable.machine_rows is not None:
+                    self._machine_meters[key].add(variable.machine_rows.size * width)
             if not isinstance(gradient, RowSparse):
                 dense[key] = gradient
             elif key in self._variables:
@@ -299,6 +308,7 @@ class Runner:
                 raise ValueError(f"only sparse variables are partitioned, not the dense {key!r}")
         for key in sparse:
             self._meters[key] = SparsityMeter(self.parameters[key].size)
+            self._machine_meters[key] = SparsityMeter(self.parameters[key].size)
         served = self.config.strategy in ("hybrid", "parameter_server")
         for key, values in self.parameters.items():
             by_server = served and key in sparse
@@ -330,8 +340,9 @@ class Runner:
     def _choose(self) -> None:
         """Alphas of all workers together, and by them the architecture of each sparse variable."""
         own = {key: meter.alpha for key, meter in self._meters.items()}
+        together = {key: meter.alpha for key, meter in self._machine_meters.items()}
         pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
-        answers = self.transport.exchange({"alphas": own, "pushed": pushed, "raw": raw})
+        answers = self.transport.exchange({"alphas": own, "machine": together, "pushed": pushed, "raw": raw})
         pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
         for key in own:
             self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
@@ -342,7 +353,7 @@ class Runner:
             choice = choose(
                 values.nbytes,
                 len(self.machines.chiefs),
-                self.alphas[key],
+                float(np.mean([answers[chief]["machine"][key] for chief in self.machines.chiefs])),
                 row_bytes=self._variables[key].row_bytes,
                 ratio=raw / pushed if pushed else 1.0,
                 advantage=self.config.advantage,

@@ -102,6 +102,8 @@ class SparseVariable:
         """The values of the partitions that are here, by their number."""
         self._rows: Rows | None = None
         self._mates_rows: list[Rows] = []
+        self.machine_rows: Rows | None = None
+        """At a chief the rows that all workers of its machine asked for last, together; None elsewhere."""
         self._asked: list[tuple[Rows, Rows]] = []
         self._wanted: dict[tuple[int, int], Rows] = {}
 
@@ -126,7 +128,7 @@ class SparseVariable:
             self._send(mate, values[np.searchsorted(union, theirs)])
         self._values.drain()
         mine = values if union is rows else values[np.searchsorted(union, rows)]
-        self._union = union
+        self.machine_rows = union
         return mine
 
     def push(self, gradient: Floats) -> None:
@@ -143,15 +145,15 @@ class SparseVariable:
             self._send(self._chief, gradient)
             self._values.drain()
             return
-        if self._mates:
-            total = np.zeros((self._union.size, *self.row_shape), np.float32)
-            total[np.searchsorted(self._union, self._rows)] = gradient
+        if self._mates and self.machine_rows is not None:
+            total = np.zeros((self.machine_rows.size, *self.row_shape), np.float32)
+            total[np.searchsorted(self.machine_rows, self._rows)] = gradient
             incoming = [
                 (theirs, self._receive(mate, theirs.size, self._values))
                 for mate, theirs in zip(self._mates, self._mates_rows, strict=True)
             ]
             for theirs, finish in incoming:
-                total[np.searchsorted(self._union, theirs)] += finish()
+                total[np.searchsorted(self.machine_rows, theirs)] += finish()
             gradient = total
         self._push_machines(gradient)
 

@@ -91,7 +91,8 @@ def choose(
     Parameters
     ----------
     w, N, alpha
-        As above, alpha measured (`SparsityMeter`).
+        As above, alpha measured (`SparsityMeter`). Where a machine has several workers and sums their
+        gradients first, it is the share that they use together: each of their rows crosses the network once.
     row_bytes
         Bytes of one row: its number adds the smaller of 4 bytes and ``1/(8 alpha)``, a bitmap's share.
     ratio

@@ -26,6 +26,9 @@ Data = NDArray[np.uint8]
 class Encoding(Protocol):
     """A form of weights for the pull leg that may differ by key, such as ADT's.
 
+    One whose keys depend on each other may have ``encode_all(parts)`` too, the list of what `encode` gives of
+    each (key, values) of a message.
+
     What `decode` needs to know beyond the key and the count must be in the data. A server may change its mind
     from one step to the next: it is `encode` that decides. One that goes by what it has seen has
     ``state_dict()`` and ``load_state_dict(state)`` too: checkpoints keep it. The latter raises ``ValueError``
@@ -174,10 +177,11 @@ class EncodedLeg(Leg):
         self.name = str(getattr(encoding, "name", type(encoding).__name__))
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
-        encoded = [
-            np.frombuffer(memoryview(self.encoding.encode(key, values)).cast("B"), np.uint8)
-            for key, values in parts
-        ]
+        if hasattr(self.encoding, "encode_all"):
+            found = self.encoding.encode_all(parts)
+        else:
+            found = [self.encoding.encode(key, values) for key, values in parts]
+        encoded = [np.frombuffer(memoryview(data).cast("B"), np.uint8) for data in found]
         return np.array([len(data) for data in encoded], "<u4").tobytes(), np.concatenate(encoded)
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:

@@ -57,13 +57,18 @@ class Costs:
         return sum(self.send)
 
 
+def _bound_by_computation(costs: Costs) -> bool:
+    """Which case of equation 2: whether the backward computation hides all communication but layer 1's."""
+    return sum(costs.backward[:-1]) > sum(costs.communication[1:])
+
+
 def ssgd_time(costs: Costs) -> float:
     """Equation 2: one iteration of SSGD.
 
     ``T_f + T_b + h_c^1`` if the backward computation of layers 1 to L-1 takes longer than the communication
     of layers 2 to L, else ``T_f + T_c + h_b^L``.
     """
-    if sum(costs.backward[:-1]) > sum(costs.communication[1:]):
+    if _bound_by_computation(costs):
         return costs.forward + costs.t_b + costs.communication[0]
     return costs.forward + costs.t_c + costs.backward[-1]
 
@@ -106,7 +111,7 @@ def gain(costs: Costs, k: int) -> float:
     Case 1: ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. Case 2, with the sum of h_s taken for
     ``T_c / 2``: ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``. (Section 2.2 has T_c above twice the sum of h_s,
     equation 7 sets them equal "for simplicity".) ``ValueError`` in case 3, of which the paper says nothing,
-    and for k below 1.
+    where SSGD is bound by computation, and for k below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k!r}")
@@ -115,6 +120,12 @@ def gain(costs: Costs, k: int) -> float:
     if which == 3:
         raise ValueError(
             "equation 7 is for cases 1 and 2; here the computation ends behind the pull (case 3)"
+        )
+    if _bound_by_computation(costs):
+        raise ValueError(
+            "equation 7 is for SSGD bound by communication; here layers 1 to L-1 compute for "
+            f"{sum(costs.backward[:-1]):g} s and layers 2 to L communicate for "
+            f"{sum(costs.communication[1:]):g} s"
         )
     if which == 1:
         return (k - 1) * (costs.t_c - b + last - costs.local_update) + f + b
