@@ -45,10 +45,12 @@ class Slices:
     """All slices, summed over the sampling steps, float64[count, K]."""
 
     def sample(self, slices: Floats) -> None:
+        """Takes the aggregated slices of a sampling step, float32[count, K]."""
         self.samples.append(slices[0].copy())
         self.total = slices.astype(np.float64) if self.total is None else self.total + slices
 
     def compressor(self, threshold: float) -> Compressor:
+        """What the samples give; they are forgotten then."""
         samples = np.stack(self.samples)
         assert self.total is not None
         whitening = (self.total / len(samples)).astype(np.float32)
