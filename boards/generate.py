@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from inceptionn.boards import output_folder
 from inceptionn.boards.board import Board, Options
 from inceptionn.boards.package_files import package
+from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
 
 BOARDS = ("corundum", "generic", "netfpga-sume", "vc709")
 """Boards by name; each is the module of that name in this package, with a ``BOARD``."""
@@ -86,7 +84,7 @@ def generate(
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
+    json_file: JsonFile = None,
 ) -> None:  # fmt: skip
     """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and how to put it in.
 
@@ -108,18 +106,13 @@ def generate(
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    errors = Console(stderr=True)
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    check_json(json_file)
+    with new_progress(Console(stderr=True)) as progress:
         task = progress.add_task("", total=None)
         files = package(chosen, options, lambda name: progress.update(task, description=name, advance=1))
     written = output_folder.write(folder, files)
-    if as_json:
-        typer.echo(files[output_folder.MANIFEST], nl=False)
-        return
-    table = Table(title=f"{chosen.description}{f', {options.part}' if options.part else ''}")
-    table.add_column("file")
-    table.add_column("lines", justify="right")
+    table = Table(f"{chosen.description}{f', {options.part}' if options.part else ''}", "file", "lines")
     for path in written:
         table.add_row(str(path), f"{len(files[path.name].splitlines()):,}")
-    Console(soft_wrap=True).print(table)
+    Console(json_file=json_file).print(table)
+    write_json(json_file, files[output_folder.MANIFEST])

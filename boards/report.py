@@ -11,15 +11,13 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from inceptionn.boards import report_history, report_plot
 from inceptionn.boards.place_and_route import PART, fingerprint
 from inceptionn.boards.report_history import Entry, Figures
 from inceptionn.boards.series7 import map_series7
-from inceptionn.boards.timing import TABLE_WIDTH, XC7VX690T, measure, resolve
+from inceptionn.boards.timing import XC7VX690T, measure, resolve
+from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,8 @@ def figures(name: str, cache_dir: Path, *, with_route: bool, note: Callable[[str
 def table(board: str, entry: Entry) -> Table:
     """The components' resources with their share of the part, levels of logic, and routed clock."""
     capacity = CAPACITIES[board]
-    made = Table(title=f"{board}: share of an {capacity.part}; clock: {PART}, routed", title_style="bold")
-    made.add_column("component")
-    for column in ("LUT", "FF", "RAMB36", "DSP", "levels", "MHz"):
-        made.add_column(column, justify="right")
+    title = f"{board}: share of an {capacity.part}; clock: {PART}, routed"
+    made = Table(title, "component", "LUT", "FF", "RAMB36", "DSP", "levels", "MHz")
     for name, found in entry.components.items():
         shares = (
             f"{getattr(found, key):,g} ({getattr(found, key) / getattr(capacity, key):.2%})"
@@ -152,9 +148,7 @@ def report(
     route: Annotated[
         bool, typer.Option("--route", help="Place and route what was not routed yet: minutes each.")
     ] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to FILE.", dir_okay=False)
-    ] = None,
+    json_file: JsonFile = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw them as bars: .svg, .png or .pdf.")
     ] = None,
@@ -188,19 +182,16 @@ def report(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--plot") from error
     before = report_history.last(history, board) if compare else None
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console.width = TABLE_WIDTH
+    check_json(json_file)
+    console, errors = Console(json_file=json_file), Console(stderr=True)
     found: dict[str, Figures] = {}
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    live = errors.is_terminal
-    with Progress(*columns, console=errors, transient=True, disable=not live) as progress:
+    with new_progress(errors) as progress:
         task = progress.add_task("", total=len(names))
 
         def note(text: str) -> None:
             progress.update(task, description=text)
-            if not live:
-                errors.print(text, highlight=False)
+            if not errors.is_terminal:
+                errors.print(text)
 
         for name in names:
             found[name] = figures(name, cache_dir, with_route=route, note=note)
@@ -208,15 +199,14 @@ def report(
     entry = report_history.entry(board, found)
     console.print(table(board, entry))
     if json_file:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
         facts = {"capacity": asdict(CAPACITIES[board]), "clock_part": PART, **asdict(entry)}
-        json_file.write_text(json.dumps(facts, indent=1) + "\n")
+        write_json(json_file, facts)
     if plot is not None:
         report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
     worse = []
     if before is not None:
         changes = report_history.changes(before, entry, threshold)
-        console.print(report_history.headline(before, changes), highlight=False)
+        console.print(report_history.headline(before, changes))
         if changes:
             console.print(report_history.table(changes))
         worse = [change for change in changes if change.worse]

@@ -12,10 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from inceptionn.boards.place_and_route import _version
 from inceptionn.hdl.yosys import yosys_path
+from inceptionn.console import Table
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,7 @@ def headline(before: Entry, changes: list[Change]) -> str:
 
 def table(changes: list[Change]) -> Table:
     """What changed since a report; what is worse by more than the threshold in red."""
-    made = Table()
-    for column in ("component", "figure"):
-        made.add_column(column)
-    for column in ("before", "now", "change"):
-        made.add_column(column, justify="right")
+    made = Table("", "component", "figure", "before", "now", "change", left=2)
     for change in changes:
         style = "red" if change.worse else None
         row = (

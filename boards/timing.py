@@ -13,9 +13,8 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import TaskID
+from rich.text import Text
 
 from inceptionn.boards.place_and_route import (
     PART,
@@ -27,12 +26,10 @@ from inceptionn.boards.place_and_route import (
     route,
     synthesize,
 )
+from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
 
 XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
 """What the VC709's part has (DS180, Virtex-7 family table)."""
-
-TABLE_WIDTH = 110
-"""Columns of the table where the output is no terminal."""
 
 DEFAULT_COMPONENTS = ("compressor", "decompressor", "nic")
 TARGETS_MHZ = {"compressor": 195, "decompressor": 195, "nic": 150}
@@ -116,7 +113,7 @@ def _route(fields: dict[str, Any]) -> Route:
     return Route(**{**fields, "path": tuple(Hop(**hop) for hop in fields["path"])})
 
 
-def _clock_cell(short: str, routes: list[Route]) -> str:
+def _clock_cell(short: str, routes: list[Route]) -> str | Text:
     if not routes:
         return "-"
     rates = [r.mhz for r in routes]
@@ -126,16 +123,13 @@ def _clock_cell(short: str, routes: list[Route]) -> str:
     target = TARGETS_MHZ.get(short)
     if target is None:
         return text
-    return f"[{'green' if median(rates) >= target else 'red'}]{text}[/] (aim {target})"
+    return Text.assemble((text, "green" if median(rates) >= target else "red"), f" (aim {target})")
 
 
 def table(results: list[dict[str, Any]]) -> Table:
     """The results as a table: routed clock, and series 7 resources with their share of an XC7VX690T."""
-    made = Table(title=f"clock: {PART}, routed; area: series 7, share of an XC7VX690T", title_style="bold")
-    made.add_column("component")
-    made.add_column("MHz", justify="right")
-    for column in ("LUT", "SRL", "LUT RAM", "FF", "RAMB36", "DSP"):
-        made.add_column(column, justify="right")
+    title = f"clock: {PART}, routed; area: series 7, share of an XC7VX690T"
+    made = Table(title, "component", "MHz", "LUT", "SRL", "LUT RAM", "FF", "RAMB36", "DSP")
     for result in results:
         found = Area(**result["area"]) if result["area"] else None
         resources = ["-"] * 6
@@ -171,10 +165,7 @@ def timing(
         list[int] | None,
         typer.Option("--seed", help="Random seed of the placer, 1 by default; repeat it for more runs."),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the results, with every hop, to FILE."),
-    ] = None,
+    json_file: JsonFile = None,
     with_route: Annotated[
         bool, typer.Option("--route/--no-route", help="Place and route for the clock.")
     ] = True,
@@ -190,9 +181,8 @@ def timing(
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
     series 7. Minutes per component; a result is kept until the circuit changes.
     """
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console.width = TABLE_WIDTH
+    check_json(json_file)
+    console, errors = Console(json_file=json_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     for name in components or ():
         try:
@@ -200,16 +190,14 @@ def timing(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
     results = []
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    live = errors.is_terminal
-    with Progress(*columns, console=errors, transient=True, disable=not live) as progress:
+    with new_progress(errors, bar=False) as progress:
         for name in components or DEFAULT_COMPONENTS:
             task = progress.add_task(name)
 
             def note(text: str, task: TaskID = task) -> None:
                 progress.update(task, description=text)
-                if not live:
-                    errors.print(text, highlight=False)
+                if not errors.is_terminal:
+                    errors.print(text)
 
             results.append(
                 measure(name, seeds, cache_dir, with_route=with_route, with_area=with_area, note=note)
@@ -220,15 +208,13 @@ def timing(
     for result in results:
         routes = [_route(fields) for fields in result["routes"]]
         for found in routes:
-            console.print(path_summary(result["name"], found), style="dim", highlight=False, soft_wrap=True)
+            console.print(path_summary(result["name"], found), style="dim")
             for hop in (hop for hop in found.path if path and hop.ns):
                 line = f"    {hop.ns:6.3f} ns  {hop.kind:9}  {hop.cell}"
-                console.print(line, highlight=False, soft_wrap=True)
+                console.print(line)
         target = TARGETS_MHZ.get(result["name"])
         if target and routes and median(found.mhz for found in routes) < target:
             missed.append(result["name"])
-    if json_file:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"part": PART, "components": results}, indent=1) + "\n")
+    write_json(json_file, {"part": PART, "components": results})
     if check and missed:
         raise ValueError(f"below the aimed clock: {', '.join(missed)}")

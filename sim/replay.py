@@ -7,9 +7,6 @@ referees the checksums, and the NIC's own counters must agree with both.
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,16 +16,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress
 
+from inceptionn import atomic_file
+from inceptionn.console import Console, JsonFile, check_json, new_progress, write_json
 from inceptionn.hdl.registers import REGISTERS, VERDICTS
 from inceptionn.sim import performance, referee
 from inceptionn.sim.capture import read_pcap
@@ -239,14 +230,6 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None]) 
     return path
 
 
-def _can_write(path: Path) -> None:
-    """Makes the folder of a file that is written at the end; ``OSError`` now if it could not be written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    target = path if path.exists() else path.parent
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-
-
 def replay(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     verilog: Annotated[
@@ -255,10 +238,7 @@ def replay(
             metavar="FILE", help="Verilog of inceptionn_nic; default: written now, to build/replay."
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", dir_okay=False, help="File for all figures as JSON."),
-    ] = None,
+    report: JsonFile = None,
     k: Annotated[
         int, typer.Option("--bound", metavar="K", help="The error bound is 2^-K; K is 1 to 14.")
     ] = 10,
@@ -270,7 +250,7 @@ def replay(
     measure: Annotated[bool, typer.Option(help="Measure throughput and latency too.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    console = Console()
+    console = Console(json_file=report)
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no capture there{hint}: {str(pcap)!r}")
@@ -282,14 +262,12 @@ def replay(
         ) from error
     if waves is not None and waves.suffix != ".vcd":
         raise typer.BadParameter(f"wave file must end in .vcd, not {waves.suffix!r}", param_hint="--waves")
-    for written in (report, waves):
-        if written is not None:
-            _can_write(written)
+    check_json(report)
+    if waves is not None:
+        waves.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.check(waves)
     frames = read_pcap(pcap)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    errors = Console(stderr=True)
-    quiet = not errors.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as bar:
+    with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
 
         def step(text: str) -> None:
@@ -307,6 +285,6 @@ def replay(
     if report is not None:
         facts = {"capture": str(pcap), "bound": k, "mode": mode, "replay": asdict(totals)}
         facts["performance"] = figures.as_dict() if figures else None
-        report.write_text(json.dumps(facts, indent=1) + "\n")
+        write_json(report, facts)
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

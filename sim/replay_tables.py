@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
+from inceptionn.console import Console, Table
 from inceptionn.sim.performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
 from inceptionn.wire import TAG_BYTES, Tag
 
@@ -17,17 +15,9 @@ if TYPE_CHECKING:
     from inceptionn.sim.replay import Totals
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left")
-    return table
-
-
 def traffic(pcap: Path, totals: Totals) -> Table:
     """Frames, bytes, lanes, errors, checksums."""
-    table = _table(f"{pcap.name} through both engines", "", "")
-    table.show_header = False
+    table = Table(f"{pcap.name} through both engines", "", "")
     lanes = sum(totals.lanes.values())
     rows = [
         ("frames, compressed and restored", f"{totals.frames:,}, {totals.compressed_frames:,}"),
@@ -51,7 +41,7 @@ def traffic(pcap: Path, totals: Totals) -> Table:
 
 def verdicts(totals: Totals) -> Table:
     """Frames by verdict and engine."""
-    table = _table("Verdicts", "", "transmit", "receive")
+    table = Table("Verdicts", "", "transmit", "receive")
     for name in {**totals.transmit, **totals.receive}:
         counts = (totals.transmit.get(name, 0), totals.receive.get(name, 0))
         table.add_row(name.lower().replace("_", " "), *(f"{count:,}" if count else "" for count in counts))
@@ -70,7 +60,7 @@ def throughput(figures: Performance) -> Table:
     """Beats per cycle: the worst of both payload offsets, by MTU."""
     mtus = sorted({rate.mtu for rate in figures.rates})
     heads = [f"MTU {mtu}" for mtu in mtus]
-    table = _table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
+    table = Table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
     for (direction, kind), rates in _rows(figures.rates).items():
         side = {"bypass": "in and out", "raw fallback": "in"}.get(
             kind, "in" if direction == "transmit" else "out"
@@ -82,7 +72,7 @@ def throughput(figures: Performance) -> Table:
 
 def latency(figures: Performance) -> Table:
     """Idle cycles and latencies."""
-    table = _table("Cycles", "", "measured", "at most")
+    table = Table("Cycles", "", "measured", "at most")
     for idle in figures.idle:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
         table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")

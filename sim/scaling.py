@@ -8,18 +8,15 @@ clock for a link follows from the frames per second that the link can carry.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
+from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
 from inceptionn.sim.golden import packets
 from inceptionn.sim.models.cache import build_root
 from inceptionn.sim.performance import beats
@@ -145,11 +142,10 @@ def measure_size(size: Size, step: Callable[[str], None] = lambda text: None) ->
 
 def paces_table(paces: Sequence[Pace]) -> Table:
     """Beats per cycle and cycles per frame."""
-    table = Table(title="Beats of the host-side stream per cycle (cycles per frame)", title_style="bold")
-    for head in ("engines", "stream", "direction", "frames"):
-        table.add_column(head)
-    for size in FRAMES:
-        table.add_column(f"{size} bytes", justify="right")
+    table = Table(
+        "Beats of the host-side stream per cycle (cycles per frame)",
+        "engines", "stream", "direction", "frames", *(f"{size} bytes" for size in FRAMES), left=4,
+    )  # fmt: skip
     rows: dict[tuple[str, str, str, str], list[str]] = {}
     for pace in paces:
         stream = f"{8 * pace.stream_bytes} bits"
@@ -163,27 +159,22 @@ def paces_table(paces: Sequence[Pace]) -> Table:
 def links_table(paces: Sequence[Pace], mhz: float) -> Table:
     """Clock in MHz that each line rate asks for, by engines and frame length; green within ``mhz``."""
     sizes = sorted({pace.size for pace in paces})
-    table = Table(title=f"MHz for a full link (green: at most {mhz:g})", title_style="bold")
-    table.add_column("Gbit/s", justify="right")
-    for size in sizes:
-        for length in FRAMES:
-            table.add_column(f"{size_name(size)}: {length} B", justify="right")
+    headings = [f"{size_name(size)}: {length} B" for size in sizes for length in FRAMES]
+    table = Table(f"MHz for a full link (green: at most {mhz:g})", "Gbit/s", *headings)
     for gbit in LINKS:
         needs = [
             clock_mhz(gbit, length, slowest(paces, size, length).cycles)
             for size in sizes
             for length in FRAMES
         ]
-        table.add_row(str(gbit), *(f"[{'green' if need <= mhz else 'red'}]{need:.0f}[/]" for need in needs))
+        table.add_row(str(gbit), *(Text(f"{need:.0f}", "green" if need <= mhz else "red") for need in needs))
     return table
 
 
 def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
     """Line rate that each setting carries at a clock."""
-    table = Table(title=f"Gbit/s of line at {mhz:g} MHz", title_style="bold")
-    table.add_column("engines")
-    for length in FRAMES:
-        table.add_column(f"{length} bytes", justify="right")
+    headings = [f"{length} bytes" for length in FRAMES]
+    table = Table(f"Gbit/s of line at {mhz:g} MHz", "engines", *headings)
     for size in sorted({pace.size for pace in paces}):
         cells = [carried_gbit(mhz, length, slowest(paces, size, length).cycles) for length in FRAMES]
         table.add_row(size_name(size), *(f"{cell:.1f}" for cell in cells))
@@ -202,9 +193,7 @@ def scale(
         typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine, 8 or 16; repeat it. Default: 8."),
     ] = None,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Clock that you have.")] = 250.0,
-    report: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every figure to FILE.")
-    ] = None,
+    report: JsonFile = None,
 ) -> None:
     """Measure NICs of 1, 2 and 4 engines per direction; print which carries which link at which clock.
 
@@ -227,14 +216,10 @@ def scale(
     sizes = sorted({(count, number) for count in counts for number in lanes or (LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
-    if report is not None and not report.parent.is_dir():
-        raise typer.BadParameter(f"folder must exist: {str(report.parent)!r}", param_hint="--json")
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console.width = 120
+    check_json(report)
+    console = Console(json_file=report)
     paces: list[Pace] = []
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with new_progress(Console(stderr=True), bar=False) as progress:
         task = progress.add_task("")
         for size in sizes:
             paces += measure_size(size, lambda text: progress.update(task, description=text))
@@ -252,4 +237,4 @@ def scale(
             }
             for size in sizes
         }
-        report.write_text(json.dumps(facts, indent=1) + "\n")
+        write_json(report, facts)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
+
+from inceptionn.console import Console, Table
 
 from .models.cache import build_root
 from .models.cocotb_model import fst_available, wave_format
@@ -150,7 +151,7 @@ def simulate(
     console = Console()
     if listing:
         for name in benches():
-            console.print(name, highlight=False)
+            console.print(name)
         return
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")
@@ -177,14 +178,12 @@ def simulate(
         if test is not None and "No tests left after filtering" in failure.details:
             line = f"no test of {module} has {test!r} in its name; a run without --test lists them"
             raise typer.BadParameter(line, param_hint="--test") from failure
-        console.print(failure.details, markup=False, highlight=False, soft_wrap=True)
+        console.print(failure.details)
         raise RuntimeError(failure.summary) from failure
-    table = Table(title=f"{module} on {simulator.value}, seed {seed}")
-    for column, justify in (("test", "left"), ("", "left"), ("simulated", "right"), ("took", "right")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table = Table(f"{module} on {simulator.value}, seed {seed}", "test", "", "simulated", "took", left=2)
     for outcome in tests:
         simulated, took = f"{outcome.simulated_ns / 1000:,.1f} us", f"{outcome.seconds:.1f} s"
-        table.add_row(outcome.name, "[green]passed[/]", simulated, took)
+        table.add_row(outcome.name, Text("passed", "green"), simulated, took)
     console.print(table)
     if waves is not None:
-        console.print(f"waves: {waves}", highlight=False, soft_wrap=True)
+        console.print(f"waves: {waves}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import secrets
@@ -19,13 +18,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from inceptionn import codec as codec_module
 from inceptionn.bench.speed import speed
 from inceptionn.codec import Codec
 from inceptionn.programs import find_program
+from inceptionn.console import Console, JsonFile, Table, check_json, write_json
 from inceptionn.tos import TosError, tag, tos_of
 from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 
@@ -153,22 +151,21 @@ def foreign_sockets() -> Finding:
 
 def doctor(
     peer: Annotated[str, typer.Option(metavar="ADDRESS", help="Send the marked packet there.")] = "127.0.0.1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Say what this host can do: kernel, codec and its speed, MPI, the ToS mark, NIC.
 
     Exit status 1 if something is wrong that should work everywhere.
     """
+    check_json(json_file)
     checks: list[Callable[[], Finding]] = [
         system, codec, mpi, mark, lambda: seen_leaving(peer), foreign_sockets, nic,
     ]  # fmt: skip
     findings = [check() for check in checks]
-    if as_json:
-        typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
-    else:
-        table = Table(show_header=False)
-        for finding in findings:
-            table.add_row(finding.name, finding.state, finding.detail)
-        Console().print(table)
+    table = Table("", "", "", "", left=3, wrap=2)
+    for finding in findings:
+        table.add_row(*finding)
+    Console(json_file=json_file).print(table)
+    write_json(json_file, [finding._asdict() for finding in findings])
     if any(finding.state == "failed" for finding in findings):
         raise typer.Exit(1)

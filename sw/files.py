@@ -15,11 +15,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from inceptionn import message, wire
 from inceptionn.codec import Codec, scale_exponent
+from inceptionn.console import Console, Table
 from inceptionn.message import Header, Kind
 
 SUFFIX = ".inc"
@@ -104,7 +103,7 @@ def inspect(
     plot: Annotated[Path | None, typer.Option(help="Draw it into this file too (.png, .svg, .pdf).")] = None,
 ) -> None:
     """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console()
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
     if is_message:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from inceptionn.boards import output_folder
 from inceptionn.boards.bring_up.clock import settings
 from inceptionn.boards.bring_up.messages import MESSAGES
 from inceptionn.boards.bring_up.top import BAUD, DEFAULT_MHZ, BringUp
 from inceptionn.boards.platforms.vc709 import VC709Platform
+from inceptionn.console import Console, JsonFile, Table, check_json, write_json
 
 NAME = "bring_up"
 KEPT = (f"{NAME}.v", f"{NAME}.xdc", f"{NAME}.tcl", f"build_{NAME}.sh", f"build_{NAME}.bat")
@@ -117,7 +116,7 @@ def bring_up(
         float, typer.Option("--clock", metavar="MHZ", help="Clock of the engines, from the board's 200 MHz.")
     ] = DEFAULT_MHZ,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Write the Vivado project of the bring-up design for a bare VC709.
 
@@ -130,15 +129,11 @@ def bring_up(
         settings(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from error
-    errors = Console(stderr=True)
-    with errors.status("elaborate and write Verilog"):
+    check_json(json_file)
+    with Console(stderr=True).status("elaborate and write Verilog"):
         written = write_project(Path(out), clock, force=force)
-    if as_json:
-        typer.echo((Path(out) / output_folder.MANIFEST).read_text(encoding="utf-8"), nl=False)
-        return
-    table = Table(title=f"bring-up design, VC709, {clock:g} MHz")
-    table.add_column("file")
-    table.add_column("lines", justify="right")
+    table = Table(f"bring-up design, VC709, {clock:g} MHz", "file", "lines")
     for path in written:
         table.add_row(str(path), f"{len(path.read_text(encoding='utf-8').splitlines()):,}")
-    Console(soft_wrap=True).print(table)
+    Console(json_file=json_file).print(table)
+    write_json(json_file, (Path(out) / output_folder.MANIFEST).read_text(encoding="utf-8"))

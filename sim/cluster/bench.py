@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from inceptionn.console import Console, JsonFile, Table, check_json, write_json
 from inceptionn.netns import require
 from inceptionn.sim.cluster.cluster import Cluster
 from inceptionn.sim.cluster.nics import KINDS
@@ -110,10 +109,8 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
 def table(flows: list[Flow], processors: int) -> Table:
     """All figures, rounded for people."""
     kind = flows[0].nic if flows else "no"
-    found = Table(title=f"tagged floats between virtual hosts, {kind} NICs, {processors} processors")
-    found.add_column("")
-    for flow in flows:
-        found.add_column(f"{flow.name}\nMTU {flow.mtu}", justify="right")
+    title = f"tagged floats between virtual hosts, {kind} NICs, {processors} processors"
+    found = Table(title, "", *(f"{flow.name}\nMTU {flow.mtu}" for flow in flows))
 
     def row(name: str, values: list[str]) -> None:
         found.add_row(name, *values)
@@ -136,18 +133,17 @@ def bench(
     verilog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="File for all figures as JSON.")
-    ] = None,
+    report: JsonFile = None,
 ) -> None:
     """Measure how fast the virtual cluster carries tagged floats."""
     if nic not in KINDS:
         raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
+    check_json(report)
     require()
     available()
-    console, flows, size = Console(), list[Flow](), size * 1_000_000
+    console, flows, size = Console(json_file=report), list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
         path = verilog_for([nic], verilog, step.say)
@@ -176,4 +172,4 @@ def bench(
             "flows": [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor}
                       for flow in flows],
         }  # fmt: skip
-        report.write_text(json.dumps(facts, indent=1) + "\n")
+        write_json(report, facts)

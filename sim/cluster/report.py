@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rich.table import Table
-
+from inceptionn.console import Table
 from inceptionn.hdl.registers import VERDICTS
 from inceptionn.wire import LANE_BYTES, Tag
 
@@ -145,10 +144,11 @@ class Report:
 
 def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
     """The view while a cluster runs, made of nothing but the NICs' registers, by host."""
-    table = Table(title="NICs, read over AXI4-Lite")
-    for column in ("host", "frames", "bytes in", "on the wire", "ratio", "tags 00/01/10/11 %", "raw",
-                   "restored", "malformed"):  # fmt: skip
-        table.add_column(column, justify="left" if column == "host" else "right", no_wrap=True)
+    table = Table(
+        "NICs, read over AXI4-Lite",
+        "host", "frames", "bytes in", "on the wire", "ratio", "tags 00/01/10/11 %", "raw", "restored",
+        "malformed",
+    )  # fmt: skip
     for name, values in registers.items():
         if not values:
             table.add_row(name, f"({kinds[name]})", *[""] * 7)
@@ -173,10 +173,8 @@ def _shares(host: HostReport) -> str:
 
 def end_table(report: Report) -> Table:
     """The report of a run, one column for each host."""
-    table = Table(title=f"{len(report.hosts)} hosts, {report.seconds:.1f} s")
-    table.add_column("")
-    for host in report.hosts:
-        table.add_column(f"{host.name} ({host.nic})", justify="right")
+    headings = [f"{host.name} ({host.nic})" for host in report.hosts]
+    table = Table(f"{len(report.hosts)} hosts, {report.seconds:.1f} s", "", *headings)
 
     def row(name: str, values: list[str]) -> None:
         if any(value not in ("", "0") for value in values):

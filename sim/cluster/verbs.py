@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -11,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from inceptionn.console import STANDARD_OUTPUT, Console, JsonFile, check_json, write_json
 from inceptionn.hdl.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
@@ -122,9 +121,7 @@ def run(
     pcap: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for hostN.pcap and wire-hostN.pcap.")
     ] = None,
-    report_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="File for the end report as JSON.")
-    ] = None,
+    report_file: JsonFile = None,
     live: Annotated[
         bool | None, typer.Option(help="Show the NICs' registers while it runs; default: on a terminal.")
     ] = None,
@@ -160,9 +157,7 @@ def run(
                 raise ValueError(f"host{event.host} has no NIC whose registers could be written")
     require()
     available()
-    if report_file is not None:
-        report_file.parent.mkdir(parents=True, exist_ok=True)
-        report_file.touch()
+    check_json(report_file)
     errors = Console(stderr=True)
     shown = errors.is_terminal if live is None else live
     step = Status(errors)
@@ -176,7 +171,8 @@ def run(
         with cluster:
             step.stop()
             begin = time.monotonic()
-            status = _attend(cluster, program, events, errors, shown, limit)
+            out = sys.stderr if str(report_file) == STANDARD_OUTPUT else sys.stdout
+            status = _attend(cluster, program, events, errors, shown, limit, out)
             seconds = time.monotonic() - begin
             cluster.settle()
             cluster.check()
@@ -189,8 +185,7 @@ def run(
         errors.print(end_table(report))
         if report.model_rate is not None and "rtl" in kinds:
             errors.print(f"models: {report.model_rate / 1e6:.1f} MB/s of host bytes per processor core")
-    if report_file is not None:
-        report_file.write_text(json.dumps(report.as_dict(), indent=1) + "\n")
+    write_json(report_file, report.as_dict())
     return status
 
 
@@ -213,7 +208,7 @@ class Status:
 
     def say(self, text: str) -> None:
         """Says something else."""
-        self._status.update(text)
+        self._status.update(Text(text))
 
     def stop(self) -> None:
         """Removes the line; nothing at a second call."""
@@ -228,20 +223,20 @@ class Status:
 
 def _attend(
     cluster: Cluster, program: list[str], events: list[Event], errors: Console, shown: bool,
-    limit: float | None,
+    limit: float | None, out: TextIO,
 ) -> int:  # fmt: skip
-    """Runs the program to its end, with events and live view; its exit status."""
+    """Runs the program to its end, its lines to ``out``, with events and live view; its exit status."""
     names = {f"host{number}": kind for number, kind in enumerate(cluster.kinds)}
     view = Live(console=errors, auto_refresh=False, transient=True) if shown else None
 
     def line(name: str, text: bytes) -> None:
-        if view is not None and sys.stdout.isatty():
+        if view is not None and out.isatty():
             said = text.decode(errors="replace").rstrip("\n")
             errors.print(Text(f"{name}| {said}" if name else said))
             return
         prefix = f"{name}| ".encode() if name else b""
-        sys.stdout.buffer.write(prefix + text)
-        sys.stdout.buffer.flush()
+        out.buffer.write(prefix + text)
+        out.buffer.flush()
 
     begin = time.monotonic()
     with view or nullcontext():

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.speed import MEMCPY, Calls, best_seconds, copying
+from inceptionn.console import Console, JsonFile, Table, write_json
 from inceptionn.layers.a2dtwp import adt, host_to_device
 
 ASKED = 0.5
@@ -29,7 +29,7 @@ def a2dtwp(
         bool, typer.Option("--processor-time", help="Count processor time: where other work takes turns.")
     ] = False,
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights in the same run.
 
@@ -39,7 +39,7 @@ def a2dtwp(
     if quick:
         size, repeats = min(size, 8), min(repeats, 3)
     report.check_files(json_file, None)
-    console, facts = report.new_console(), environment(1)
+    console, facts = Console(json_file=json_file), environment(1)
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
@@ -62,7 +62,7 @@ def a2dtwp(
     else:
         console.print(f"no copies to a GPU were measured: {missing}", markup=False, soft_wrap=True)
     console.print(report.figures_table(figures))
-    report.write_json(json_file, {
+    write_json(json_file, {
         "bench": "a2dtwp", "environment": facts, "bytes": 4 * count, "clock": kind, "paths": found,
         "device": device,
         "figures": [figure.json() for figure in figures],
@@ -84,7 +84,7 @@ def rates_of(count: int, repeats: int, clock: Callable[[], float]) -> dict[str, 
 
 def table_of(found: dict[str, dict[str, float]]) -> Table:
     """Rates and shares of memcpy, one row per path and direction."""
-    table = report.new_table("", "", *(f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)" for keep in KEPT))
+    table = Table("", "", *(f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)" for keep in KEPT))
     for path, rates in found.items():
         for way in ("pack", "unpack"):
             cells = [f"{rates[f'{way}{k}']:.2f} ({rates[f'{way}{k}'] / rates[MEMCPY]:.2f})" for k in KEPT]
@@ -107,7 +107,7 @@ def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
 
 def device_table(device: dict[str, Any]) -> Table:
     """Milliseconds of each way to the GPU."""
-    table = report.new_table(
+    table = Table(
         f"To {device['device']}, pinned memory",
         "",
         "pack, ms",

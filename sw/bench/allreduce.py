@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from inceptionn.bench import allreduce_report as tables
 from inceptionn.bench import data, report
@@ -17,6 +16,7 @@ from inceptionn.bench.allreduce_report import Results
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.job import lines_of, with_mpi
 from inceptionn.bench.variants import MPI, RING_RAW, VARIANTS
+from inceptionn.console import Console, JsonFile, new_progress, write_json
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 
 OPS = ("sum", "mean")
@@ -50,7 +50,7 @@ def allreduce(
     mtu: Annotated[int, report.whole(576, 9216, "Bytes of IP packet.")] = 1500,
     seed: report.Seed = 1,
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """All-reduce between hosts whose links have a rate: with the codec, without, and by MPI. Needs root.
@@ -66,12 +66,12 @@ def allreduce(
     chosen_rates = _rates(rates)
     names = _variants(only)
     require()
-    console, facts = report.new_console(), environment(seed)
+    console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4
     if MPI in names and not with_mpi():
         names.remove(MPI)
         console.print(f"{MPI}: mpi4py is not installed (pip install 'inceptionn[bench]')")
-    with report.new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
+    with new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
         plan: dict[str, Any] = {
             "addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT,
@@ -94,7 +94,7 @@ def allreduce(
                 )
         described = _described(network)
     report_all(console, results, size, {**facts, "network": described})
-    report.write_json(json_file, {
+    write_json(json_file, {
         "bench": "allreduce", "environment": facts, "network": described, "bytes": 4 * count,
         "error_bound": 2.0**-bound, "rows": results.json(),
         "figures": [figure.json() for figure in tables.figures_of(results)],

@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
 from inceptionn.bench import report
 from inceptionn.bench.data import REAL, SYNTHETIC
 from inceptionn.bench.variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+from inceptionn.console import Table
 from inceptionn.netns import rate_text
 
 ASKED = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
@@ -103,7 +102,7 @@ def tables_of(results: Results) -> Iterator[Table]:
             rates = results.each("rate")
             title = f"{data}, {op}: median ms (times as fast as the raw ring)"
             further = ("MB sent by\nbusiest host", "largest error\nin bounds")
-            table = report.new_table(title, "", *map(rate_text, rates), *further)
+            table = Table(title, "", *map(rate_text, rates), *further)
             for variant in results.each("variant"):
                 cells = []
                 for rate in rates:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from inceptionn.bench import data, report
 from inceptionn.bench.environment import conditions, environment, installed
@@ -19,6 +18,7 @@ from inceptionn.bench.memory import peak_of
 from inceptionn.bench.peers import PEERS, Peer
 from inceptionn.bench.speed import MEMCPY, best_seconds, copying, speed
 from inceptionn.codec import Codec, active_path, available_paths, force_path
+from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.paths import NUMPY
 
 SMALL = 1024
@@ -63,7 +63,7 @@ def codec(
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
     seed: report.Seed = 1,
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """The codec against memcpy and other compressors, on the same data in the same run.
@@ -77,11 +77,11 @@ def codec(
         size, repeats = min(size, 8), min(repeats, 2)
     report.check_files(json_file, plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
-    console, facts = report.new_console(), environment(seed)
+    console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
     rows, absent = [], []
-    with report.new_progress(console) as progress:
+    with new_progress(console) as progress:
         jobs = list(_jobs(peers))
         task = progress.add_task("", total=len(jobs) * len(arrays))
         for kind, x in arrays.items():
@@ -101,7 +101,7 @@ def codec(
         console.print(name)
     figures = figures_of(rows)
     console.print(report.figures_table(figures))
-    report.write_json(json_file, {
+    write_json(json_file, {
         "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
         "repeats": repeats, "rows": [asdict(row) for row in rows],
         "not_installed": sorted({peer.package for peer in absent}),
@@ -241,7 +241,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
         "largest error\nin bounds",
         "1 Ki values, µs\ncompress, decompress", "peak\nmemory",
     )  # fmt: skip
-    table = report.new_table(kind, "", *columns)
+    table = Table(kind, "", *columns)
     for row in rows:
         peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
         table.add_row(

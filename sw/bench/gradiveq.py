@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from inceptionn import Codec
 from inceptionn.bench import report
@@ -20,6 +19,7 @@ from inceptionn.bench.gradiveq_rank import VALUES
 from inceptionn.bench.job import lines_of
 from inceptionn.bench.layers import parsed_rates
 from inceptionn.bench.ssd_sgd import in_threads
+from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.netns import Network, rate_text, require
 from inceptionn.training import CNN, Batches, digits
@@ -57,7 +57,7 @@ def gradiveq(
         str, typer.Option(metavar="LIST", help="Some of times, parts, training.")
     ] = "times,parts,training",
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """GradiVeQ: all-reduce times against raw and 4-bit QSGD and their parts, bytes and accuracy of trainings.
 
@@ -71,7 +71,7 @@ def gradiveq(
     parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = parsed_rates(rates)
     report.check_files(json_file, None)
-    console, facts = report.new_console(), environment(0)
+    console, facts = Console(json_file=json_file), environment(0)
     found: dict[str, Any] = {"bench": "gradiveq", "environment": facts}
     figures: list[report.Figure] = []
     console.print(conditions(facts), soft_wrap=True)
@@ -82,7 +82,7 @@ def gradiveq(
             "bound": 2.0**-BOUND,
         }  # fmt: skip
         times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
-        with report.new_progress(console) as progress, Network(hosts) as network:
+        with new_progress(console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(chosen) * len(TITLES))
             path = network.folder / "plan.json"
             path.write_text(json.dumps({**plan, "addresses": [h.address for h in network.hosts]}))
@@ -109,7 +109,7 @@ def gradiveq(
         found |= {"trained_steps": steps, "training": trained}
     if figures:
         console.print(report.figures_table(figures))
-    report.write_json(json_file, {**found, "figures": [figure.json() for figure in figures]})
+    write_json(json_file, {**found, "figures": [figure.json() for figure in figures]})
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
@@ -117,7 +117,7 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
     columns = ["", "kB sent", "fewer bytes"]
     for rate in times:
         columns += [f"{rate_text(rate)}\nms", "raw / this", "QSGD / this"]
-    table = report.new_table(title, *columns)
+    table = Table(title, *columns)
     first = next(iter(times.values()))
     for name, text in TITLES.items():
         cells = [f"{first[name]['sent'] / 1e3:.0f}", f"{first['raw']['sent'] / first[name]['sent']:.1f}x"]
@@ -134,7 +134,7 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
 def parts_table(milliseconds: dict[str, dict[str, float]], plan: dict[str, Any]) -> Table:
     """Processor time of one rank, one row per variant."""
     title = "What a rank computes, ms of processor time"
-    table = report.new_table(title, "", *PARTS)
+    table = Table(title, "", *PARTS)
     for name, parts in milliseconds.items():
         table.add_row(TITLES[name].format(**plan), *(f"{parts[p]:.2f}" if p in parts else "-" for p in PARTS))
     return table
@@ -160,7 +160,7 @@ NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 def study(steps: int, seeds: int, console: Any) -> dict[str, list[dict[str, float]]]:
     """Accuracy (0..1) and ratios of bytes of each training, one per seed."""
     found: dict[str, list[dict[str, float]]] = {}
-    with report.new_progress(console) as progress:
+    with new_progress(console) as progress:
         task = progress.add_task("", total=len(NAMES) * seeds)
         for name in NAMES:
             for seed in range(seeds):
@@ -201,7 +201,7 @@ def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds
     kinds = ("warm-up", "sampling", "compressed", "rest", "all")
     channels = "-".join(map(str, CHANNELS))
     title = f"CNN {channels} on digits, 4 workers, {steps} steps, mean of {seeds} seeds; fewer bytes than raw"
-    table = report.new_table(title, "", "accuracy", "points over raw", *kinds)
+    table = Table(title, "", "accuracy", "points over raw", *kinds)
     base = mean(run["accuracy"] for run in trained["raw"])
     for name, runs in trained.items():
         accuracy = mean(run["accuracy"] for run in runs)

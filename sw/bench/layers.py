@@ -11,13 +11,13 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.job import lines_of
 from inceptionn.bench.layers_rank import model_of
 from inceptionn.bench.layers_systems import CONVOLUTIONS, SYSTEMS
+from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 from inceptionn.training import count_of
 
@@ -59,7 +59,7 @@ def layers(
     bound: report.Bound = 10,
     seed: report.Seed = 0,
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """Bytes per step, iteration time and final accuracy of each training system. Needs root.
@@ -78,7 +78,7 @@ def layers(
     chosen_rates = parsed_rates(rates)
     report.check_files(json_file, plot)
     require()
-    console, facts = report.new_console(), environment(seed)
+    console, facts = Console(json_file=json_file), environment(seed)
     plan = plan_of(kind, sizes, batch, bound, seed)
     timing = [
         {"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen
@@ -95,7 +95,7 @@ def layers(
         for name in chosen
     ]
     results: dict[str, Any] = {"time": {}, "train": {}}
-    with report.new_progress(console) as progress, Network(hosts) as network:
+    with new_progress(console) as progress, Network(hosts) as network:
         task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
 
         def advance(rate: float, line: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def layers(
     figures = figures_of(results) if kind == "mlp" else []
     if figures:
         console.print(report.figures_table(figures))
-    report.write_json(json_file, {
+    write_json(json_file, {
         "bench": "layers", "environment": facts, "hosts": hosts, "plan": plan, "trained_steps": trained,
         "time": {str(int(rate)): found for rate, found in results["time"].items()},
         "train": results["train"], "figures": [figure.json() for figure in figures],
@@ -186,7 +186,7 @@ def table_of(results: dict[str, Any], rate: float) -> Table:
     """System by bytes per step, iteration time and final accuracy, at one rate."""
     found = results["time"][rate]
     columns = ("", "kB/step", "by class", "ms/step", "steps/s", "vs SSGD", "accuracy")
-    table = report.new_table(f"{rate_text(rate)}", *columns)
+    table = Table(f"{rate_text(rate)}", *columns)
     base = found["ssgd"]["seconds"] if "ssgd" in found else None
     for name, line in found.items():
         sent = (results["train"][name] if SYSTEMS[name].adaptive else line)["sent"]

@@ -9,12 +9,11 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.job import lines_of
+from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.layers.parallax import CostModel, fit
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 
@@ -43,7 +42,7 @@ def parallax(
     steps: Annotated[int, report.whole(1, 1000, "Steps of each turn.")] = 4,
     rounds: Annotated[int, report.whole(1, 1000, "Turns; the median step counts.")] = 5,
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """Training with sparse gradients between hosts whose links have a rate: Parallax and what it replaces.
@@ -62,10 +61,10 @@ def parallax(
         raise typer.BadParameter(f"--rate: {error}") from error
     report.check_files(json_file, plot)
     require()
-    console, facts = report.new_console(), environment(0)
+    console, facts = Console(json_file=json_file), environment(0)
     groups = plan_of(batch, steps, rounds, quick)
     results = {}
-    with report.new_progress(console) as progress, Network(hosts, rate) as network:
+    with new_progress(console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
         path = network.folder / "plan.json"
         plan = {"addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT}
@@ -77,7 +76,7 @@ def parallax(
     print_all(console, results)
     figures = figures_of(results)
     console.print(report.figures_table(figures))
-    report.write_json(json_file, {
+    write_json(json_file, {
         "bench": "parallax", "environment": facts, "hosts": hosts, "rate": bits, "groups": groups,
         "results": results, "figures": [figure.json() for figure in figures],
     })  # fmt: skip
@@ -134,7 +133,7 @@ def _steps_table(title: str, group: dict[str, Any]) -> Table:
     alpha = "" if found["alpha"] is None else f", alpha {found['alpha']:.3f}"
     size = sum(group["variable_bytes"].values()) / 1e6
     columns = ("", "ms per step", "steps/s", "MB sent per step", "partitions")
-    table = report.new_table(f"{title}: {size:.1f} MB of variables{alpha}", *columns)
+    table = Table(f"{title}: {size:.1f} MB of variables{alpha}", *columns)
     for name, variant in group["variants"].items():
         seconds = step_seconds(group, name)
         table.add_row(
@@ -153,7 +152,7 @@ def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
 def _partitions_table(group: dict[str, Any]) -> Table:
     model, samples = model_of(group)
     chosen = group["variants"][HYBRID]["partitions"]
-    table = report.new_table("Partitions: ms per step", "", "tried by the search", "its model", "brute force")
+    table = Table("Partitions: ms per step", "", "tried by the search", "its model", "brute force")
     for partitions, times in sorted((int(p), times) for p, times in group["grid"].items()):
         sampled = f"{1e3 * samples[partitions]:.1f}" if partitions in samples else ""
         mark = " (chosen)" if partitions == chosen else ""

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all benches share: tables, figures with what was asked of them, the JSON file, progress bars."""
+"""What all benches share: options, figures with what was asked of them, pictures."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", dir_okay=False, help="Write figures and environment there."),
-]
+from inceptionn import atomic_file
+from inceptionn.console import Table, check_json
+
 PlotFile = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", dir_okay=False, help="Draw a picture there (.png, .svg, .pdf)."),
@@ -39,7 +35,6 @@ Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less data and fewer repeats: a look, no measurement.")]
 
 PICTURES = (".png", ".svg", ".pdf")
-_FILE_WIDTH = 120
 _VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
 
 
@@ -69,33 +64,13 @@ class Figure(NamedTuple):
 
 def figures_table(figures: Iterable[Figure]) -> Table:
     """What was asked, what was measured, and whether that is enough."""
-    table = new_table("Figures", "", "asked", "measured", "")
+    table = Table("Figures", "", "asked", "measured", "")
     for figure in figures:
         asked = f"{'<=' if figure.most else '>='} {figure.asked:g} {figure.unit}"
         measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
         verdict, style = _VERDICTS[figure.reached]
-        table.add_row(figure.name, asked, measured, f"[{style}]{verdict}[/]")
+        table.add_row(figure.name, asked, measured, Text(verdict, style))
     return table
-
-
-def new_table(title: str, *columns: str) -> Table:
-    """A table whose first column is text and the others are numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", no_wrap=not place)
-    return table
-
-
-def new_console() -> Console:
-    """The terminal; wide enough for the tables where the output is a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_FILE_WIDTH)
-
-
-def new_progress(console: Console) -> Progress:
-    """A bar that says what is measured now; none where the output is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
@@ -115,12 +90,6 @@ def check_files(json_file: Path | None, plot: Path | None) -> None:
         if plot.suffix.lower() not in PICTURES:
             raise typer.BadParameter(f"a picture must end in {', '.join(PICTURES)}, not {plot.suffix!r}")
         import matplotlib  # noqa: F401  # the extra `plot`; rather now than after the measurement
-    for path in (json_file, plot):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-
-
-def write_json(path: Path | None, facts: dict[str, Any]) -> None:
-    """Writes the facts of a run, if a file was named."""
-    if path is not None:
-        path.write_text(json.dumps(facts, indent=1) + "\n")
+        plot.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.check(plot)
+    check_json(json_file)

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from inceptionn.bench import report
 from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
+from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from inceptionn.netns import Network, bits_per_second, rate_text, require
@@ -42,7 +42,7 @@ def ssd_sgd(
     bound: report.Bound = 10,
     only: Annotated[str, typer.Option(metavar="LIST", help="times, accuracy, or both.")] = "times,accuracy",
     quick: report.Quick = False,
-    json_file: report.JsonFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
 
@@ -58,7 +58,7 @@ def ssd_sgd(
     except ValueError as error:
         raise typer.BadParameter(f"--rate: {error}") from error
     report.check_files(json_file, None)
-    console, facts = report.new_console(), environment(0)
+    console, facts = Console(json_file=json_file), environment(0)
     facts_out: dict[str, Any] = {"bench": "ssd-sgd", "environment": facts}
     figures: list[report.Figure] = []
     console.print(conditions(facts), soft_wrap=True)
@@ -71,7 +71,7 @@ def ssd_sgd(
         cases += [{"what": "time", "k": k, **form, "steps": steps} for form in forms for k in (0, *DELAYS)]
         cases *= rounds
         lines: list[dict[str, Any]] = []
-        with report.new_progress(console) as progress, Network(hosts) as network:
+        with new_progress(console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(cases))
 
             def advance(at: float, line: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ def ssd_sgd(
         figures += accuracy_figures(accuracies)
         facts_out |= {"accuracy": accuracies, "trained_steps": trained}
     console.print(report.figures_table(figures))
-    report.write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
+    write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
 
 
 def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:
@@ -112,14 +112,14 @@ def costs_of(parts: dict[str, Any]) -> Costs:
 def times_table(lines: list[dict[str, Any]], title: str) -> Table:
     """Measured and modelled times per step."""
     columns = ("", "ms/step", "steps/s over SSGD", "model, ms", "model / measured", "case")
-    table = report.new_table(f"Time per step: {title}", *columns)
+    table = Table(f"Time per step: {title}", *columns)
     for codec in (False, True):
         parts = {name: median_of(lines, "parts", 0, codec, name) for name in PARTS}
         costs = costs_of(parts)
         found = {k: median_of(lines, "time", k, codec) for k in (0, *DELAYS)}
         with_codec = ", codec" if codec else ""
         for name in PARTS:
-            table.add_row(f"[dim]{name}{with_codec}[/]", f"[dim]{1e3 * parts[name]:.1f}[/]", "", "", "", "")
+            table.add_row(f"{name}{with_codec}", f"{1e3 * parts[name]:.1f}", "", "", "", "", style="dim")
         for k, seconds in found.items():
             model = ssd_time(costs, k) if k else ssgd_time(costs)
             table.add_row(
@@ -151,7 +151,7 @@ def study(steps: int, seeds: int, console: Any) -> dict[str, list[float]]:
     configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
     configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
     found: dict[str, list[float]] = {}
-    with report.new_progress(console) as progress:
+    with new_progress(console) as progress:
         task = progress.add_task("", total=len(configurations) * seeds)
         for title, (k, update) in configurations.items():
             for seed in range(seeds):
@@ -204,7 +204,7 @@ def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
     base = 100 * float(np.mean(accuracies["SSGD"]))
     seeds = len(accuracies["SSGD"])
     title = f"Final test accuracy, digits, 4 workers, {steps} steps, mean of {seeds} seeds"
-    table = report.new_table(title, "", "accuracy", "points over SSGD", "lowest", "highest")
+    table = Table(title, "", "accuracy", "points over SSGD", "lowest", "highest")
     for name, found in accuracies.items():
         mean = 100 * float(np.mean(found))
         table.add_row(

@@ -256,7 +256,7 @@ def test_json_is_the_manifest(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("inceptionn.boards.bring_up.project.project_files", lambda mhz: files)
-    assert cli.main(["bring-up", "--out", str(tmp_path / "project"), "--json"]) == 0
+    assert cli.main(["bring-up", "--out", str(tmp_path / "project"), "--json", "-"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["parameters"]["clock_mhz"] == 250
     assert set(facts["files"]) == set(files) - {"manifest.json"}

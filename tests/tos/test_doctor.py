@@ -15,7 +15,7 @@ from inceptionn.tos import TosError
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "--json"]) == 0
+    assert cli.main(["doctor", "--json", "-"]) == 0
     found = {line["name"]: line for line in json.loads(capsys.readouterr().out)}
     assert set(found) == {"system", "codec", "MPI", "ToS mark", "mark seen leaving", "inceptionn tag", "NIC"}
     assert found["codec"]["detail"].startswith(codec.active_path())
@@ -53,7 +53,7 @@ def test_a_kernel_that_refuses_the_mark(
 
     monkeypatch.setattr(doctor, "tag", refuse)
     monkeypatch.setattr(doctor, "seen_leaving", lambda peer: doctor.Finding("mark seen leaving", "no", ""))
-    assert cli.main(["doctor", "--json"]) == 1
+    assert cli.main(["doctor", "--json", "-"]) == 1
     lines = json.loads(capsys.readouterr().out)
     assert [line for line in lines if line["name"] == "ToS mark"][0]["state"] == "failed"
 
