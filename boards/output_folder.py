@@ -57,25 +57,25 @@ def _former(out: Path) -> set[str]:
 def write(out: Path, files: Mapping[str, str]) -> list[Path]:
     """Writes ``files`` into ``out``; returns their paths.
 
-    All are written to a folder beside it first. A new or empty folder appears at once; in one that holds
-    files, they move in one by one, the manifest last, files that an earlier run wrote and this one does not
-    go, and everything else stays.
+    All are written to a hidden folder first: beside a new one, which appears at once; inside one that exists,
+    which may be a mount point or the working directory. From there they move in one by one, the manifest
+    last, files that an earlier run wrote and this one does not go, and everything else stays.
     """
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=out.absolute().parent, prefix=f".{out.name}-"))
+    exists = out.is_dir()
+    place = out if exists else out.absolute().parent
+    place.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
     try:
         for name, text in files.items():
             (scratch / name).write_text(text, encoding="utf-8", newline="\n")
         scratch.chmod(0o777 & ~_umask())
-        if out.is_dir() and any(out.iterdir()):
+        if exists:
             stale = _former(out) - set(files)
             for name in sorted(files, key=lambda name: name == MANIFEST):
                 os.replace(scratch / name, out / name)
             for name in stale:
                 (out / name).unlink(missing_ok=True)
         else:
-            if out.is_dir():
-                out.rmdir()
             os.replace(scratch, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

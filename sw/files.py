@@ -16,9 +16,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from inceptionn import message, wire
+from inceptionn import atomic_file, message, npy_file, wire
 from inceptionn.codec import Codec, scale_exponent
-from inceptionn.console import Console, Table
+from inceptionn.console import Console
 from inceptionn.message import Header, Kind
 
 SUFFIX = ".inc"
@@ -33,6 +33,7 @@ ModeOption = Annotated[str, typer.Option(help="bounded, or literal for the paper
 Scale = Annotated[
     str, typer.Option(help="Exponent of a power of two that values are multiplied by, or auto.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
 
 
 def _codec(k: int, mode: str) -> Codec:
@@ -52,31 +53,20 @@ def _exponent(scale: str, values: Any) -> int:
         raise typer.BadParameter(f"the scale must be a whole number or auto, not {scale!r}") from None
 
 
-def _load(path: Path) -> NDArray[np.float32]:
-    """The array of a ``.npy`` file, mapped into memory."""
-    try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is no .npy file: {error}") from None
-    if not isinstance(values, np.ndarray):
-        raise ValueError(f"{path} holds several arrays; save them one by one")
-    if values.dtype != np.float32:
-        raise TypeError(f"{path} must hold float32 values, not {values.dtype}")
-    return values
-
-
 def encode(
     file: Annotated[Path, typer.Argument(metavar="FILE.npy", exists=True, dir_okay=False)],
     out: Annotated[Path | None, typer.Option(help="The message; default: the file with .inc behind.")] = None,
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",
+    force: Force = False,
 ) -> None:
     """Compress a float32 array into a message."""
-    values = _load(file)
     out = out or file.with_name(file.name + SUFFIX)
+    atomic_file.check(out, force)
+    values = npy_file.load(file)
     packed = message.pack(values, _codec(bound, mode), _exponent(scale, values))
-    out.write_bytes(packed)
+    atomic_file.write(out, packed)
     ratio = values.nbytes / len(packed)
     typer.echo(f"{out}: {values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
 
@@ -86,12 +76,15 @@ def decode(
     out: Annotated[
         Path | None, typer.Option(help="The array; default: the file with .decoded.npy for its suffixes.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Write the array of a message."""
-    values = message.unpack(file.read_bytes())
     stem = file.name.removesuffix(SUFFIX).removesuffix(".npy")
     out = out or file.with_name(f"{stem}.decoded.npy")
-    np.save(out, values, allow_pickle=False)
+    atomic_file.check(out, force)
+    values = message.unpack(file.read_bytes())
+    with atomic_file.writing(out) as opened:
+        np.save(opened, values, allow_pickle=False)
     typer.echo(f"{out}: {values.size} values of shape {values.shape}")
 
 
@@ -115,7 +108,7 @@ def inspect(
         _print_classes(console, counts)
         errors = None
     else:
-        values = _load(file).reshape(-1)
+        values = npy_file.load(file).reshape(-1)
         codec, exponent = _codec(bound, mode), _exponent(scale, values)
         counts = codec.histogram(values, scale=exponent)
         size = _stream_size(counts)
@@ -215,15 +208,12 @@ def _print_classes(console: Console, counts: NDArray[np.int64]) -> None:
 
 
 def _print_bars(console: Console, title: str, rows: list[tuple[str, int]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(title)
-    table.add_column("values", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("")
     total, most = sum(count for _, count in rows) or 1, max(count for _, count in rows) or 1
+    wide = max(map(len, (title, *(label for label, _ in rows))))
+    console.print(f"{title:{wide}} {'values':>12} {'share':>7}")
     for label, count in rows:
-        table.add_row(label, str(count), f"{count / total:.1%}", "█" * round(BAR * count / most))
-    console.print(table)
+        bar = "█" * round(BAR * count / most)
+        console.print(f"{label:{wide}} {count:12} {count / total:7.1%} {bar}".rstrip())
 
 
 def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: str) -> None:
@@ -238,4 +228,5 @@ def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: s
         axes[1].bar([label for label, _ in rows], [count for _, count in rows])
         axes[1].tick_params(axis="x", rotation=60)
         axes[1].set(title="absolute error", ylabel="values", xlabel=f"in bounds of {errors.bound:.3g}, from")
-    figure.savefig(path)
+    with atomic_file.writing(path) as file:
+        figure.savefig(file, format=path.suffix[1:])

@@ -9,7 +9,7 @@ design is in here: the script looks for its nets by name, in statements of the f
 
 On port 0 the nets are those of the application's side, with `_app` in their names. In each statement the
 right-hand side becomes a net of the shell, and the shell takes what stood there. A file in which one of them
-is missing or comes twice is refused and left alone.
+is missing or comes twice is refused and left alone. Of a link, the file that it leads to is patched.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +150,7 @@ def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str) -
     resets = {}
     for n in range(ports):
         for way in ("s2c", "c2s"):
-            resets[f"{way}{n}_aresetn"] = reset.format(way=way, n=n)
+            resets[f"{way}{n}_aresetn"] = reset.replace("{way}", way).replace("{n}", str(n))
     for name in (clock, *resets.values()):
         if not re.search(rf"\b{re.escape(name)}\b", code):
             raise Unrecognised(f"there is no net {name} (see --clock and --reset)")
@@ -172,18 +173,33 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Writes a file as a whole."""
+def replace(path: Path, data: bytes, like: Path) -> None:
+    """Writes a file as a whole, with the mode of the file ``like``."""
     unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_bytes(data)
+        shutil.copymode(like, unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def shell_ports(path: Path) -> set[str]:
+    """Names of the shell's ports, from the list that was generated with it."""
+    try:
+        names = {str(port["name"]) for port in json.loads(path.read_text(encoding="utf-8"))["ports"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Unrecognised(f"{path.name} beside this script is damaged: generate the folder again") from None
+    if "s2c0_aresetn" not in names:
+        raise Unrecognised(f"{path.name} beside this script is not of the VC709's shell")
+    return names
 
 
 def undo(path: Path, kept: Path, note: Path) -> None:
     """Puts the kept file back, if nobody has changed the patched one since."""
     if not kept.exists() or not note.exists():
         raise Unrecognised(f"nothing to undo: there is no {kept.name} beside it")
-    if digest(path.read_bytes()) != note.read_text().strip():
+    if digest(path.read_bytes()) != note.read_text(encoding="latin-1").strip():
         raise Unrecognised(f"it was changed after the patch; the original is in {kept.name}")
     os.replace(kept, path)
     note.unlink()
@@ -201,7 +217,7 @@ def main() -> int:
         help="nets of the DMA engines' resets, active low, {way} is s2c or c2s (%(default)s)",
     )  # fmt: skip
     options = parser.parse_args()
-    path: Path = options.file
+    path = Path(os.path.realpath(options.file))
     kept = path.with_name(path.name + KEPT)
     note = path.with_name(path.name + KEPT + ".sha256")
     try:
@@ -209,8 +225,7 @@ def main() -> int:
             undo(path, kept, note)
             print(f"{path}: original put back")
             return 0
-        about = json.loads((Path(__file__).resolve().parent / "ports.json").read_text(encoding="utf-8"))
-        names = {port["name"] for port in about["ports"]}
+        names = shell_ports(Path(__file__).resolve().parent / "ports.json")
         ports = sum(f"s2c{n}_aresetn" in names for n in range(4))
         original = path.read_bytes()
         text = original.decode("latin-1")  # any byte goes in and comes out as it was
@@ -220,16 +235,19 @@ def main() -> int:
         if options.dry_run:
             print(f"{path}: would be patched: {what}")
             return 0
-        kept.write_bytes(original)
-        note.write_text(digest(data) + "\n")
-        replace(path, data)
+        replace(kept, original, path)
+        replace(note, f"{digest(data)}\n".encode(), path)
+        replace(path, data, path)
         print(f"{path}: patched: {what}; original in {kept.name}")
     except Unrecognised as reason:
         print(f"{path}: not recognised: {reason}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{error.filename or path}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"{path}: interrupted", file=sys.stderr)
+        return 130
     return 0
 
 

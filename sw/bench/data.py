@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from inceptionn import npy_file
 
 if TYPE_CHECKING:
     from inceptionn.training import Batches, Model
@@ -92,11 +93,8 @@ def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:
 
 def own(path: Path, count: int, workers: int) -> list[Floats]:
     """Slices of the values of a ``.npy`` file, as many as fit or from the start again."""
-    try:
-        values = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)!r} is no .npy file of numbers: {error}") from error
-    if values.dtype != np.float32 or not values.size:
-        raise ValueError(f"{os.fspath(path)!r} must hold float32 values, not {values.size} of {values.dtype}")
+    values = npy_file.load(path)
+    if not values.size:
+        raise ValueError(f"{path} must hold at least one value")
     flat = np.resize(values.reshape(-1), count * workers)
     return [flat[worker * count : (worker + 1) * count] for worker in range(workers)]

@@ -57,10 +57,10 @@ def test_own_values(tmp_path: Path) -> None:
     assert first.tolist() == [0, 1, 2, 3]
     assert second.tolist() == [4, 5, 0, 1]
     np.save(tmp_path / "y.npy", np.arange(6))
-    with pytest.raises(ValueError, match="y.npy' must hold float32 values, not 6 of int64"):
+    with pytest.raises(TypeError, match=r"y\.npy must hold float32 values, not int64$"):
         data.own(tmp_path / "y.npy", 4, 1)
     (tmp_path / "z.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match="z.npy' is no .npy file of numbers"):
+    with pytest.raises(ValueError, match=r"z\.npy is no \.npy file, or its header is damaged$"):
         data.own(tmp_path / "z.npy", 4, 1)
 
 

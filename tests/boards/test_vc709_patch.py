@@ -155,3 +155,56 @@ def test_missing_file(folder: Path, tmp_path: Path) -> None:
     done = patch(folder, tmp_path / "none.v")
     assert done.returncode == 1
     assert "No such file" in done.stderr
+
+
+def test_a_link_stays_and_modes_too(folder: Path, tmp_path: Path) -> None:
+    real, link = tmp_path / "real" / "top.v", tmp_path / "top.v"
+    real.parent.mkdir()
+    real.write_text(miniature())
+    real.chmod(0o640)
+    link.symlink_to(real)
+    before = real.read_bytes()
+    assert patch(folder, link).returncode == 0
+    kept = real.with_name("top.v.before-inceptionn")
+    assert link.is_symlink()
+    assert kept.read_bytes() == before
+    assert [oct(path.stat().st_mode & 0o777) for path in (real, kept)] == ["0o640", "0o640"]
+    assert patch(folder, "--undo", link).returncode == 0
+    assert (link.is_symlink(), real.read_bytes(), oct(real.stat().st_mode & 0o777)) == (True, before, "0o640")
+    assert [path.name for path in real.parent.iterdir()] == ["top.v"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "reason"),
+    [
+        ("{", "ports.json beside this script is damaged"),
+        ('{"ports": [1]}', "ports.json beside this script is damaged"),
+        ("[" * 60_000, "ports.json beside this script is damaged"),
+        ('{"ports": []}', "ports.json beside this script is not of the VC709's shell"),
+        (None, "ports.json: No such file"),
+    ],
+    ids=["cut", "wrong type", "deep", "another shell", "missing"],
+)
+def test_a_wrong_port_list_is_one_line(tmp_path: Path, ports: str | None, reason: str) -> None:
+    (tmp_path / "patch_trd.py").write_text(text("patch_trd.py"))
+    if ports is not None:
+        (tmp_path / "ports.json").write_text(ports)
+    top = tmp_path / "top.v"
+    top.write_text(miniature())
+    done = patch(tmp_path, top)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("reset", ["{", "{0}", "{way!x}", "{other}"])
+def test_a_wrong_reset_is_one_line(folder: Path, tmp_path: Path, reset: str) -> None:
+    top = tmp_path / "top.v"
+    top.write_text(miniature())
+    done = patch(folder, "--reset", reset, top)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert f"there is no net {reset}" in done.stderr
+
+
+def test_a_folder_is_one_line(folder: Path, tmp_path: Path) -> None:
+    done = patch(folder, tmp_path)
+    assert done.stderr == f"{tmp_path}: Is a directory\n"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,29 @@ def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> 
     header = message.parse(other.read_bytes())
     assert header.codec.parameters == Codec(2.0**-6, "literal").parameters
     assert header.scale == -2
+
+
+def test_force_writes_over_a_file_even_the_input_and_the_name_printed_is_the_file(
+    gradients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.load(gradients)
+    assert cli.main(["encode", str(gradients), "--out", str(gradients), "--force"]) == 0
+    assert gradients.read_bytes() == message.pack(x, Codec())
+    capsys.readouterr()
+    out = gradients.with_name("values")
+    assert cli.main(["decode", str(gradients), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: ")
+    assert np.load(out).tobytes() == Codec().lossy(x).tobytes()
+    assert sorted(path.name for path in gradients.parent.iterdir()) == ["g.npy", "values"]
+
+
+def test_an_array_that_is_cut_off_while_it_is_used_does_no_harm(gradients: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from inceptionn import npy_file\n"
+        "values = npy_file.load(Path(sys.argv[1])); os.truncate(sys.argv[1], 100); print(values.sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(gradients)], timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_inspect_an_array(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +125,14 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "g.npy", "--mode", "exact"], 2, "mode must be one of literal, bounded, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], 2, "the scale must be a whole number or auto, not 'big'"),
         (["encode", "wide.npy"], 1, "wide.npy must hold float32 values, not float64"),
-        (["encode", "text.npy"], 1, "text.npy is no .npy file: "),
+        (["encode", "text.npy"], 1, "text.npy is no .npy file, or its header is damaged"),
+        (["inspect", "short.npy"], 1, "short.npy ends too early: 599872 bytes of values, not 600000"),
+        (["encode", "short.npy"], 1, "short.npy ends too early: 599872 bytes of values, not 600000"),
+        (["encode", "pickled.npy"], 1, "pickled.npy must hold float32 values, not object"),
+        (["encode", "g.npy", "--out", "wide.npy"], 1, "file exists (--force writes over it): 'wide.npy'"),
+        (["encode", "g.npy", "--out", "g.npy"], 1, "file exists (--force writes over it): 'g.npy'"),
+        (["encode", "g.npy", "--out", "no/g.inc"], 1, "no such folder: '"),
+        (["decode", "good.inc", "--out", "wide.npy"], 1, "file exists (--force writes over it): 'wide.npy'"),
         (["encode", "several.npz"], 1, "several.npz holds several arrays; save them one by one"),
         (["decode", "g.npy"], 1, "malformed message at byte 0: the magic is"),
         (["decode", "cut.inc"], 1, "malformed message at byte 100: "),
@@ -117,7 +149,10 @@ def test_errors(
     monkeypatch.chdir(gradients.parent)
     np.save("wide.npy", np.ones(3))
     np.savez("several.npz", np.ones(3, np.float32))
+    np.save("pickled.npy", np.array([{}]), allow_pickle=True)
     Path("text.npy").write_text("text")
+    Path("short.npy").write_bytes(gradients.read_bytes()[:-128])
+    Path("good.inc").write_bytes(message.pack(np.load(gradients), Codec()))
     Path("cut.inc").write_bytes(message.pack(np.load(gradients), Codec())[:100])
     assert cli.main(arguments) == status
     error = capsys.readouterr().err

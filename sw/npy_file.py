@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""float32 arrays from ``.npy`` files."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+_ZIP = b"PK\x03\x04"
+_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def load(path: Path) -> NDArray[np.float32]:
+    """The array of a ``.npy`` file, read into memory: a file that another program cuts off does no harm.
+
+    ``ValueError`` for another file, and for one that ends too early; ``TypeError`` for values that are not
+    float32; ``OSError`` from the system.
+    """
+    with path.open("rb") as file:
+        if file.read(len(_ZIP)) == _ZIP:
+            raise ValueError(f"{path} holds several arrays; save them one by one")
+        file.seek(0)
+        try:
+            shape, _, dtype = _READERS[npy.read_magic(file)](file)
+        except (ValueError, KeyError, EOFError):
+            raise ValueError(f"{path} is no .npy file, or its header is damaged") from None
+        if dtype != np.float32:
+            raise TypeError(f"{path} must hold float32 values, not {dtype}")
+        there, wanted = os.fstat(file.fileno()).st_size - file.tell(), math.prod(shape) * dtype.itemsize
+        if there < wanted:
+            raise ValueError(f"{path} ends too early: {there} bytes of values, not {wanted}")
+        file.seek(0)
+        values: NDArray[np.float32] = npy.read_array(file, allow_pickle=False)
+        return values

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Folders that are written as a whole: the working directory and mount points are folders like any other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inceptionn.boards import output_folder
+
+FILES = {"a.v": "module a;\n", output_folder.MANIFEST: '{"files": {"a.v": {}}}'}
+
+
+@pytest.mark.parametrize("names", [[], ["mine"]])
+def test_the_working_directory(names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    output_folder.check(Path(), force=bool(names))
+    assert output_folder.write(Path(), FILES) == [Path(name) for name in FILES]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.v", "manifest.json", *names]
+    assert Path.cwd().samefile(tmp_path)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_mount_point(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from inceptionn.boards import output_folder\n"
+        f"output_folder.write(Path(sys.argv[1]), {FILES!r}); print(*sorted(os.listdir(sys.argv[1])))"
+    )
+    script = 'mount -t tmpfs none "$1" && exec "$2" -c "$3" "$1"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "a.v manifest.json\n"), done.stderr
