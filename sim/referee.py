@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from scapy.layers.inet import IP, TCP, UDP
@@ -12,18 +13,24 @@ IP_HEADER, HOST, WIRE = "IP header", "TCP/UDP at the host", "TCP/UDP on the wire
 """What `check` verifies."""
 
 
+_IP_HEADER_BYTES = 20
+
+
 class ChecksumError(ValueError):
     """A checksum is not what it must be; the text says which."""
 
 
 def _ip(frame: bytes) -> Any:
     """The IPv4 packet in a frame as scapy sees it, without Ethernet padding; None if there is none whole."""
-    packet = Ether(frame)
+    try:
+        packet = Ether(frame)
+    except struct.error:  # it ends inside a header
+        return None
     if IP not in packet or packet[IP].version != 4:
         return None
     ip = packet[IP]
     start = len(frame) - len(ip.original)
-    if ip.len is None or len(frame) - start < ip.len:
+    if ip.len is None or not _IP_HEADER_BYTES <= 4 * ip.ihl <= ip.len <= len(frame) - start:
         return None
     return IP(frame[start : start + ip.len])
 

@@ -7,6 +7,7 @@ referees the checksums, and the NIC's own counters must agree with both.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -219,6 +220,8 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None]) 
     if given is not None:
         if not given.is_file():
             raise FileNotFoundError(f"no Verilog there; inceptionn generate writes it: {str(given)!r}")
+        if not re.search(r"^\s*module\s+inceptionn_nic\b", given.read_text(errors="replace"), re.MULTILINE):
+            raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
         return given
     from inceptionn.hdl.tops import TOPS
     from inceptionn.sim.runner import emit

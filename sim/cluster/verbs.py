@@ -139,6 +139,9 @@ def run(
     with _option("--hosts"):
         if not 1 <= hosts <= 64:
             raise ValueError(f"hosts must be 1..64, not {hosts!r}")
+    with _option("--timeout"):
+        if limit is not None and not limit > 0:
+            raise ValueError(f"time-out must be more than 0 seconds, not {limit!r}")
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
     with _option("--bound" if mode in MODES else "--mode"):

@@ -6,9 +6,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+_LOOK_SECONDS = 0.02
+"""Between two looks at the tools that run."""
 
 
 class ToolError(RuntimeError):
@@ -54,10 +61,55 @@ def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path 
     """What the command prints; raises `ToolError` with the end of what it said."""
     environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-20:])
-        raise ToolError(f"{Path(command[0]).name} failed with status {done.returncode}:\n{tail}")
+    _check(command, done.returncode, done.stderr or done.stdout)
     return done.stdout
+
+
+def _check(command: Sequence[str | Path], status: int, said: str) -> None:
+    if status != 0:
+        tail = "\n".join(said.strip().splitlines()[-20:])
+        raise ToolError(f"{Path(command[0]).name} failed with status {status}:\n{tail}")
+
+
+def run_tools(commands: Sequence[Sequence[str | Path]], step: Callable[[int], None]) -> None:
+    """Run commands in their order, `compile_jobs` at a time; ``step`` is told how many have ended.
+
+    Where one fails (`ToolError`), and at Ctrl-C, the others are ended with all that they have started.
+    """
+    waiting, most, running = list(reversed(commands)), compile_jobs(), list[_Running]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                running.append(_Running(waiting.pop()))
+            for tool in [tool for tool in running if tool.process.poll() is not None]:
+                running.remove(tool)
+                _check(tool.command, tool.process.returncode, tool.said())
+                step(len(commands) - len(waiting) - len(running))
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        for tool in running:
+            tool.end()
+
+
+class _Running:
+    """A command that runs, in a process group of its own: a compiler is a program that starts others."""
+
+    def __init__(self, command: Sequence[str | Path]) -> None:
+        self.command, self._output = command, tempfile.TemporaryFile()  # noqa: SIM115  # closed by `said`, `end`
+        self.process = subprocess.Popen(command, stdout=self._output, stderr=self._output, process_group=0)
+
+    def said(self) -> str:
+        """What it has printed; it cannot be asked twice."""
+        with self._output as output:
+            output.seek(0)
+            return output.read().decode(errors="replace")
+
+    def end(self) -> None:
+        """Kills it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._output.close()
 
 
 def compile_jobs() -> int:

@@ -9,12 +9,11 @@ all models of a kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from .cache import build_root, built_once, digest
-from .tools import compile_jobs, find_compiler, find_verilator, run_tool
+from .tools import find_compiler, find_verilator, run_tool, run_tools
 
 _VERILATE = ("--cc", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style")
 _COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
@@ -43,17 +42,12 @@ class Kind:
 
 def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
     """Objects of C++ files, into ``folder``; the longest file first, for two cores' sake."""
-    command, done = [find_compiler(), *_COMPILE, *flags], 0
-
-    def one(source: Path) -> None:
-        nonlocal done
-        optimise = "-O0" if "Slow" in source.name else level
-        run_tool([*command, optimise, "-c", source, "-o", folder / f"{source.stem}.o"])
-        done += 1
-        step(f"compiling the model, {done} of {len(sources)}")
-
-    with ThreadPoolExecutor(compile_jobs()) as pool:
-        list(pool.map(one, sorted(sources, key=lambda source: -source.stat().st_size)))
+    compiler = [find_compiler(), *_COMPILE, *flags]
+    commands = [
+        [*compiler, "-O0" if "Slow" in path.name else level, "-c", path, "-o", folder / f"{path.stem}.o"]
+        for path in sorted(sources, key=lambda path: -path.stat().st_size)
+    ]
+    run_tools(commands, lambda done: step(f"compiling the model, {done} of {len(sources)}"))
 
 
 def build(

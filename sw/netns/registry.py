@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,11 +32,22 @@ _TERM_SECONDS = 1.0
 
 
 def folder() -> Path:
-    """Where the files are: /run, or the folder for temporary files where that cannot be written."""
+    """Where the files are: /run, or the folder for temporary files where that cannot be written.
+
+    `NetworkError` where others than root could have written there: what the files name is removed.
+    """
     base = Path("/run") if os.access("/run", os.W_OK) else Path(tempfile.gettempdir())
     path = base / "inceptionn-netns"
     path.mkdir(mode=0o755, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
+        raise NetworkError(f"{path} is not a folder that only root can write to: remove it")
     return path
+
+
+def _open(path: str, flags: int) -> int:
+    """Opens for `open`, but never what a link leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
@@ -53,7 +65,8 @@ def claim(names: Callable[[int], list[str]], files: Path) -> int:
             number += 1
         record = {**_owner(os.getpid()), "namespaces": names(number), "files": str(files)}
         partial = _file(number).with_suffix(".partial")
-        partial.write_text(json.dumps(record) + "\n")
+        with open(partial, "w", opener=_open) as file:
+            file.write(json.dumps(record) + "\n")
         partial.replace(_file(number))
     return number
 
@@ -75,13 +88,14 @@ def sweep_locked() -> list[str]:
     removed: list[str] = []
     for path in sorted(folder().glob("*.json")):
         try:
-            record = json.loads(path.read_text())
+            with open(path, opener=_open) as file:
+                record = json.loads(file.read())
             names, pid, files = list(record["namespaces"]), int(record["pid"]), Path(record.get("files", ""))
             if _owner(pid) == {word: record[word] for word in ("pid", "started", "boot")}:
                 continue
         except FileNotFoundError:
             continue
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OSError):
             names, files = [], Path()  # not ours to understand, and nobody's network
         names = [name for name in names if isinstance(name, str) and name.startswith(PREFIX)]
         remove(names)
@@ -146,16 +160,16 @@ def _state(pid: int) -> str:
 
 def _owner(pid: int) -> dict[str, Any]:
     """What tells a process from every other, before and after; without a start time if it is gone."""
-    stat = _stat(pid)
-    alive = stat and stat[0] not in ("Z", "X")
+    fields = _stat(pid)
+    alive = fields and fields[0] not in ("Z", "X")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return {"pid": pid, "started": int(stat[19]) if alive else None, "boot": boot}
+    return {"pid": pid, "started": int(fields[19]) if alive else None, "boot": boot}
 
 
 @contextmanager
 def _lock() -> Iterator[None]:
     path = folder() / "lock"
-    with path.open("w") as lock:
+    with open(path, "w", opener=_open) as lock:
         deadline = time.monotonic() + _LOCK_SECONDS
         while True:
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn.boards import output_folder
+from inceptionn.netns import require
 
 FILES = {"a.v": "module a;\n", output_folder.MANIFEST: '{"files": {"a.v": {}}}'}
 
@@ -25,8 +26,8 @@ def test_the_working_directory(names: list[str], tmp_path: Path, monkeypatch: py
     assert Path.cwd().samefile(tmp_path)
 
 
-@pytest.mark.usefixtures("root")
 def test_a_mount_point(tmp_path: Path) -> None:
+    require()
     program = (
         "import os, sys; from pathlib import Path; from inceptionn.boards import output_folder\n"
         f"output_folder.write(Path(sys.argv[1]), {FILES!r}); print(*sorted(os.listdir(sys.argv[1])))"

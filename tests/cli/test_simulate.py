@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from amaranth.lib import wiring
 
 from inceptionn import cli
+from inceptionn.netns import registry
 from inceptionn.sim import simulate
 
 
@@ -51,3 +57,24 @@ def test_failing_bench_is_status_1(
     line, _, log = captured.err.rstrip("\n").rpartition("; log: ")
     assert line == "inceptionn: bench_registers.py on registers (verilator, seed 1): 1 of 1 tests failed"
     shutil.rmtree(Path(log).parent)
+
+
+def test_an_interrupt_of_the_program_alone_ends_it_and_its_compilers(tmp_path: Path) -> None:
+    """A shell's Ctrl-C reaches the compilers too; a signal to one process does not."""
+    compiler, started = tmp_path / "compiler", tmp_path / "started"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*|*-E*) exec g++ "$@";; esac\n'
+        f"sleep 600 &\necho $! >> {started}.new\nmv {started}.new {started}\nwait\n"
+    )
+    compiler.chmod(0o755)
+    settings = {"CXX": str(compiler), "INCEPTIONN_BUILD": str(tmp_path), "INCEPTIONN_JOBS": "1"}
+    command = [sys.executable, "-m", "inceptionn.cli", "simulate", "elastic_register", "--no-waves"]
+    environment = {**os.environ, **settings}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not started.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "inceptionn: interrupted\n")
+    assert registry._state(int(started.read_text())) in ("", "Z", "X")

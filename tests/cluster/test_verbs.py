@@ -77,6 +77,8 @@ def test_status_is_the_programs() -> None:
     done = run("run", "-n", "1", "--nic", "none", "-q", "--", "sh", "-c", "kill -9 $$")
     assert done.returncode == 128 + 9
     assert run("run", "-n", "1", "--nic", "none", "-q", "--", "no-such-program").returncode == 127
+    for wrong in ("0", "-1", "nan"):
+        assert main(["cluster", "run", "--timeout", wrong, "--", "true"]) == 2
     done = run("run", "-n", "2", "--nic", "none", "--timeout", "1", "-q", "--", "sleep", "60")
     assert (done.returncode, done.stderr.strip()) == (124, "inceptionn: sleep has not ended within 1 s")
 

@@ -194,6 +194,49 @@ def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: s
         owner.kill()
 
 
+@pytest.fixture
+def fallback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The registry's folder where /run cannot be written."""
+    iproute.require()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "/run")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / "inceptionn-netns"
+
+
+def test_the_fallback_is_roots_own(fallback: Path) -> None:
+    assert registry.sweep() == []
+    assert (fallback / "lock").exists()
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "all users'", "a link"])
+def test_a_fallback_that_others_write_to_is_refused(whose: str, fallback: Path) -> None:
+    victim = fallback.with_name("victim")
+    victim.mkdir()
+    if whose == "a link":
+        fallback.symlink_to(victim)
+    else:
+        fallback.mkdir()
+        os.chown(fallback, 65534 if whose == "nobody's" else 0, 0)
+        fallback.chmod(0o755 if whose == "nobody's" else 0o777)
+    with pytest.raises(NetworkError, match="is not a folder that only root can write to: remove it"):
+        registry.sweep()
+    assert not list(victim.iterdir())
+
+
+def test_no_link_is_followed(fallback: Path) -> None:
+    fallback.mkdir()
+    victim, record = fallback.with_name("victim"), fallback / "7.json"
+    victim.write_text("kept")
+    record.symlink_to(victim)
+    registry.sweep()
+    assert (victim.read_text(), record.is_symlink()) == ("kept", False)
+    (fallback / "lock").unlink()
+    (fallback / "lock").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        registry.sweep()
+    assert victim.read_text() == "kept"
+
+
 def test_an_owner_whose_number_came_again_is_dead() -> None:
     """The record of a process that has our id and another start time."""
     iproute.require()

@@ -23,14 +23,23 @@ PACKAGES = {
     "inceptionn": "sw",
 }
 NAMES = {folder: package for package, folder in PACKAGES.items()}
+PRINTS_AND_WRITES = ("inceptionn.console", "inceptionn.atomic_file")
+"""What all commands share."""
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
-    "inceptionn.sim": ("inceptionn.sim", "inceptionn.hdl", "inceptionn.wire", "inceptionn.netns"),
+    "inceptionn.sim": (
+        "inceptionn.sim",
+        "inceptionn.hdl",
+        "inceptionn.wire",
+        "inceptionn.netns",
+        *PRINTS_AND_WRITES,
+    ),
     "inceptionn.boards": (
         "inceptionn.boards",
         "inceptionn.hdl",
         "inceptionn.constraints",
         "inceptionn.wire",
+        *PRINTS_AND_WRITES,
     ),
     "inceptionn.constraints": ("inceptionn.constraints",),
 }

@@ -101,6 +101,27 @@ def test_totals_of_a_small_mix() -> None:
     assert totals.payload_ratio > 2
 
 
+def test_malformed_frames_pass_like_any_other() -> None:
+    """IP lengths that cannot be, and frames that end anywhere in their headers."""
+    whole = small_mix()
+    frames = [frame[:size] for frame in whole[:1] + whole[-2:] for size in range(1, 60)]
+    tagged = packets.ethernet(whole[0][14:], vlan=7)
+    frames += [tagged[:size] for size in range(12, 44)]
+    for length in (0, 1, 19, 20, 39, 0xFFFF):
+        frames += [frame[:16] + length.to_bytes(2, "big") + frame[18:] for frame in (whole[0], whole[-1])]
+    totals = run(ModelNic(), [*frames, whole[0]])
+    assert totals.frames == len(frames) + 1
+    assert totals.compressed_frames == 1
+    assert totals.checksums[referee.WIRE] == 1
+
+
+def test_the_wrong_verilog_is_named(tmp_path: Path) -> None:
+    other = tmp_path / "other.v"
+    other.write_text("// inceptionn_nic\nmodule inceptionn_compressor(); endmodule\n")
+    with pytest.raises(ValueError, match=r"^no module inceptionn_nic in '.*other\.v'; it is"):
+        replay.nic_verilog(other, tmp_path, lambda text: None)
+
+
 def test_whole_capture_on_the_model() -> None:
     frames = read_pcap(CAPTURE)
     totals = run(ModelNic(), frames)
