@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.boards.place_and_route import _version
-from inceptionn.hdl.yosys import yosys_path
 from inceptionn.console import Table
+from inceptionn.hdl.yosys import yosys_path
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import typer
 from inceptionn import codec as codec_module
 from inceptionn.bench.speed import speed
 from inceptionn.codec import Codec
-from inceptionn.programs import find_program
 from inceptionn.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.programs import find_program
 from inceptionn.tos import TosError, tag, tos_of
 from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 
