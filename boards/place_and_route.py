@@ -22,6 +22,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.extras import pip_install
 from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.programs import find_program
@@ -154,7 +155,7 @@ def _tool(name: str) -> str:
     """Path of a tool (`find_program`); :class:`ToolError` names the package otherwise."""
     found = find_program(name)
     if found is None:
-        raise ToolError(f"{name} is missing: pip install 'inceptionn[timing]'")
+        raise ToolError(f"{name} is not installed: {pip_install('timing')}")
     return found
 
 
@@ -293,6 +294,7 @@ def area(component: wiring.Component, folder: Path) -> Area:
 def fingerprint(component: wiring.Component) -> str:
     """Hash of the component's Verilog, the tools' versions and this flow: equal ones give equal results."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for text in (convert(component, "top"), _version(yosys_path()), _version(_tool(_NEXTPNR))):
+    router = find_program(_NEXTPNR)  # the area needs none
+    for text in (convert(component, "top"), _version(yosys_path()), _version(router) if router else ""):
         digest.update(text.encode())
     return digest.hexdigest()[:16]

@@ -10,6 +10,7 @@ from typing import Any
 
 from inceptionn.boards.place_and_route import ToolError
 from inceptionn.boards.report_history import Entry
+from inceptionn.extras import pip_install
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -17,7 +18,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 def check(path: Path) -> None:
     """Before the work: ``ValueError`` for a file of another kind, ``ToolError`` without matplotlib."""
     if find_spec("matplotlib") is None:
-        raise ToolError("matplotlib is not installed: pip install 'inceptionn[plot]'")
+        raise ToolError(f"matplotlib is not installed: {pip_install('plot')}")
     if path.suffix not in SUFFIXES:
         raise ValueError(f"file must end with one of {', '.join(SUFFIXES)}, not {str(path)!r}")
 

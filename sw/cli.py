@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from inceptionn.extras import pip_install
+
 
 class Verb(NamedTuple):
     """Where a verb is: ``function`` of ``module``; ``extra`` is the pip extra that brings what it imports.
@@ -156,7 +158,7 @@ def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str 
             verbs = verb.verbs or {}
     if verb is None or error.name is None or error.name.split(".")[0] == "inceptionn":
         return None
-    return f"{error.name} is not installed: pip install 'inceptionn[{verb.extra}]'"
+    return f"{error.name} is not installed: {pip_install(verb.extra)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,6 +23,7 @@ from inceptionn import codec as codec_module
 from inceptionn.bench.speed import speed
 from inceptionn.codec import Codec
 from inceptionn.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.extras import pip_install
 from inceptionn.programs import find_program
 from inceptionn.tos import TosError, tag, tos_of
 from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
@@ -69,7 +70,7 @@ def codec() -> Finding:
 def mpi() -> Finding:
     """mpi4py, its library, and mpirun."""
     if find_spec("mpi4py") is None:
-        return Finding("MPI", "no", "mpi4py is not installed: pip install 'inceptionn[mpi]'")
+        return Finding("MPI", "no", f"mpi4py is not installed: {pip_install('mpi')}")
     code = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0].splitlines()[0])"
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

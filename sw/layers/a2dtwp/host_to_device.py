@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from inceptionn.extras import pip_install
 from inceptionn.layers.a2dtwp.adt import WHOLE, bitpack, check_round_to
 from inceptionn.training import Floats
 
@@ -21,7 +22,7 @@ def missing() -> str | None:
     try:
         torch = import_module("torch")
     except ImportError:
-        return "torch is not installed (pip install 'inceptionn[torch]')"
+        return f"torch is not installed: {pip_install('torch')}"
     if not torch.cuda.is_available():
         return "torch finds no GPU"
     return None

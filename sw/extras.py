@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How to install an extra: the command that messages name, as this installation needs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def pip_install(extra: str) -> str:
+    """The shell command that installs an extra of this package into this interpreter's environment.
+
+    From where the package came (PEP 610): the package index, a repository, or a folder, editable if it was.
+    ``pip`` is named by its interpreter where the shell would find another one.
+    """
+    beside = shutil.which("pip", path=str(Path(sys.executable).parent))
+    pip = "pip" if beside and beside == shutil.which("pip") else f"{quote(sys.executable)} -m pip"
+    try:
+        text = distribution("inceptionn").read_text("direct_url.json")
+        origin: dict[str, Any] = json.loads(text or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = origin.get("url", "")
+    if url.startswith("file:"):
+        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        return f"{pip} install {editable}{quote(f'{unquote(urlsplit(url).path)}[{extra}]')}"
+    where = f" @ {origin['vcs_info']['vcs']}+{url}" if "vcs_info" in origin else ""
+    return f"{pip} install {quote(f'inceptionn[{extra}]{where}')}"
