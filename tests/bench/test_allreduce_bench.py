@@ -52,7 +52,7 @@ def test_tables_have_a_row_for_each_variant() -> None:
     (table,) = tables_of(
         results({RING_RAW: [0.3], RING_BOUNDED: [0.06]}, largest_error=BOUND, bytes_sent=12_340_000)
     )
-    columns = [list(column.cells) for column in table.columns]
+    columns = [list(column) for column in zip(*(cells for cells, _ in table.rows), strict=True)]
     assert columns[:2] == [[RING_RAW, RING_BOUNDED], ["300.0 (1.00)", "60.0 (5.00)"]]
     assert columns[2:] == [["12.3", "12.3"], ["1.00", "1.00"]]
 
