@@ -10,10 +10,10 @@ import cocotb
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 
 class Accumulator(wiring.Component):
@@ -36,14 +36,10 @@ component = Accumulator
 
 
 async def start(dut: Any) -> None:
-    """Clock and reset; returns when the first cycle outside reset begins."""
-    cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
+    """Clock and reset."""
     dut.enable.value = 0
     dut.addend.value = 0
-    dut.aresetn.value = 0
-    await ClockCycles(dut.aclk, 3)
-    dut.aresetn.value = 1
-    await ClockCycles(dut.aclk, 2)
+    await TestBench(dut).reset(3, 2)
 
 
 @cocotb.test()

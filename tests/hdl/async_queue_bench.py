@@ -10,21 +10,19 @@ import random
 from collections import deque
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 WRITE_PS, READ_PS, DEPTH = (bench_parameters()[name] for name in ("write_ps", "read_ps", "depth"))
 
 
-class TB:
+class TB(TestBench):
     """A producer and a consumer, each on its clock, and what is between them."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.write_clk, WRITE_PS, unit="ps").start())
-        cocotb.start_soon(Clock(dut.read_clk, READ_PS, unit="ps").start())
+        super().__init__(dut, write_clk=WRITE_PS, read_clk=READ_PS)
         dut.write_valid.value = dut.pop.value = 0
         dut.write_rst.value = dut.read_rst.value = 1
         self.inside: deque[int] = deque()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiLiteRam
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench, silence
 
 MASTER_PS, SLAVE_PS = (bench_parameters()[name] for name in ("master_ps", "slave_ps"))
 WORDS = 16
@@ -21,13 +21,11 @@ REQUESTS = {"aw": ("awaddr", "awprot"), "w": ("wdata", "wstrb"), "ar": ("araddr"
 ROUNDS = 60
 
 
-class TB:
+class TB(TestBench):
     """A master on one clock, a slow memory on the other, and an eye on what the memory is asked."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.master_clk, MASTER_PS, unit="ps").start())
-        cocotb.start_soon(Clock(dut.slave_clk, SLAVE_PS, unit="ps").start())
+        super().__init__(dut, master_clk=MASTER_PS, slave_clk=SLAVE_PS)
         dut.master_rst.value = dut.slave_rst.value = 1
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.master_clk, dut.master_rst)
         self.ram = AxiLiteRam(
@@ -37,8 +35,7 @@ class TB:
         self.channels = (
             write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
         )  # fmt: skip
-        for part in (self.master.write_if, self.master.read_if, write, read):
-            part.log.setLevel("WARNING")
+        silence(self.master.write_if, self.master.read_if, write, read)
         self.number = 0
         cocotb.start_soon(self._rules())
 

@@ -7,12 +7,12 @@ import random
 from collections import deque
 
 import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.burst_buffer import BurstBuffer
 from inceptionn.hdl.tag_decoder import BEAT_BITS, position_bits
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import LANE_BYTES, TAG_BYTES
 
 WIDTH = bench_parameters().get("lanes", 8)
@@ -22,26 +22,21 @@ POSITIONS = 1 << position_bits(WIDTH)
 LATENCY = BurstBuffer.latency(WIDTH)
 
 
-class TB:
+class TB(TestBench):
     """Appends beats at random, and requests groups at random places among those that are kept."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.kept: deque[bytes] = deque([bytes(BEAT_BYTES)], maxlen=BurstBuffer.DEPTH - 2)
         """The newest beats; the model of the buffer, less the two slots that it may be overwriting."""
         self.newest = (1 << BEAT_BITS) - 1
         self.pending: deque[tuple[int, bytes] | None] = deque([None] * LATENCY)
         self.request: tuple[int, bytes] | None = None
         self.checked = 0
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
 
     async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        self.dut.w_valid.value = 0
-        self.dut.load.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+        self.dut.w_valid.value = self.dut.load.value = 0
+        await super().reset()
         await FallingEdge(self.dut.aclk)
 
     def ask(self, beat: int, offset: int, tags: int) -> None:

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from inceptionn.hdl.counters import COUNTER_READ_LATENCY, FrameReport
@@ -23,6 +22,7 @@ from inceptionn.hdl.registers import (
     counters,
 )
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Tag, Verdict
 
 DIRECTION = bench_parameters()["direction"]
@@ -56,25 +56,21 @@ def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
     return {"report_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
 
 
-class TB:
+class TB(TestBench):
     """Drives events and reads, keeps the sums, and checks each read when its data are due."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.sums: Counter[int] = Counter()
         self.past: deque[Counter[int]] = deque(maxlen=SETTLE + COUNTER_READ_LATENCY)
         self.reads: deque[tuple[int, int]] = deque()
         self.cycle = 0
         self.checked = 0
-        cocotb.start_soon(Clock(dut.aclk, 4, "ns").start())
 
     async def reset(self) -> None:
-        self.dut.aresetn.value = 0
         for name in ("report", "report_valid", "frame_in", "frame_out", "clear", "read_slot", "read_strobe"):
             getattr(self.dut, name).value = 0
-        await ClockCycles(self.dut.aclk, 3)
-        self.dut.aresetn.value = 1
-        await RisingEdge(self.dut.aclk)
+        await super().reset(3, 1)
         assert int(self.dut.read_busy.value), "not busy in reset, though the memory is not cleared"
         await RisingEdge(self.dut.aclk)
         self.clear_model()

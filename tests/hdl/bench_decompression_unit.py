@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from inceptionn.hdl.decompression_unit import DecompressionUnit
 from inceptionn.sim.golden.codec import decompress_lanes
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import TAG_BYTES, Tag
 
 WIDTH = bench_parameters().get("lanes", 8)
@@ -24,16 +24,15 @@ Group = tuple[np.ndarray, np.ndarray, int]
 """Tags, vectors and base."""
 
 
-class TB:
+class TB(TestBench):
     """A group per cycle in, each answer checked ``LATENCY`` cycles later."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.pending: deque[Group | None] = deque([None] * DecompressionUnit.LATENCY)
         self.checked = 0
         self.impossible = 0
         dut.aresetn.value = 1
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
 
     async def run(self, groups: Iterable[Group]) -> None:
         dut = self.dut

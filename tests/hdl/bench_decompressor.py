@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 from decompressor_blocks import (
     ALL_PARAMETERS,
     BEAT_BYTES,
@@ -26,9 +25,9 @@ from decompressor_blocks import (
 
 from inceptionn.hdl.decompressor import Decompressor
 from inceptionn.sim.golden.values import KINDS
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES, Parameters, Tag, parameters
 
-PERIOD_NS = 4
 DEFAULT = parameters(10, "bounded")
 LATENCY = Decompressor.latency(WIDTH)
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
@@ -44,11 +43,11 @@ def pauses(probability: float, longest: int) -> Iterator[int]:
         yield from itertools.repeat(1 if random.random() < probability else 0, random.randint(1, longest))
 
 
-class TB:
-    """Clock, reset, a source of blocks with their bases, a sink of bursts, and the cycles of both."""
+class TB(TestBench):
+    """A source of blocks with their bases, a sink of bursts, and the cycles of both."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.cycle = 0
         self.accepted: list[int] = []
         """Cycle of every input beat."""
@@ -57,18 +56,10 @@ class TB:
         self._bases: list[int] = []
         self._flags: list[bool] = []
         dut.cfg_b.value = 0
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        self.source, self.sink = self.stream_source(), self.stream_sink()
 
-    async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 8)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+    async def start(self) -> None:
+        await self.reset(8, 4)
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
@@ -133,7 +124,7 @@ class TB:
 
 async def started(dut) -> TB:
     tb = TB(dut)
-    await tb.reset()
+    await tb.start()
     return tb
 
 
@@ -288,11 +279,6 @@ async def reset_in_the_middle(dut):
     dut.cfg_b.value = block.base
     await tb.source.send(AxiStreamFrame(block.data, tuser=block.count))
     await ClockCycles(dut.aclk, 120)
-    dut.aresetn.value = 0
-    await ClockCycles(dut.aclk, 8)
-    tb.source.clear()
-    tb.sink.clear()
-    dut.aresetn.value = 1
-    await ClockCycles(dut.aclk, 60)
+    await tb.reset(8, 60)
     assert tb.sink.empty()
     await tb.run(mixture(10, None, 0.3, random), cycles_per_beat=4)

@@ -6,23 +6,21 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
+
+from inceptionn.sim.testbench import TestBench
 
 FRAMES = 300
 
 
-class TB:
+class TB(TestBench):
     """A source and a sink, each reset when a test says so, and what went in and came out."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, dut.source_reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, dut.sink_reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.source = self.stream_source(reset=dut.source_reset)
+        self.sink = self.stream_sink(reset=dut.sink_reset)
         self.sent: list[tuple[bytes, bool | None]] = []
         """Bytes and bad mark of each frame that began; None: the source was reset in its middle."""
         self.came: list[tuple[bytes, bool | None]] = []
@@ -32,10 +30,8 @@ class TB:
         dut = self.dut
         for end in (self.source, self.sink):
             end.set_pause_generator(iter(lambda: random.random() < stall, None))
-        dut.aresetn.value = 0
         dut.source_reset.value = dut.sink_reset.value = 1
-        await ClockCycles(dut.aclk, 4)
-        dut.aresetn.value = 1
+        await self.reset(after=0)
         dut.source_reset.value = dut.sink_reset.value = 0
         cocotb.start_soon(self._watch("s_axis", "source_reset", self.sent))
         cocotb.start_soon(self._watch("m_axis", "sink_reset", self.came))

@@ -6,36 +6,28 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 BYTES, DEPTH, DROP_BAD, LOSSY = (bench_parameters()[name] for name in ("bytes", "depth", "drop_bad", "lossy"))
 LONGEST = (DEPTH - 1) * BYTES
 
 
-class TB:
+class TB(TestBench):
     """Source, sink, and a watch on gaps, lengths and drops."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.source, self.sink = self.stream_source(), self.stream_sink()
         self.lengths: list[tuple[int, int]] = []
         self.dropped = 0
 
     async def start(self) -> None:
         self.dut.s_word.value = 0
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+        await self.reset()
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:

@@ -15,16 +15,8 @@ from dataclasses import dataclass, replace
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import (
-    AxiLiteBus,
-    AxiLiteMaster,
-    AxiStreamBus,
-    AxiStreamFrame,
-    AxiStreamSink,
-    AxiStreamSource,
-)
+from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.hdl.registers import DIRECTIONS, REGISTERS, Direction, counters
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
@@ -33,12 +25,12 @@ from inceptionn.sim.golden.cases_receive import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES, Parameters, Tag, Verdict, parameters
 
 BRIEF = bench_parameters().get("brief", False)
 WIDTH = bench_parameters().get("engines", 1) * BURST_BYTES
 """Bytes of a beat."""
-PERIOD_NS = 4
 SETTLE = 96
 """Cycles after a frame's last beat in which its report reaches the counters, reads going on."""
 LIMIT = 2000
@@ -60,22 +52,14 @@ def gaps(probability: float, longest: int) -> Iterator[bool]:
         yield from itertools.repeat(random.random() < probability, random.randint(1, longest))
 
 
-class TB:
+class TB(TestBench):
     """Both ends of both directions, the register port, the model's state, and the sums it expects."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.sources, self.sinks = {}, {}
-        for direction in DIRECTIONS:
-            bus = AxiStreamBus.from_prefix(dut, f"s_axis_{direction}")
-            self.sources[direction] = AxiStreamSource(bus, dut.aclk, **reset)
-            bus = AxiStreamBus.from_prefix(dut, f"m_axis_{direction}")
-            self.sinks[direction] = AxiStreamSink(bus, dut.aclk, **reset)
-        self.axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **reset)
-        for part in (*self.sources.values(), *self.sinks.values(), self.axil.write_if, self.axil.read_if):
-            part.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.sources = {direction: self.stream_source(f"s_axis_{direction}") for direction in DIRECTIONS}
+        self.sinks = {direction: self.stream_sink(f"m_axis_{direction}") for direction in DIRECTIONS}
+        self.axil = self.axi_lite()
         self._forget()
 
     def _forget(self) -> None:
@@ -85,13 +69,7 @@ class TB:
         self.expected: Counter[str] = Counter()
 
     async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        for end in (*self.sources.values(), *self.sinks.values()):
-            end.clear()
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
-        await RisingEdge(self.dut.aclk)
+        await super().reset(8, 1)
         self._forget()
 
     async def write(self, name: str, **fields: int) -> None:

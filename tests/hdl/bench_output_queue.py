@@ -8,7 +8,6 @@ import random
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamSink
 from lockstep import Lockstep
 
 from inceptionn.hdl.output_queue import output_beat
@@ -25,9 +24,7 @@ class TB(Lockstep):
 
     def __init__(self, dut):
         super().__init__(dut, pulses=("push",))
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        self.sink.log.setLevel("WARNING")
+        self.sink = self.stream_sink()
         self.credit = SLACK
         self.frames: list[tuple[bytes, bool]] = []
         self.keeps: list[int] = []

@@ -9,13 +9,13 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
-from engine_bench import PERIOD_NS, gaps
+from cocotbext.axi import AxiStreamFrame
+from engine_bench import gaps
 
 from inceptionn.hdl.collect_queue import CollectQueue
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
 
 ENGINES = bench_parameters()["engines"]
@@ -24,30 +24,20 @@ IN_FLIGHT = 56
 LIMIT = 4000
 
 
-class TB:
+class TB(TestBench):
     """Engines that take each frame some time after its dispatch."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        self.engines = [
-            AxiStreamSource(AxiStreamBus.from_prefix(dut, f"s_axis_{i}"), dut.aclk, **reset)
-            for i in range(ENGINES)
-        ]
-        for end in (self.sink, *self.engines):
-            end.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.sink = self.stream_sink()
+        self.engines = [self.stream_source(f"s_axis_{i}") for i in range(ENGINES)]
         self.open = [0] * ENGINES
         self.gaps = 0
         """Cycles inside a frame without a beat though the sink was ready."""
 
     async def start(self) -> None:
         self.dut.frame_valid.value = 0
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 8)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 2)
+        await self.reset(8, 2)
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:

@@ -10,15 +10,15 @@ import random
 from collections import deque
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
-from engine_bench import PERIOD_NS, bits, gaps
+from cocotbext.axi import AxiStreamFrame
+from engine_bench import bits, gaps
 
 from inceptionn.hdl.packet_dispatch import MOST_FRAMES
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
 
 ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
@@ -28,20 +28,13 @@ LIMIT = 3000
 """Cycles without a frame that count as a hang."""
 
 
-class TB:
+class TB(TestBench):
     """Source, one sink for each engine, and engines' answers: a frame is done some cycles after it came."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sinks = [
-            AxiStreamSink(AxiStreamBus.from_prefix(dut, f"m_axis_{i}"), dut.aclk, **reset)
-            for i in range(ENGINES)
-        ]
-        for end in (self.source, *self.sinks):
-            end.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.source = self.stream_source()
+        self.sinks = [self.stream_sink(f"m_axis_{i}") for i in range(ENGINES)]
         self.way: list[tuple[int, int]] = []
         """Owner and targets of every frame."""
         self.settings: deque[int] = deque()
@@ -56,10 +49,7 @@ class TB:
         for i in range(ENGINES):
             getattr(dut, f"collected_{i}").value = 0
             getattr(dut, f"reported_{i}").value = 0
-        dut.aresetn.value = 0
-        await ClockCycles(dut.aclk, 8)
-        dut.aresetn.value = 1
-        await ClockCycles(dut.aclk, 2)
+        await self.reset(8, 2)
         cocotb.start_soon(self._watch())
         for i in range(ENGINES):
             cocotb.start_soon(self._engine(i))

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import random
 from collections.abc import Iterator
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiProt, AxiResp
+from cocotbext.axi import AxiProt, AxiResp
 
 from inceptionn.hdl.config import DEFAULT_CONFIG, EngineConfig
 from inceptionn.hdl.counters import FrameReport
@@ -28,9 +26,9 @@ from inceptionn.hdl.registers import (
     VERDICTS,
     counters,
 )
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Parameters, Tag, Verdict
 
-PERIOD_NS = 4
 SETTLE = 64
 """Cycles after which an event is in its counter, as the register map promises."""
 CONTROL = [register for register in REGISTERS if register.fields]
@@ -91,23 +89,19 @@ class RegisterModel:
         }
 
 
-class TB:
-    """Clock, reset, idle event inputs, and a watch over what must hold in every cycle."""
+class TB(TestBench):
+    """Idle event inputs, and a watch over what must hold in every cycle."""
 
     def __init__(self, dut, master: bool = True):
-        self.dut = dut
+        super().__init__(dut)
         self.model = RegisterModel()
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, "ns").start())
         dut.aresetn.value = 0
         for direction in DIRECTIONS:
             for name in ("report", "report_valid", "frame_in", "frame_out"):
                 getattr(dut, f"{direction}_{name}").value = 0
         self.axil = None
         if master:
-            bus = AxiLiteBus.from_prefix(dut, "s_axil")
-            self.axil = AxiLiteMaster(bus, dut.aclk, dut.aresetn, reset_active_level=False)
-            for part in (self.axil.write_if, self.axil.read_if):
-                part.log.setLevel(logging.WARNING)
+            self.axil = self.axi_lite()
         else:
             for name in ("awvalid", "awaddr", "awprot", "wvalid", "wdata", "wstrb", "bready"):
                 getattr(dut, f"s_axil_{name}").value = 0
@@ -116,12 +110,6 @@ class TB:
         cocotb.start_soon(self._watch_settings())
         cocotb.start_soon(self._watch_responses("b", ("bresp",)))
         cocotb.start_soon(self._watch_responses("r", ("rdata", "rresp")))
-
-    async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 3)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 3)
 
     async def _watch_settings(self) -> None:
         """No cycle shows an engine half of an update or a limit beyond what it holds."""

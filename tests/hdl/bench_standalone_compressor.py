@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 from compressor_blocks import (
     ALL_PARAMETERS,
     BEAT_BYTES,
@@ -27,9 +26,9 @@ from inceptionn.sim.golden import codec
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import MAX_LANES, Parameters
 
-PERIOD_NS = 4
 LATENCY = {8: 29, 16: 34}[WIDTH]
 """Cycles from a packet's last beat to its block's first, where the output is idle."""
 PAUSE = {8: 1, 16: 0}[WIDTH]
@@ -67,33 +66,25 @@ def pauses(probability: float, longest: int) -> Iterator[bool]:
         yield from itertools.repeat(random.random() < probability, random.randint(1, longest))
 
 
-class TB:
-    """Clock, reset, a source of packets with their parameters, a sink of blocks, and the cycles of both."""
+class TB(TestBench):
+    """A source of packets with their parameters, a sink of blocks, and the cycles of both."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.cycle = 0
         self.accepted: list[tuple[int, bool]] = []
         """Cycle of every input beat, and whether it was a packet's last."""
         self.produced: list[tuple[int, bool]] = []
         self._settings: list[Parameters] = []
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        self.source, self.sink = self.stream_source(), self.stream_sink()
         self.set(DEFAULT)
 
     def set(self, params: Parameters) -> None:
         """Applies codec parameters at once."""
         self.dut.cfg_e0.value, self.dut.cfg_t.value, self.dut.cfg_b.value = params.e0, params.t, params.b
 
-    async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 8)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 8)
+    async def start(self) -> None:
+        await self.reset(8, 8)
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
@@ -179,7 +170,7 @@ class TB:
 
 async def started(dut) -> TB:
     tb = TB(dut)
-    await tb.reset()
+    await tb.start()
     return tb
 
 
@@ -288,11 +279,6 @@ async def reset_in_the_middle(dut):
     await tb.source.send(AxiStreamFrame(kinds(200).data))
     await ClockCycles(dut.aclk, 330)
     assert tb.produced
-    dut.aresetn.value = 0
-    await ClockCycles(dut.aclk, 8)
-    tb.source.clear()
-    tb.sink.clear()
-    dut.aresetn.value = 1
-    await ClockCycles(dut.aclk, 60)
+    await tb.reset(8, 60)
     assert tb.sink.empty()
     await tb.run([kinds(some_length(random)) for _ in range(10)])

@@ -7,11 +7,11 @@ import random
 from dataclasses import dataclass
 
 import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.tag_decoder import WORDS, TagDecoder, block_layout, group_layout, position_bits
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_BYTES
 
 WIDTH = bench_parameters().get("lanes", LANES)
@@ -94,21 +94,12 @@ class Plane:
         return groups
 
 
-class TB:
+class TB(TestBench):
     """Drives tag planes and takes groups, each with a probability per cycle."""
 
-    def __init__(self, dut):
-        self.dut = dut
-        self.log = dut._log
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
-
     async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        self.dut.w_valid.value = 0
-        self.dut.group_ready.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+        self.dut.w_valid.value = self.dut.group_ready.value = 0
+        await super().reset()
         await FallingEdge(self.dut.aclk)
 
     async def run(self, planes: list[Plane], write: float, take: float) -> tuple[int, int]:

@@ -6,35 +6,24 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotb.utils import get_sim_time
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 NARROW, WIDE = bench_parameters()["narrow"], bench_parameters()["wide"]
 WIDENS = bench_parameters()["widens"]
 SOURCE_BYTES = NARROW if WIDENS else WIDE
 
 
-class TB:
+class TB(TestBench):
     """Source and sink."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
-
-    async def start(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+        super().__init__(dut)
+        self.source, self.sink = self.stream_source(), self.stream_sink()
 
     async def run(self, frames: list[tuple[bytes, bool]], holes: bool = False) -> int:
         """Checks frames and marks; returns cycles from the first beat to the last frame's end."""
@@ -64,7 +53,7 @@ class TB:
 async def every_length(dut, source, sink):
     """Lengths around both widths, gaps and back-pressure, some frames marked bad."""
     tb = TB(dut)
-    await tb.start()
+    await tb.reset()
     for end, probability in ((tb.source, source), (tb.sink, sink)):
         end.set_pause_generator(iter(lambda p=probability: random.random() < p, None))
     sizes = [*range(1, 2 * WIDE + 2), *(random.randint(1, 5 * WIDE) for _ in range(20))]
@@ -78,7 +67,7 @@ async def every_length(dut, source, sink):
 async def full_pace(dut):
     """A narrow beat per cycle, back to back."""
     tb = TB(dut)
-    await tb.start()
+    await tb.reset()
     cycles = await tb.run([(random.randbytes(4 * WIDE), False) for _ in range(20)])
     assert cycles <= 20 * 4 * WIDE // NARROW + 8
 
@@ -87,6 +76,6 @@ async def full_pace(dut):
 async def a_hole_makes_the_frame_bad(dut):
     """A narrow beat before tlast that is not full; the next frame is good again."""
     tb = TB(dut)
-    await tb.start()
+    await tb.reset()
     await tb.run([(random.randbytes(2 * NARROW + 1), False)], holes=True)
     await tb.run([(random.randbytes(3 * WIDE), False)])

@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.hdl.config import EngineConfig as ConfigBits
 from inceptionn.hdl.counters import FrameReport
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import LANE_BYTES, Verdict
 
 LANES = bench_parameters().get("lanes", 8)
 """fp32 lanes of the component's beats."""
 BEAT_BYTES = LANES * LANE_BYTES
-PERIOD_NS = 4
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
@@ -146,25 +145,19 @@ def bits(config: EngineConfig) -> int:
     return int(ConfigBits.as_shape().const(fields).as_bits())
 
 
-class EngineTB:
-    """Clock, reset, source, sink, settings per frame, and what was seen at the ports, cycle by cycle.
+class EngineTB(TestBench):
+    """Source, sink, settings per frame, and what was seen at the ports, cycle by cycle.
 
     ``config`` has a frame's settings in the one cycle in which the engine samples them, and else noise.
     """
 
     def __init__(self, dut, model: Callable[[Stimulus], Result]):
-        self.dut = dut
-        self.log = dut._log
+        super().__init__(dut)
         self.model = model
         self.cycle = 0
         self._width = len(dut.config)
         dut.config.value = 0
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        self.source, self.sink = self.stream_source(), self.stream_sink()
         self._forget()
         cocotb.start_soon(self._watch())
 
@@ -179,12 +172,7 @@ class EngineTB:
 
     async def reset(self) -> None:
         """Nothing that was inside may come out behind it."""
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.source.clear()
-        self.sink.clear()
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
+        await super().reset(8, 0)
         self._forget()
         await ClockCycles(self.dut.aclk, 2)
 

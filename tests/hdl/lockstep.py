@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import FallingEdge
 
-PERIOD_NS = 4
+from inceptionn.sim.testbench import TestBench
 
 
-class Lockstep:
-    """Clock, reset, and cycles that run from one falling edge to the next.
+class Lockstep(TestBench):
+    """Cycles that run from one falling edge to the next.
 
     In a cycle, inputs are written first; registers then take them at the rising edge. So what a register
     shows in cycle *t* can be read at the head of it, and depends on inputs of cycles before.
@@ -26,8 +24,7 @@ class Lockstep:
     """
 
     def __init__(self, dut, pulses: tuple[str, ...] = (), quiet: dict[str, int] | None = None, limit=100_000):
-        self.dut = dut
-        self.log = dut._log
+        super().__init__(dut)
         self.now = 0
         self.limit = limit
         self.checked = 0
@@ -35,17 +32,13 @@ class Lockstep:
         self._pulses = pulses
         self._quiet = quiet or {}
         self._due: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
 
     async def reset(self) -> None:
         """Forgets what was due, and leaves the circuit in its reset state."""
         self._due.clear()
         for name in self._pulses:
             getattr(self.dut, name).value = 0
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 16)
-        self.dut.aresetn.value = 1
-        await ClockCycles(self.dut.aclk, 4)
+        await super().reset(16)
         await FallingEdge(self.dut.aclk)
 
     def read(self, name: str) -> int:

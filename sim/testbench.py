@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every cocotb bench begins with: clocks, reset, and AXI ends that keep quiet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink, AxiStreamSource
+
+
+def silence(*parts: Any) -> None:
+    """Only warnings of these come into the log."""
+    for part in parts:
+        part.log.setLevel("WARNING")
+
+
+class TestBench:
+    """Base of a bench's ``TB``: the clocks of the device run from the beginning.
+
+    Parameters
+    ----------
+    clocks : periods in ps of the device's clocks, by name; ``aclk`` of 4 ns if none is named.
+    """
+
+    def __init__(self, dut: Any, **clocks: int):
+        self.dut = dut
+        self.log = dut._log
+        self._ends: list[Any] = []
+        for name, period in (clocks or {"aclk": 4000}).items():
+            Clock(getattr(dut, name), period, unit="ps").start()
+
+    async def reset(self, low: int = 4, after: int = 4) -> None:
+        """Holds ``aresetn`` low for ``low`` cycles of ``aclk``, and returns ``after`` cycles later.
+
+        The sources and sinks forget what they hold.
+        """
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, low)
+        for end in self._ends:
+            end.clear()
+        self.dut.aresetn.value = 1
+        if after:
+            await ClockCycles(self.dut.aclk, after)
+
+    def stream_source(self, prefix: str = "s_axis", reset: Any = None) -> AxiStreamSource:
+        """Drives an AXI4-Stream input; ``reset``, active high, is in the place of ``aresetn``."""
+        return self._end(AxiStreamSource, prefix, reset)
+
+    def stream_sink(self, prefix: str = "m_axis", reset: Any = None) -> AxiStreamSink:
+        """Takes what an AXI4-Stream output offers; ``reset`` as for a source."""
+        return self._end(AxiStreamSink, prefix, reset)
+
+    def axi_lite(self, prefix: str = "s_axil") -> AxiLiteMaster:
+        """Reads and writes registers; ``aresetn`` resets it."""
+        bus = AxiLiteBus.from_prefix(self.dut, prefix)
+        master = AxiLiteMaster(bus, self.dut.aclk, self.dut.aresetn, reset_active_level=False)
+        silence(master.write_if, master.read_if)
+        return master
+
+    def _end(self, kind: Any, prefix: str, reset: Any) -> Any:
+        bus = AxiStreamBus.from_prefix(self.dut, prefix)
+        active_low = reset is None
+        end = kind(
+            bus, self.dut.aclk, self.dut.aresetn if active_low else reset, reset_active_level=not active_low
+        )
+        silence(end)
+        self._ends.append(end)
+        return end
