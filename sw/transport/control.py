@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -24,6 +25,13 @@ MAX_VALUE = (1 << 24) - 256
 """Longest value of one rank in an exchange, in bytes of JSON."""
 _DRAIN = 1.0
 """Seconds that a rank which closes waits until the others take its last words."""
+_VANISHED = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
+)
+"""A host that answers nothing for 30 s, not even by its kernel, is lost; a busy rank's kernel answers."""
 
 _FORMS: tuple[Form, ...] = (
     {"round": whole, "rank": whole, "value": anything},
@@ -67,6 +75,8 @@ class Control:
         """Whether an exchange has come on in this `pump`."""
         for peer, line in lines.items():
             line.sock.setblocking(False)
+            for level, option, value in _VANISHED:
+                line.sock.setsockopt(level, option, value)
             self._epoll.register(line.sock.fileno(), select.EPOLLIN)
             self._hear(peer)  # what came along with the welcome
 
