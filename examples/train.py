@@ -33,7 +33,10 @@ def main() -> None:
     rank, size = int(os.environ["INCEPTIONN_RANK"]), int(os.environ["INCEPTIONN_SIZE"])
     address = os.environ.get("INCEPTIONN_ADDRESS")
 
-    data, model = digits(), MLP(hidden=(256,))
+    try:
+        data, model = digits(), MLP(hidden=(256,))
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"train.py: {error}") from None
     weights = model.initial(seed=1)
     order, velocity = np.random.default_rng(7), np.zeros_like(flatten(weights))
     with connect(rank, size, os.environ["INCEPTIONN_RENDEZVOUS"], host=address) as group:

@@ -28,7 +28,7 @@ def a2dtwp(
     processor_time: Annotated[
         bool, typer.Option("--processor-time", help="Count processor time: where other work takes turns.")
     ] = False,
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights in the same run.
@@ -36,8 +36,6 @@ def a2dtwp(
     Where torch and a GPU are, also copies from pinned memory to the device: raw, and packed here and unpacked
     there (always by the clock on the wall). Rates in GB/s of fp32.
     """
-    if quick:
-        size, repeats = min(size, 8), min(repeats, 3)
     report.check_files(json_file, None)
     console, facts = Console(json_file=json_file), environment(1)
     count = size * 1_000_000 // 4

@@ -19,6 +19,7 @@ from inceptionn.bench.variants import MPI, RING_RAW, VARIANTS
 from inceptionn.console import Console, JsonFile, new_progress, write_json
 from inceptionn.extras import pip_install
 from inceptionn.netns import Network, bits_per_second, rate_text, require
+from inceptionn.training.data import require_digits
 
 OPS = ("sum", "mean")
 UNSHAPED = "unshaped"
@@ -50,7 +51,7 @@ def allreduce(
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
     mtu: Annotated[int, report.whole(576, 9216, "Bytes of IP packet.")] = 1500,
     seed: report.Seed = 1,
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
     json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
@@ -59,13 +60,13 @@ def allreduce(
     The hosts are network namespaces of this machine, joined by a bridge; tc gives every link its rate, in
     each direction. They share this machine's processors and memory. Everything is removed at the end.
     """
-    if quick:
-        size, repeats, rates = min(size, 8), min(repeats, 3), "1g,10g"
     report.check_files(json_file, plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
     names = _variants(only)
+    if data.REAL in chosen and file is None:
+        require_digits()
     require()
     console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4

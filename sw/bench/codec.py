@@ -20,6 +20,7 @@ from inceptionn.bench.speed import MEMCPY, best_seconds, copying, speed
 from inceptionn.codec import Codec, active_path, available_paths, force_path
 from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.paths import NUMPY
+from inceptionn.training.data import require_digits
 
 SMALL = 1024
 """Values of a small message."""
@@ -54,15 +55,16 @@ def codec(
     size: Annotated[int, report.whole(1, 4096, "MB of fp32 values in an array.")] = 64,
     bound: report.Bound = 10,
     kinds: Annotated[
-        str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
-    ] = "synthetic,real",
+        str | None,
+        typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
     ] = None,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
     seed: report.Seed = 1,
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
     json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
@@ -71,12 +73,19 @@ def codec(
     Every path that this processor runs, with one thread and with two. "synthetic": runs of normal and Laplace
     values of standard deviations 1e-3 to 1e-2. "real": gradients of a network while it is trained on
     handwritten digits (scikit-learn). Other compressors get the same error bound; what is not installed is
-    named (pip install 'inceptionn[bench]').
+    named (the extra `bench` has it all).
     """
-    if quick:
-        size, repeats = min(size, 8), min(repeats, 2)
     report.check_files(json_file, plot)
-    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    known = (data.SYNTHETIC, data.REAL)
+    chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
+    missing = None
+    if data.REAL in chosen and file is None:
+        try:
+            require_digits()
+        except ModuleNotFoundError as error:
+            if kinds is not None:
+                raise
+            chosen, missing = [data.SYNTHETIC], f"{data.REAL}: {error}"
     console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
@@ -97,6 +106,8 @@ def codec(
     console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
     for kind in arrays:
         console.print(_table(kind, [row for row in rows if row.data == kind]))
+    if missing is not None:
+        console.print(missing)
     for name in dict.fromkeys(f"{peer.name}: {peer.package} is not installed" for peer in absent):
         console.print(name)
     figures = figures_of(rows)

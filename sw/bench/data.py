@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -47,8 +48,6 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     ``ModuleNotFoundError`` without scikit-learn.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     from inceptionn.training import MLP, Batches, digits
 
     model, samples = MLP(64, HIDDEN), digits(seed)
@@ -57,9 +56,18 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
     size = sum(values.size for values in model.initial(seed).values())
     wanted = min(steps, -(-count // size))
     chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
-    with threadpool_limits(1):  # matrices this small lose by threads
+    with _one_thread():  # matrices this small lose by threads
         kept = _train(model, batches, steps, chosen, seed)
     return [np.resize(np.concatenate(parts), count) for parts in kept]
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """BLAS with one thread, where threadpoolctl can see to that."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        return nullcontext()
+    return threadpool_limits(1)  # type: ignore[no-any-return]
 
 
 def _train(

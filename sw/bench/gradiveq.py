@@ -23,6 +23,7 @@ from inceptionn.console import Console, JsonFile, Table, new_progress, write_jso
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.netns import Network, rate_text, require
 from inceptionn.training import CNN, Batches, digits
+from inceptionn.training.data import require_digits
 from inceptionn.transport import LoopbackTransport, loopback
 
 RANK = "inceptionn.bench.gradiveq_rank"
@@ -56,7 +57,7 @@ def gradiveq(
     only: Annotated[
         str, typer.Option(metavar="LIST", help="Some of times, parts, training.")
     ] = "times,parts,training",
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(repeats=5, steps=60, seeds=1)] = False,
     json_file: JsonFile = None,
 ) -> None:
     """GradiVeQ: all-reduce times against raw and 4-bit QSGD and their parts, bytes and accuracy of trainings.
@@ -66,11 +67,11 @@ def gradiveq(
     more than 100 sampling steps can give. Parts: what one rank computes for that, in processor time.
     Training: a network of three convolutions learns scikit-learn's digits at 4 workers in one process.
     """
-    if quick:
-        repeats, steps, seeds = min(repeats, 5), min(steps, 60), 1
     parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = parsed_rates(rates)
     report.check_files(json_file, None)
+    if "training" in parts:
+        require_digits()
     console, facts = Console(json_file=json_file), environment(0)
     found: dict[str, Any] = {"bench": "gradiveq", "environment": facts}
     figures: list[report.Figure] = []

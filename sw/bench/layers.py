@@ -20,6 +20,7 @@ from inceptionn.bench.layers_systems import CONVOLUTIONS, SYSTEMS
 from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 from inceptionn.training import count_of
+from inceptionn.training.data import require_digits
 
 RANK = "inceptionn.bench.layers_rank"
 PORT = 29540
@@ -58,7 +59,7 @@ def layers(
     trained: Annotated[int, report.whole(1, 100_000, "Steps of the trainings to the final accuracy.")] = 300,
     bound: report.Bound = 10,
     seed: report.Seed = 0,
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=60, rates="100m,1g")] = False,
     json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
@@ -69,14 +70,13 @@ def layers(
     trained once to the end, at the highest rate: only in ASGD does the result depend on it. A2DTWP and
     GradiVeQ change what they send in the course of a training: their bytes are the mean over all of it.
     """
-    if quick:
-        steps, rounds, trained, rates = min(steps, 10), 1, min(trained, 60), "100m,1g"
     (kind,) = report.choices(model, tuple(MODELS), "--model")
     chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
     if kind != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = parsed_rates(rates)
     report.check_files(json_file, plot)
+    require_digits()
     require()
     console, facts = Console(json_file=json_file), environment(seed)
     plan = plan_of(kind, sizes, batch, bound, seed)

@@ -41,7 +41,7 @@ def parallax(
     batch: Annotated[int, report.whole(1, 2000, "Documents per worker and step.")] = 200,
     steps: Annotated[int, report.whole(1, 1000, "Steps of each turn.")] = 4,
     rounds: Annotated[int, report.whole(1, 1000, "Turns; the median step counts.")] = 5,
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(hosts=4, steps=2, rounds=2)] = False,
     json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
@@ -51,8 +51,6 @@ def parallax(
     and against dense ones), does a dense model lose anything, and how good is the number of partitions that
     the search finds (against trying many). Needs root: the hosts are network namespaces of this machine.
     """
-    if quick:
-        hosts, steps, rounds = min(hosts, 4), min(steps, 2), min(rounds, 2)
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
     try:

@@ -32,7 +32,19 @@ def whole(least: int, most: int, text: str) -> Any:
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Less data and fewer repeats: a look, no measurement.")]
+
+
+def quick(**defaults: Any) -> Any:
+    """The option ``--quick``: other defaults; what the user gives counts."""
+
+    def apply(ctx: typer.Context, wanted: bool) -> bool:
+        if wanted:
+            ctx.default_map = {**(ctx.default_map or {}), **defaults}
+        return wanted
+
+    text = "Less data and fewer repeats by default: a look, no measurement."
+    return typer.Option("--quick", callback=apply, is_eager=True, help=text)
+
 
 PICTURES = (".png", ".svg", ".pdf")
 _VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}

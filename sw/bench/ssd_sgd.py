@@ -20,6 +20,7 @@ from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from inceptionn.netns import Network, bits_per_second, rate_text, require
 from inceptionn.training import MLP, Batches, digits
+from inceptionn.training.data import require_digits
 from inceptionn.transport import LoopbackTransport, loopback
 
 DELAYS = (1, 2, 3, 4, 5)
@@ -41,7 +42,7 @@ def ssd_sgd(
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 5,
     bound: report.Bound = 10,
     only: Annotated[str, typer.Option(metavar="LIST", help="times, accuracy, or both.")] = "times,accuracy",
-    quick: report.Quick = False,
+    quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=100, seeds=2)] = False,
     json_file: JsonFile = None,
 ) -> None:
     """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
@@ -50,14 +51,14 @@ def ssd_sgd(
     what equations 2 and 4 make of its measured parts. Accuracy: a perceptron with 48 hidden units on
     scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
     """
-    if quick:
-        steps, rounds, trained, seeds = min(steps, 10), 1, min(trained, 100), min(seeds, 2)
     parts = report.choices(only, ("times", "accuracy"), "--only")
     try:
         bits = bits_per_second(rate)
     except ValueError as error:
         raise typer.BadParameter(f"--rate: {error}") from error
     report.check_files(json_file, None)
+    if "accuracy" in parts:
+        require_digits()
     console, facts = Console(json_file=json_file), environment(0)
     facts_out: dict[str, Any] = {"bench": "ssd-sgd", "environment": facts}
     figures: list[report.Figure] = []

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inceptionn.extras import pip_install
 from inceptionn.training.parameters import Floats
 
 
@@ -31,12 +33,20 @@ class Dataset(NamedTuple):
     classes: int
 
 
+def require_digits() -> None:
+    """``ModuleNotFoundError``, with what to install, where `digits` has no data."""
+    if find_spec("sklearn") is None:
+        name = "scikit-learn"
+        raise ModuleNotFoundError(f"{name} is not installed: {pip_install('train')}", name=name)
+
+
 def digits(seed: int = 0) -> Dataset:
     """scikit-learn's handwritten digits: 1437 samples to train with, 360 to test.
 
     Real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split.
-    ``ModuleNotFoundError`` without scikit-learn (pip install 'inceptionn[train]').
+    ``ModuleNotFoundError`` without scikit-learn, with what to install.
     """
+    require_digits()
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
