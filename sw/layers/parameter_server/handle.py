@@ -12,7 +12,7 @@ from inceptionn.transport import TransportTimeout
 Result = TypeVar("Result")
 
 GRACE = 2.0
-"""Seconds that a worker waits longer than a server does: the server knows whom to name."""
+"""Seconds that a worker waits longer than a server does, and then for its node: they know whom to name."""
 
 
 class Handle(Generic[Result]):
@@ -20,6 +20,8 @@ class Handle(Generic[Result]):
 
     def __init__(self, what: str, servers: Iterable[int], result: Result, timeout: float) -> None:
         self._what, self._left, self._result, self._timeout = what, set(servers), result, timeout
+        self.overdue = False
+        """Whether the worker has waited for too long; its node ends the group and says for whom."""
         self._complete = threading.Event()
         self._error: Exception | None = None
 
@@ -37,11 +39,25 @@ class Handle(Generic[Result]):
         """
         limit = self._timeout + GRACE if timeout is None else timeout
         if not self._complete.wait(limit):
-            ranks = ", ".join(str(rank) for rank in sorted(self._left))
-            raise TransportTimeout(f"{self._what}: server rank {ranks} has not answered in {limit:g} s")
+            self.overdue = timeout is None
+            if not self.overdue or not self._complete.wait(GRACE):
+                raise TransportTimeout(self.late(self._left, limit))
         if self._error is not None:
             raise type(self._error)(str(self._error)) from self._error
         return self._result
+
+    @property
+    def left(self) -> set[int]:
+        """Ranks of the servers for which it waits."""
+        return self._left
+
+    def late(self, silent: Iterable[int], seconds: float) -> str:
+        """What an error says where it is the fault of ``silent`` ranks that it was not done in time."""
+        named = set(silent)
+        text = f"{self._what}: server rank {_text(named & self._left or self._left)} has not answered"
+        if named <= self._left:
+            return f"{text} in {seconds:g} s"
+        return f"nothing from rank {_text(named)} in {seconds:g} s; {text}, which waits for it"
 
     def advance(self, server: int) -> bool:
         """The part of one server's rank is done; whether that was the last."""
@@ -54,3 +70,7 @@ class Handle(Generic[Result]):
         """Completes it with an error."""
         self._error = error
         self._complete.set()
+
+
+def _text(ranks: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ranks)))

@@ -72,7 +72,9 @@ class Node:
         """Whether the server here has."""
         self._open = set(self.servers if is_worker else ())
         """Servers that have not said good-bye."""
-        self._heard = self._said = time.monotonic()
+        self._heard = self._said = self._moved = time.monotonic()
+        self._reported: set[int] = set()
+        """For whom this rank waits, as the group has been told."""
         tagged = {kind for kind, leg in ((Kind.PUSH, push_leg), (Kind.WEIGHTS, pull_leg)) if leg.tagged}
         room = max(most_bytes(len(plan.of(s)), 4) for s in range(len(self.servers)))
         self._links = Links(transport, room, 8 * max(plan.load) + _ROOM, tagged, self._deliver)
@@ -242,6 +244,7 @@ class Node:
         return unfinished or peer in self._open
 
     def _take(self, rank: int, envelope: Envelope, gradients: Sequence[Floats | None]) -> None:
+        self._moved = time.monotonic()
         if self.serving is None or rank not in self.workers:
             raise ValueError(f"rank {rank} sent {envelope.kind.name} to rank {self.rank}, which is no server")
         self.serving.take(self.workers.index(rank), envelope, gradients, self._reply)
@@ -259,6 +262,7 @@ class Node:
         self._links.send(peer, envelope, data)
 
     def _weights(self, server: int, envelope: Envelope, data: Data | None) -> None:
+        self._moved = time.monotonic()
         handle, into = self._pulls[envelope.ticket]
         parts = parts_of(self.plan, envelope.numbers)
         found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
@@ -285,16 +289,35 @@ class Node:
             if worker != self.rank:
                 self._control(worker, Envelope(Kind.BYE))
 
+    def _report(self, handles: Sequence[Handle[Any]], long: bool) -> None:
+        """Tells the group for whom this rank waits, once it has done so for ``long``."""
+        waits: set[int] = set()
+        if long:
+            waits.update(*(handle.left for handle in handles), self._open if self._done else ())
+            if self.serving is not None:
+                waits |= self.serving.owing(self._closing)
+        waits.discard(self.rank)
+        if waits != self._reported:
+            self._reported = waits
+            self.transport.waits_for(waits)
+
     def _check_limits(self) -> None:
         """`TransportTimeout` for a worker or a server that keeps the others waiting."""
         now, timeout = time.monotonic(), self.transport.timeout
+        with self._lock:
+            handles = list(self._handles)
+        self._report(handles, now - self._moved > timeout / 2)
+        for handle in handles:
+            if handle.overdue and not handle.done:
+                silent = self.transport.silent(handle.left - {self.rank} or handle.left)
+                raise TransportTimeout(handle.late(silent, timeout))
         if self.serving is not None:
-            self.serving.check_limits(self._closing)
+            self.serving.check_limits(self._closing, self.transport.silent)
             if not self._bye and now - self._said > timeout / 4:  # workers that are done wait for the others
                 self._said = now
                 for worker in self.serving.done:
                     if self.workers[worker] != self.rank:
                         self._control(self.workers[worker], Envelope(Kind.ALIVE))
         elif self._done and self._open and now - self._heard > timeout:
-            ranks = ", ".join(str(rank) for rank in sorted(self._open))
+            ranks = ", ".join(str(rank) for rank in self.transport.silent(self._open))
             raise TransportTimeout(f"nothing from server rank {ranks} for {timeout:g} s")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from inceptionn.layers.parameter_server.plan import Partition, Plan
 from inceptionn.layers.parameter_server.server import Mode, Server
 from inceptionn.training import Floats, Parameters
 from inceptionn.transport import TransportError, TransportTimeout
+from inceptionn.transport.base import ranks_text
 
 Reply = Callable[[int, Envelope, Data], None]
 """Sends weights to a worker: its number, the header, the data."""
@@ -146,19 +147,33 @@ class Serving:
             waits = self._ranks[waiting[0].worker]
             raise TransportError(f"{self._who(gone, waiting[1])} and is done, while rank {waits} waits")
 
-    def check_limits(self, leaving: bool) -> None:
-        """`TransportTimeout` if workers have let the others wait too long.
+    def owing(self, leaving: bool) -> set[int]:
+        """Ranks of the workers for whom this server waits.
 
         ``leaving``: this rank has nothing to do any more but to wait for the workers to be done.
         """
-        silent = time.monotonic() - self._heard
-        if silent <= self._timeout:
-            return
         if waiting := self._waited_for():
-            raise TransportTimeout(f"{self._who(waiting[2], waiting[1])} in {self._timeout:g} s")
-        if leaving and len(self.done) < len(self._ranks):
-            ranks = [str(rank) for worker, rank in enumerate(self._ranks) if worker not in self.done]
-            raise TransportTimeout(f"nothing from worker rank {', '.join(ranks)} for {self._timeout:g} s")
+            return {self._ranks[worker] for worker in waiting[2]}
+        return {rank for worker, rank in enumerate(self._ranks) if leaving and worker not in self.done}
+
+    def check_limits(self, leaving: bool, silent_of: Callable[[Collection[int]], Collection[int]]) -> None:
+        """`TransportTimeout` if workers have let the others wait too long.
+
+        ``leaving``: as for `owing`. ``silent_of``: `Transport.silent`, since a worker that owes something may
+        itself wait for another rank.
+        """
+        if time.monotonic() - self._heard <= self._timeout or not (owing := self.owing(leaving)):
+            return
+        silent = set(silent_of(owing))
+        waiting = self._waited_for()
+        named = silent & owing or owing
+        text = f"nothing from worker rank {', '.join(map(str, sorted(named)))} for {self._timeout:g} s"
+        if waiting:
+            late = [worker for worker in waiting[2] if self._ranks[worker] in named]
+            text = f"{self._who(late, waiting[1])} in {self._timeout:g} s"
+        if not silent & owing:
+            text = f"nothing from {ranks_text(silent)} for {self._timeout:g} s; {text} and waits for it"
+        raise TransportTimeout(text)
 
     @property
     def finished(self) -> bool:
