@@ -57,7 +57,7 @@ class Handle(Generic[Result]):
         text = f"{self._what}: server rank {_text(named & self._left or self._left)} has not answered"
         if named <= self._left:
             return f"{text} in {seconds:g} s"
-        return f"nothing from rank {_text(named)} in {seconds:g} s; {text}, which waits for it"
+        return f"nothing from rank {_text(named)} for {seconds:g} s; {text}, which waits for it"
 
     def advance(self, server: int) -> bool:
         """The part of one server's rank is done; whether that was the last."""

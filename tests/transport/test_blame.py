@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whom an error names: the rank whose fault it is, not one that suffers from it as well."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout
+from inceptionn.transport.base import silent_of
+
+Group = Callable[..., list[Any]]
+
+
+def test_what_the_control_line_said_wins(tcp: Group) -> None:
+    """Rank 2 gives up, rank 1 hears of it and closes; what rank 0 sees first is that rank 1 is gone."""
+    gone = threading.Event()
+
+    def run(t: TcpTransport) -> None:
+        t.barrier()
+        if t.rank == 2:
+            t.abort("it was me")
+        elif t.rank == 1:
+            try:
+                t.recv_into(2, bytearray(1))
+            finally:
+                gone.set()
+        else:
+            assert gone.wait(20)
+            with suppress(PeerLost):
+                t._control.pump(20)  # as where the end of a transfer and the news come together
+            while True:
+                t.send(1, bytes(100_000))
+
+    for error in tcp(3, run)[:2]:
+        assert isinstance(error, PeerLost)
+        assert str(error).startswith("rank 2 "), error
+
+
+@pytest.mark.parametrize("victim", [0, 1, 3])
+def test_a_chain_of_waits_ends_at_the_silent_rank(group: Group, victim: int) -> None:
+    """Each rank waits for the one before it; all of them name the one that waits for nobody."""
+    over = threading.Semaphore(0)
+
+    def run(t: Transport) -> None:
+        t.barrier()
+        if t.rank == victim:
+            for _ in range(t.size - 1):
+                assert over.acquire(timeout=30)
+        try:
+            t.recv_into((t.rank - 1) % t.size, bytearray(1))
+        finally:
+            over.release()
+
+    for rank, error in enumerate(group(4, run, timeout=1.0)):
+        if rank != victim:
+            assert isinstance(error, TransportTimeout | PeerLost)
+            assert f"nothing from rank {victim} for 1 s" in str(error)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_an_exchange_names_who_did_not_come(group: Group, victim: int) -> None:
+    over = threading.Semaphore(0)
+
+    def run(t: Transport) -> None:
+        t.barrier()
+        if t.rank == victim:
+            for _ in range(t.size - 1):
+                assert over.acquire(timeout=30)
+        try:
+            t.barrier()
+        finally:
+            over.release()
+
+    for rank, error in enumerate(group(4, run, timeout=1.0)):
+        if rank != victim:
+            assert isinstance(error, TransportError)
+            assert f"waited for an exchange with all ranks: nothing from rank {victim} for 1 s" in str(error)
+
+
+def test_who_waits_for_whom() -> None:
+    assert silent_of({1}, {}) == [1]
+    assert silent_of({1}, {1: [2], 2: [3, 4], 4: [1]}) == [3]
+    assert silent_of({1, 5}, {1: [2]}) == [2, 5]
+    assert silent_of({1}, {1: [2], 2: [1]}) == [1]
