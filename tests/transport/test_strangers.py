@@ -205,7 +205,8 @@ except Exception as error:
     ) as rank:
         assert rank.stdout is not None
         assert rank.stdout.readline() == "listens\n"
-        with socket.create_connection(("127.0.0.1", port), 10):
+        with socket.socket() as stranger:
+            stranger.connect_ex(("127.0.0.1", port))  # it may be reset before it has been made
             assert rank.stdout.readline() == (
                 "TransportError no connection can be accepted: Too many open files; "
                 "raise the limit of open files (ulimit -n)\n"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from inceptionn.layers.parameter_server.envelope import Envelope, Kind, most_bytes
-from inceptionn.layers.parameter_server.handle import Handle
+from inceptionn.layers.parameter_server.handle import GRACE, Handle
 from inceptionn.layers.parameter_server.legs import Data, Leg
 from inceptionn.layers.parameter_server.links import Links
 from inceptionn.layers.parameter_server.plan import Plan
@@ -310,7 +310,7 @@ class Node:
         for handle in handles:
             if handle.overdue and not handle.done:
                 silent = self.transport.silent(handle.left - {self.rank} or handle.left)
-                raise TransportTimeout(handle.late(silent, timeout))
+                raise TransportTimeout(handle.late(silent, timeout + GRACE))
         if self.serving is not None:
             self.serving.check_limits(self._closing, self.transport.silent)
             if not self._bye and now - self._said > timeout / 4:  # workers that are done wait for the others
