@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
 from inceptionn.sim.golden import codec
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, Tag, parameters
 
 PERIOD_NS = 4
@@ -48,21 +48,18 @@ class Packets:
             self.open.clear()
 
 
-class TB:
+class TB(TestBench):
     """A terminal on the serial line, eyes on the LEDs, and a logic analyser on the probes."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut)
         self.heard = ""
         self.streams: dict[str, Packets] = {}
         dut.rx.value = 1
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns").start())
         cocotb.start_soon(self._listen())
 
     async def reset(self) -> None:
-        self.dut.aresetn.value = 0
-        await ClockCycles(self.dut.aclk, 4)
-        self.dut.aresetn.value = 1
+        await super().reset(after=0)
         self.heard = ""
 
     async def _listen(self) -> None:

@@ -6,29 +6,24 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamFrame
 from shell_bench import holds, pauses
 
 from inceptionn.boards.bring_up.patterns import SourceConfig
+from inceptionn.sim.testbench import TestBench
 
 LANES = 365
 LENGTHS = 128
 """Blocks whose lengths have a place."""
 
 
-class TB:
+class TB(TestBench):
     """A compressor and a decompressor that stall at random, and someone who takes lengths."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.aclk, 4, unit="ns").start())
-        reset = {"reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.aclk, **reset)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.aclk, **reset)
-        for end in (self.source, self.sink):
-            end.log.setLevel("WARNING")
+        super().__init__(dut)
+        self.source, self.sink = self.stream_source(), self.stream_sink()
         self.lengths: list[int] = []
         self.corrupted = 0
 
@@ -38,10 +33,7 @@ class TB:
         dut.config.value = SourceConfig.const({"least": LANES}).as_bits()
         for end in (self.source, self.sink):
             end.set_pause_generator(pauses(stall, random))
-        dut.aresetn.value = 0
-        await ClockCycles(dut.aclk, 4)
-        dut.aresetn.value = 1
-        await ClockCycles(dut.aclk, 4)
+        await self.reset()
         cocotb.start_soon(holds(dut, "m_axis", dut.aclk))
         cocotb.start_soon(self._watch())
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from shell_bench import (
     Frame,
@@ -23,23 +22,23 @@ from shell_bench import (
 
 from inceptionn.hdl.registers import IDENTITY
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 WIDTH = bench_parameters()["width"]
 TAG_BITS, TIMESTAMP_BITS = 16, 96
 
 
-class TB:
+class TB(TestBench):
     """The block with one port: 250 MHz, reset active high; every input that is not used is 0."""
 
     def __init__(self, dut):
-        self.dut = dut
+        super().__init__(dut, clk=4000)
         for handle in dut:
             if handle._name.startswith(("s_axi", "m_axi", "direct_", "ptp_", "ddr_", "hbm_", "jtag", "gpio")):
                 try:
                     handle.value = 0
                 except (TypeError, AttributeError):
                     continue
-        cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
         dut.rst.value = 1
         self.streams = Streams(dut, dut.clk, dut.rst, active_level=True)
         self.streams.add("s_axis_sync_tx", "m_axis_sync_tx", "s_axis_sync_rx", "m_axis_sync_rx")

@@ -7,7 +7,6 @@ import random
 from collections import deque
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from shell_bench import (
     Frame,
@@ -23,6 +22,7 @@ from shell_bench import (
 )
 
 from inceptionn.hdl.registers import IDENTITY
+from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Verdict
 
 CAGES, QUEUES = (0x01, 0x04, 0x10, 0x40), (0x02, 0x08, 0x20, 0x80)
@@ -33,13 +33,11 @@ def word(length: int, source: int, destination: int, rest: int) -> int:
     return length | source << 16 | destination << 24 | rest << 32
 
 
-class TB:
+class TB(TestBench):
     """The shell between output port lookup and output queues; 160 MHz, registers at 100 MHz."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.axis_aclk, 6250, unit="ps").start())
-        cocotb.start_soon(Clock(dut.s_axi_aclk, 10000, unit="ps").start())
+        super().__init__(dut, axis_aclk=6250, s_axi_aclk=10000)
         dut.axis_resetn.value = 0
         dut.s_axi_aresetn.value = 0
         self.streams = Streams(dut, dut.axis_aclk, dut.axis_resetn)

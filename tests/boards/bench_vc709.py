@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from shell_bench import (
     Frame,
@@ -24,6 +23,7 @@ from shell_bench import (
 
 from inceptionn.hdl.registers import IDENTITY, REGISTERS
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
 
 PORTS = bench_parameters()["ports"]
 RATIO = bench_parameters()["ratio"]
@@ -31,15 +31,13 @@ PAGE = 0x400
 SLVERR = 2
 
 
-class TB:
+class TB(TestBench):
     """All ports of the shell; ``user_clk`` at 250 MHz, AXI4-Lite at a clock unrelated to it."""
 
     def __init__(self, dut):
-        self.dut = dut
-        cocotb.start_soon(Clock(dut.user_clk, 4000, unit="ps").start())
-        cocotb.start_soon(Clock(dut.s_axil_aclk, 7000, unit="ps").start())
+        engine = {"engine_clk": int(4000 * RATIO) // 2 * 2} if RATIO else {}
+        super().__init__(dut, user_clk=4000, s_axil_aclk=7000, **engine)
         if RATIO:
-            cocotb.start_soon(Clock(dut.engine_clk, int(4000 * RATIO) // 2 * 2, unit="ps").start())
             dut.engine_aresetn.value = 0
         self.streams = Streams(dut, dut.user_clk, None)
         for n in range(PORTS):
