@@ -17,11 +17,12 @@ import typer
 from rich.text import Text
 
 from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
-from inceptionn.sim.golden import packets
-from inceptionn.sim.models.cache import build_root
-from inceptionn.sim.performance import beats
-from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.wire import DEFAULT_TOS, LANE_BYTES, LANES
+
+from .golden import packets
+from .models.cache import build_root
+from .replay.performance import beats
+from .verilated import Output, VerilatedNic
 
 LINKS = (10, 25, 40, 100, 200, 400)
 """Line rates in Gbit/s."""

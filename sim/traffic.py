@@ -13,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.sim.golden import EngineConfig, FlowTable, packets, transmit
 from inceptionn.wire import Parameters, Verdict
+
+from .golden import EngineConfig, FlowTable, packets, transmit
 
 Frame = tuple[bytes, bool]
 """A frame and whether it is marked bad."""

@@ -45,7 +45,9 @@ VERBS = {
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
     ),
     "simulate": Verb("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
-    "replay": Verb("inceptionn.sim.replay", "replay", "sim", "Drive captured traffic through the NIC."),
+    "replay": Verb(
+        "inceptionn.sim.replay.replay", "replay", "sim", "Drive captured traffic through the NIC."
+    ),
     "bench": Verb(
         "",
         "",

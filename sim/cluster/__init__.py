@@ -6,8 +6,8 @@ golden model, or none) and a switch that may lose, delay or damage them. What ru
 changed: real sockets, the kernel's TCP, real MPI. ``inceptionn cluster run`` is the command line.
 """
 
-from inceptionn.sim.cluster.cluster import Cluster, ClusterError
-from inceptionn.sim.cluster.impairments import Impairments
-from inceptionn.sim.cluster.report import HostReport, Report
+from .cluster import Cluster, ClusterError
+from .impairments import Impairments
+from .report import HostReport, Report
 
 __all__ = ["Cluster", "ClusterError", "HostReport", "Impairments", "Report"]

@@ -17,11 +17,12 @@ import typer
 
 from inceptionn.console import Console, JsonFile, Table, check_json, write_json
 from inceptionn.netns import require
-from inceptionn.sim.cluster.cluster import Cluster
-from inceptionn.sim.cluster.nics import KINDS
-from inceptionn.sim.cluster.program import environment
-from inceptionn.sim.cluster.tap import available
-from inceptionn.sim.cluster.verbs import Status, verilog_for
+
+from .cluster import Cluster
+from .nics import KINDS
+from .program import environment
+from .tap import available
+from .verbs import Status, verilog_for
 
 ASKED = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.netns import Namespaces, NetworkError
-from inceptionn.sim.cluster.impairments import Impairments
-from inceptionn.sim.cluster.kernel_counters import checksum_errors, kernel_counters
-from inceptionn.sim.cluster.nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
-from inceptionn.sim.cluster.pcap import PcapWriter
-from inceptionn.sim.cluster.pump import Pump
-from inceptionn.sim.cluster.report import HostReport
-from inceptionn.sim.cluster.switch import Switch
-from inceptionn.sim.cluster.tap import Tap, available
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE
+
+from .impairments import Impairments
+from .kernel_counters import checksum_errors, kernel_counters
+from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
+from .pcap import PcapWriter
+from .pump import Pump
+from .report import HostReport
+from .switch import Switch
+from .tap import Tap, available
 
 MOST_MTU = 9216
 _SOCKET_BUFFER = 1 << 20

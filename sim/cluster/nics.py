@@ -17,10 +17,11 @@ from typing import Any
 
 from inceptionn.hdl.register_map import Register
 from inceptionn.hdl.registers import REGISTERS, VERDICTS
-from inceptionn.sim.cluster.switch import WireFrame
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
-from inceptionn.sim.verilated import VerilatedNic
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, parameters
+
+from ..golden import EngineConfig, FlowTable, Result, receive, transmit
+from ..verilated import VerilatedNic
+from .switch import WireFrame
 
 KINDS = ("rtl", "golden", "none")
 _SETTLE = 128

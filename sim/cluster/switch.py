@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-from inceptionn.sim.cluster.impairments import Impairments, with_congestion, with_tos
+from .impairments import Impairments, with_congestion, with_tos
 
 OVERHEAD = 24
 """Bytes of a frame that are never in memory: preamble, frame check sequence, inter-frame gap."""

@@ -20,14 +20,15 @@ from inceptionn.console import STANDARD_OUTPUT, Console, JsonFile, check_json, w
 from inceptionn.hdl.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
-from inceptionn.sim.cluster.cluster import Cluster
-from inceptionn.sim.cluster.impairments import Impairments
-from inceptionn.sim.cluster.nics import KINDS, parse_kinds
-from inceptionn.sim.cluster.program import Program, is_launcher
-from inceptionn.sim.cluster.report import Report, end_table, live_table
-from inceptionn.sim.cluster.tap import available
-from inceptionn.sim.models.cache import build_root
 from inceptionn.wire import MODES, parameters
+
+from ..models.cache import build_root
+from .cluster import Cluster
+from .impairments import Impairments
+from .nics import KINDS, parse_kinds
+from .program import Program, is_launcher
+from .report import Report, end_table, live_table
+from .tap import available
 
 _REFRESH = 0.5
 _EVENT = re.compile(r"(?P<seconds>[0-9.]+):(?:host)?(?P<host>\d+):(?P<register>\w+)=(?P<value>\w+)")
@@ -60,7 +61,7 @@ def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], 
     """The Verilog to simulate: what is given, or written now from this package; None if no NIC is "rtl"."""
     if "rtl" not in kinds:
         return None
-    from inceptionn.sim.replay import nic_verilog  # brings scapy, which nothing else here needs
+    from ..replay.replay import nic_verilog  # brings scapy, which nothing else here needs
 
     return nic_verilog(given, build_root().with_name("cluster"), step)
 

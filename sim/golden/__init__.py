@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The golden model: codec and frame transform in plain NumPy, against which everything else is judged."""
 
-from inceptionn.sim.golden.codec import (
+from .codec import (
     MalformedError,
     compress,
     compress_block,
@@ -12,8 +12,8 @@ from inceptionn.sim.golden.codec import (
     histogram,
     lossy,
 )
-from inceptionn.sim.golden.flows import Flow, FlowTable
-from inceptionn.sim.golden.frame import EngineConfig, Result, receive, transmit
+from .flows import Flow, FlowTable
+from .frame import EngineConfig, Result, receive, transmit
 
 __all__ = [
     "EngineConfig",

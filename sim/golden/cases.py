@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.sim.golden import checksum, codec, packets
-from inceptionn.sim.golden.flows import Flow
-from inceptionn.sim.golden.frame import EngineConfig
-from inceptionn.sim.golden.packets import DESTINATION, SOURCE, SYN, ethernet, ipv4, tcp, udp
-from inceptionn.sim.golden.values import payload
 from inceptionn.wire import Verdict as V
+
+from . import checksum, codec, packets
+from .flows import Flow
+from .frame import EngineConfig
+from .packets import DESTINATION, SOURCE, SYN, ethernet, ipv4, tcp, udp
+from .values import payload
 
 CONFIG = EngineConfig()
 TIMESTAMP = bytes.fromhex("0101080a0000000100000002")

@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inceptionn import wire
-from inceptionn.sim.golden.cases import CONFIG, GRADIENTS, TIMESTAMP, Case, Sequence, patched
-from inceptionn.sim.golden.flows import FlowTable
-from inceptionn.sim.golden.frame import EngineConfig, transmit
-from inceptionn.sim.golden.packets import SYN, tcp, udp
-from inceptionn.sim.golden.values import payload
 from inceptionn.wire import Verdict as V
+
+from .cases import CONFIG, GRADIENTS, TIMESTAMP, Case, Sequence, patched
+from .flows import FlowTable
+from .frame import EngineConfig, transmit
+from .packets import SYN, tcp, udp
+from .values import payload
 
 
 def sent(frame: bytes, config: EngineConfig = CONFIG) -> bytes:

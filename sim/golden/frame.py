@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.sim.golden import checksum, codec
-from inceptionn.sim.golden.flows import FlowTable
-from inceptionn.sim.golden.parse import IPV4_BYTES, Headers, be16, parse
 from inceptionn.wire import Parameters, Verdict
+
+from . import checksum, codec
+from .flows import FlowTable
+from .parse import IPV4_BYTES, Headers, be16, parse
 
 NO_TAGS = (0, 0, 0, 0)
 

@@ -11,7 +11,8 @@ import struct
 from typing import Any
 
 from inceptionn import wire
-from inceptionn.sim.golden import checksum
+
+from . import checksum
 
 SOURCE = 0x0A000001
 """10.0.0.1"""

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inceptionn import wire
-from inceptionn.sim.golden.flows import Flow
 from inceptionn.wire import Verdict
+
+from .flows import Flow
 
 ETHERNET_BYTES = 14
 VLAN_BYTES = 4

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from inceptionn.sim.golden.codec import Bits
+from .codec import Bits
 
 ONE = 0x3F800000
 SPECIAL = (

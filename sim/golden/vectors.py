@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.sim.golden import cases, cases_receive, codec, values
-from inceptionn.sim.golden.flows import FlowTable
-from inceptionn.sim.golden.frame import Result, receive, transmit
 from inceptionn.wire import Parameters, Tag, Verdict
+
+from . import cases, cases_receive, codec, values
+from .flows import FlowTable
+from .frame import Result, receive, transmit
 
 SPECIAL_EXPONENTS = (0, 1, 2, 7, 8, 63, 64, 100, 200, 254, 255)
 RAW_PARAMETERS = (

@@ -43,7 +43,7 @@ class Kind:
 def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
     """Objects of C++ files, into ``folder``; the longest file first, for two cores' sake."""
     compiler = [find_compiler(), *_COMPILE, *flags]
-    commands = [
+    commands: list[list[str | Path]] = [
         [*compiler, "-O0" if "Slow" in path.name else level, "-c", path, "-o", folder / f"{path.stem}.o"]
         for path in sorted(sources, key=lambda path: -path.stat().st_size)
     ]

@@ -12,8 +12,8 @@ from cluster_hosts import MakeCluster, gradients, result, start, wait_for_line
 from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap
 
-from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, receive
+from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.wire import Tag, Verdict
 
 DISSECTOR = Path(__file__).parents[2] / "examples" / "wireshark" / "inceptionn.lua"

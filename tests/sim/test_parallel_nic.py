@@ -16,8 +16,8 @@ import pytest
 
 from inceptionn.hdl.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
-from inceptionn.sim.performance import measure
-from inceptionn.sim.replay import read_counter
+from inceptionn.sim.replay.performance import measure
+from inceptionn.sim.replay.replay import read_counter
 from inceptionn.sim.traffic import Frame, host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Verdict
@@ -133,7 +133,7 @@ def test_reset_forgets_frames_and_flows(nic: VerilatedNic) -> None:
 
 
 def test_performance(nic: VerilatedNic, engines: int, lanes: int) -> None:
-    """One flow at the full rate of all engines; see inceptionn.sim.performance."""
+    """One flow at the full rate of all engines; see inceptionn.sim.replay.performance."""
     figures = measure(nic)
     assert figures.engines == engines == nic.engines
     assert figures.lanes == lanes == nic.lanes

@@ -16,11 +16,11 @@ from scapy.utils import rdpcap
 
 from inceptionn import wire
 from inceptionn.hdl.registers import REGISTERS
-from inceptionn.sim import referee, replay
-from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
-from inceptionn.sim.performance import PAYLOADS, RAW, segments
-from inceptionn.sim.replay_tables import print_tables
+from inceptionn.sim.replay import referee, replay
+from inceptionn.sim.replay.capture import read_pcap
+from inceptionn.sim.replay.performance import PAYLOADS, RAW, segments
+from inceptionn.sim.replay.tables import print_tables
 from inceptionn.sim.verilated import Output, Timing
 from inceptionn.wire import Tag
 

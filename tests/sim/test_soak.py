@@ -13,7 +13,7 @@ import pytest
 from inceptionn import wire
 from inceptionn.hdl.registers import REGISTERS, VERDICTS
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, packets, receive, transmit
-from inceptionn.sim.replay import read_counter
+from inceptionn.sim.replay.replay import read_counter
 from inceptionn.sim.traffic import host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Parameters, Verdict
@@ -155,8 +155,8 @@ def test_a_frame_of_the_longest_kind_passes(nic: VerilatedNic) -> None:
 
 
 def test_performance(nic: VerilatedNic) -> None:
-    """Every figure of the specification's table, from cycles; see inceptionn.sim.performance."""
-    from inceptionn.sim.performance import measure
+    """Every figure of the specification's table, from cycles; see inceptionn.sim.replay.performance."""
+    from inceptionn.sim.replay.performance import measure
 
     assert measure(nic).shortfalls() == []
 

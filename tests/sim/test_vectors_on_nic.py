@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from inceptionn.hdl.registers import REGISTERS
-from inceptionn.sim.capture import read_pcap
-from inceptionn.sim.replay import read_counter
+from inceptionn.sim.replay.capture import read_pcap
+from inceptionn.sim.replay.replay import read_counter
 from inceptionn.sim.verilated import VerilatedNic
 
 VECTORS = Path(__file__).parents[1] / "vectors"

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inceptionn.console import Console, Table
-from inceptionn.sim.performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
 from inceptionn.wire import TAG_BYTES, Tag
 
+from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
+
 if TYPE_CHECKING:
-    from inceptionn.sim.replay import Totals
+    from .replay import Totals
 
 
 def traffic(pcap: Path, totals: Totals) -> Table:

@@ -22,13 +22,14 @@ from rich.progress import Progress
 from inceptionn import atomic_file
 from inceptionn.console import Console, JsonFile, check_json, new_progress, write_json
 from inceptionn.hdl.registers import REGISTERS, VERDICTS
-from inceptionn.sim import performance, referee
-from inceptionn.sim.capture import read_pcap
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
-from inceptionn.sim.models.cache import build_root
-from inceptionn.sim.replay_tables import print_tables
-from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.wire import EXPONENT_BIAS, MODES, Parameters, Tag, Verdict, parameters
+
+from ..golden import EngineConfig, FlowTable, Result, receive, transmit
+from ..models.cache import build_root
+from ..verilated import Output, VerilatedNic
+from . import performance, referee
+from .capture import read_pcap
+from .tables import print_tables
 
 DEFAULT_CAPTURE = Path("examples/captures/digits.pcap")
 
@@ -224,7 +225,8 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None]) 
             raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
         return given
     from inceptionn.hdl.tops import TOPS
-    from inceptionn.sim.runner import emit
+
+    from ..runner import emit
 
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)

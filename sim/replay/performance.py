@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inceptionn.sim.golden import packets
-from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, LANE_BYTES, LANES, TAG_WORD_BYTES
+
+from ..golden import packets
+from ..verilated import Output, VerilatedNic
 
 Direction = Literal["transmit", "receive"]
 
