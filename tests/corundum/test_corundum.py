@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The application block inside the real Corundum, where INCEPTIONN_CORUNDUM names a clone of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def corundum() -> Iterator[ModuleType]:
+    """The program behind `make corundum`."""
+    sys.path.insert(0, str(HERE))
+    try:
+        import run
+
+        yield run
+    finally:
+        sys.path.remove(str(HERE))
+        for name in ("run", "plan"):
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.slow
+def test_inside_corundum(corundum: ModuleType, tmp_path: Path) -> None:
+    source = os.environ.get("INCEPTIONN_CORUNDUM")
+    if not source:
+        pytest.skip("INCEPTIONN_CORUNDUM names no clone of Corundum; `make corundum` fetches one")
+    rows = corundum.run(source, tmp_path, [512])
+    assert len(rows) == 6
+    assert [row for row in rows if not row["passed"]] == []
+
+
+def test_a_path_without_corundum_is_named(tmp_path: Path) -> None:
+    """One line; an empty path stands for GitHub."""
+    command = [sys.executable, str(HERE / "run.py"), "--build", str(tmp_path / "build")]
+    done = subprocess.run(
+        [*command, "--corundum", str(tmp_path / "none")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("corundum: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_block_may_not_lose_what_the_template_brings(corundum: ModuleType) -> None:
+    def row(subject: str, came: int) -> dict[str, object]:
+        arrived = {"1514": [came, 10], "64": [7, 10]}
+        return {"width": 512, "subject": subject, "test": "line rate", "passed": True, "arrived": arrived}
+
+    equal, worse = [row("template", 10), row("block", 10)], [row("template", 10), row("block", 9)]
+    corundum.judge(equal)
+    corundum.judge(worse)
+    assert all(entry["passed"] for entry in equal)
+    assert not worse[1]["passed"]
+    assert worse[1]["error"] == "lost: frames of 1514 bytes"
+
+
+def test_the_plan_covers_both_directions(corundum: ModuleType) -> None:
+    """Frames are compressed, restored and passed; every byte of the golden model's frames is specified."""
+    plan = corundum.plan.make()
+    counters = {name: number for name, (_, number) in plan["counters"].items()}
+    assert counters["TX_COMPRESSED"] == counters["RX_RESTORED"] >= 20
+    assert counters["TX_UNTAGGED"] == counters["RX_UNTAGGED"] >= 5
+    assert [step["sent"] for step in plan["rx"]] == [step["frame"] for step in plan["tx"]]
+    assert all(step["sure"] == len(step["frame"]) // 2 for step in plan["tx"] + plan["rx"])
