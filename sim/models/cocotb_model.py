@@ -32,7 +32,11 @@ _TIMESCALE = "1ns/1ps"
 def fst_available() -> bool:
     """Whether Verilator's FST writer can be compiled: it needs the headers of zlib and lz4."""
     probe = "#include <zlib.h>\n#include <lz4.h>\n"
-    command = [find_compiler(), "-E", "-x", "c++", "-", "-o", os.devnull]
+    try:
+        compiler = find_compiler()
+    except ToolMissing:
+        return False
+    command = [compiler, "-E", "-x", "c++", "-", "-o", os.devnull]
     return subprocess.run(command, input=probe, text=True, capture_output=True, check=False).returncode == 0
 
 

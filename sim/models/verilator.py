@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inceptionn import atomic_file
+
 from .cache import build_root, built_once, digest
-from .tools import find_compiler, find_verilator, run_tool, run_tools
+from .tools import ToolMissing, find_compiler, find_verilator, run_tool, run_tools
 
 _VERILATE = ("--cc", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style")
 _COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
@@ -50,6 +52,21 @@ def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level:
     run_tools(commands, lambda done: step(f"compiling the model, {done} of {len(sources)}"))
 
 
+def _compiler_version() -> str:
+    """What the compiler says of itself; where it is gone, what it said last: built models still run."""
+    noted = build_root() / "compiler-version"
+    try:
+        version = run_tool([find_compiler(), "--version"])
+    except ToolMissing:
+        if not noted.exists():
+            raise
+        return noted.read_text()
+    if not noted.exists() or noted.read_text() != version:
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.write(noted, version)
+    return version
+
+
 def build(
     kind: Kind, top: str, files: Mapping[str, str], parts: Sequence[Path] = (), step: Step = lambda text: None
 ) -> Path:
@@ -60,13 +77,13 @@ def build(
     :class:`~inceptionn.sim.models.tools.ToolMissing` or :class:`~inceptionn.sim.models.tools.ToolError`.
     """
     binary, root = find_verilator()
-    compiler = find_compiler()
-    tools = run_tool([binary, "--version"], root=root) + run_tool([compiler, "--version"])
+    tools = run_tool([binary, "--version"], root=root) + _compiler_version()
     recipe = repr((kind, _VERILATE, _COMPILE, [part.name for part in parts]))
     folder = build_root() / f"{top}-{digest(tools, recipe, top, *files.values())}"
     with built_once(folder) as scratch:
         if scratch is None:
             return folder
+        compiler = find_compiler()
         for name, text in files.items():
             (scratch / name).write_text(text)
         step("running Verilator")

@@ -47,6 +47,14 @@ def test_defect_is_found(bench: ModuleType, simulator: cocotb_model.Simulator) -
     shutil.rmtree(log.parent)
 
 
+def test_a_built_model_needs_no_compiler(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_bench(bench.Accumulator, "accumulator", BENCH)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert run_bench(bench.Accumulator, "accumulator", BENCH)
+    with pytest.raises(ToolMissing, match="no-such-compiler not found: install a C\\+\\+17 compiler"):
+        run_bench(lambda: bench.Accumulator(defect=2), "accumulator", BENCH)
+
+
 def test_parameters_reach_the_bench(bench: ModuleType) -> None:
     few, many = (
         run_bench(bench.Accumulator, "accumulator", BENCH, testcase="adds", parameters={"cycles": cycles})
