@@ -72,7 +72,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 partial.unlink()
 
 
-def write(path: str | os.PathLike[str], data: bytes | str) -> None:
+def write(path: str | os.PathLike[str], data: bytes | memoryview | str) -> None:
     """Write ``data``, text as UTF-8, to ``path`` as a whole; see :func:`writing`."""
     with writing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)

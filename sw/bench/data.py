@@ -67,7 +67,8 @@ def _one_thread() -> AbstractContextManager[object]:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
         return nullcontext()
-    return threadpool_limits(1)  # type: ignore[no-any-return]
+    limits: AbstractContextManager[object] = threadpool_limits(1)
+    return limits
 
 
 def _train(
