@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from amaranth.lib import wiring
 
+from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.nic import check_size
 from inceptionn.wire import LANES
 
@@ -24,7 +25,8 @@ class Options:
     """What a user may choose; None: the board's own choice.
 
     ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
-    width in bits; ``engines`` engine pairs side by side behind one stream; ``lanes`` fp32 lanes of an engine.
+    width in bits; ``engines`` engine pairs side by side behind one stream; ``lanes`` fp32 lanes of an engine,
+    as few as take the stream's width per cycle.
     """
 
     ports: int | None = None
@@ -32,7 +34,7 @@ class Options:
     data_width: int | None = None
     part: str | None = None
     engines: int = 1
-    lanes: int = LANES
+    lanes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,19 +140,27 @@ class Board:
             least, most = self.clock_ratio
             if not least < ratio <= most or (32 * ratio).denominator != 1:
                 raise ValueError(
-                    f"clock ratio must be above {least}, at most {float(most)}, and a multiple of 1/32, "
+                    f"clock ratio must be above {least}, at most {float(most):g}, and a multiple of 1/32, "
                     f"not {str(ratio)!r}"
                 )
-        check_size(options.engines, options.lanes)
+        lanes = options.lanes
+        if lanes is None:
+            lanes = LANES if width <= ENGINE_WIDTH * options.engines else 2 * LANES
+        check_size(options.engines, lanes)
         if options.engines > self.max_engines:
             raise ValueError(
                 f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
                 f"not {options.engines!r}"
             )
-        if options.lanes > self.max_lanes:
+        if lanes > self.max_lanes:
             raise ValueError(
                 f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, "
-                f"not {options.lanes!r}"
+                f"not {lanes!r}"
+            )
+        if width > 8 * beat_bytes(lanes) * options.engines:
+            raise ValueError(
+                f"lanes of {self.name} must be {2 * LANES} on its {width}-bit stream, not {lanes!r}, "
+                "which take half of it: untagged frames would be lost"
             )
         part = options.part or self.part
-        return Options(ports, ratio, width, part, options.engines, options.lanes)
+        return Options(ports, ratio, width, part, options.engines, lanes)

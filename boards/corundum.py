@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Target
 from inceptionn.boards.corundum_ports import port_list, tie_offs
 from inceptionn.boards.shells.corundum import (
+    BUS_ADDRESS_WIDTH,
     MAX_PORTS,
     RX_TIMESTAMP_WIDTH,
     TX_TAG_WIDTH,
@@ -14,6 +17,8 @@ from inceptionn.boards.shells.corundum import (
 from inceptionn.boards.templates import render
 from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.registers import ADDRESS_WIDTH
+from inceptionn.hdl.transmit_decision import TransmitDecision
+from inceptionn.wire import LANES
 
 APP_ID = int.from_bytes(b"INCP", "big")
 """The block's application number, which the driver shows; Corundum compares it with the build's."""
@@ -21,8 +26,24 @@ _PARTS = {64: "xc7vx690tffg1761-3", 512: "xcu200-fsgd2104-2-e"}
 """Parts that the generated projects name: the NetFPGA-SUME's and the Alveo U200's; any other will do."""
 
 
+class Link(NamedTuple):
+    """What a stream's width is for: the link in Gbit/s, and how much of an overload comes through.
+
+    ``restored``: of 24 compressed frames of 1514 bytes, back to back at the link's rate, how many come right
+    behind Corundum's receive queue; as ``tests/boards/bench_line_rate.py`` finds.
+    """
+
+    gbps: int
+    restored: int
+
+
+LINKS = {64: Link(10, 11), 128: Link(25, 14), 256: Link(40, 16), 512: Link(100, 20)}
+"""By width in bits. No board of Corundum's has 256."""
+
+
 def _target(board: Board, options: Options) -> Target:
     ports, width = options.ports or 1, options.data_width or board.data_widths[-1]
+    lanes = options.lanes or LANES
     on = ("clk", ("rst",))
     tx = "bit 0 at tlast: bad frame; above it the transmit tag, first beat"
     rx = "bit 0 at tlast: bad frame; above it the PTP timestamp, first beat"
@@ -38,19 +59,21 @@ def _target(board: Board, options: Options) -> Target:
     context = {
         "ports": ports,
         "width": width,
-        "engine_width": 8 * beat_bytes(options.lanes) * options.engines,
+        "engine_width": 8 * beat_bytes(lanes),
+        "pace": TransmitDecision.pace(lanes),
+        "link": LINKS[width].gbps,
+        "restored": LINKS[width].restored,
         "app_id": f"32'h{APP_ID:08x}",
         "tag_width": TX_TAG_WIDTH,
         "timestamp_width": RX_TIMESTAMP_WIDTH,
+        "bus_address_width": BUS_ADDRESS_WIDTH,
         "address_width": ADDRESS_WIDTH + (ports - 1).bit_length(),
         "port_list": port_list(),
         "tie_offs": tie_offs(),
     }
     return Target(
         module="inceptionn_corundum",
-        make=lambda: CorundumShell(
-            ports, data_bytes=width // 8, engines=options.engines, lanes=options.lanes
-        ),
+        make=lambda: CorundumShell(ports, data_bytes=width // 8, lanes=lanes),
         clocks=(Clock("clk", board.clock_mhz, "everything"),),
         resets=(Reset("rst", "high", "everything"),),
         interfaces=tuple(interfaces),
@@ -70,6 +93,5 @@ BOARD = Board(
     max_ports=MAX_PORTS,
     default_ports=1,
     data_widths=(64, 128, 256, 512),
-    max_engines=4,
     max_lanes=16,
 )

@@ -65,7 +65,7 @@ def generate(
         str | None,
         typer.Option(
             "--clock-ratio", metavar="R",
-            help="vc709: engines on a clock R times slower than the streams', above 1 and up to 6.25.",
+            help="vc709: engines on a clock R times slower than the streams', above 1 and up to 4.",
         ),
     ] = None,
     width: Annotated[
@@ -79,8 +79,12 @@ def generate(
         int, typer.Option("--engines", metavar="N", help="Engine pairs side by side behind one stream.")
     ] = 1,
     lanes: Annotated[
-        int, typer.Option("--lanes", metavar="N", help="generic, corundum: fp32 lanes of an engine, 8 or 16.")
-    ] = 8,
+        int | None,
+        typer.Option(
+            "--lanes", metavar="N",
+            help="generic, corundum: fp32 lanes of an engine, 8 or 16 (8; corundum with 512 bits: 16).",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
     ] = False,

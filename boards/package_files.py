@@ -20,7 +20,7 @@ from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
-from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, SHIM_VERSION
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, LANES, SHIM_VERSION
 
 ANY_PART = "xc7vx690tffg1761-2"
 """Part that projects name where a board has none: the paper's."""
@@ -73,7 +73,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--width {target.parameters['data_width']}")
     if options.engines != 1:
         words.append(f"--engines {options.engines}")
-    if options.lanes != 8:
+    if board.max_lanes != LANES:
         words.append(f"--lanes {options.lanes}")
     if options.part and options.part != board.part:
         words.append(f"--part {options.part}")
@@ -107,8 +107,9 @@ def package(
         step(name)
         files[name] = make()
 
-    nic = Nic(engines=options.engines, lanes=options.lanes)
-    for module, factory in {**tops_of(options.lanes), ENGINE: lambda: nic}.items():
+    lanes = options.lanes or LANES
+    nic = Nic(engines=options.engines, lanes=lanes)
+    for module, factory in {**tops_of(lanes), ENGINE: lambda: nic}.items():
         put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]
     shell = target.make() if target.make is not None else None
     if shell is not None:

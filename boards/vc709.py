@@ -12,8 +12,10 @@ from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Tar
 from inceptionn.boards.shells.vc709 import MAX_PORTS, Vc709Shell
 from inceptionn.boards.templates import render, text
 
-_LINK_MHZ = 40
-"""Slowest engine clock: 256 bits at 40 MHz carry 10 Gbit/s of Ethernet frames."""
+_SLOWEST = Fraction(4)
+"""Most stream cycles per engine cycle: 62.5 MHz. At 10 Gbit/s a 60-byte frame comes every 67.2 ns, and the
+transmit engine takes 4 cycles for it; one of 65 bytes every 71.2 ns, which is 3 beats for the receive engine.
+"""
 _VCO_MULTIPLE = 4
 """MMCM: 250 MHz x 4 = 1000 MHz, within the 600 to 1440 MHz of DS183 for speed grade -2."""
 
@@ -68,5 +70,5 @@ BOARD = Board(
     clock_mhz=250,
     max_ports=MAX_PORTS,
     default_ports=MAX_PORTS,
-    clock_ratio=(Fraction(1), Fraction(250, _LINK_MHZ)),
+    clock_ratio=(Fraction(1), _SLOWEST),
 )

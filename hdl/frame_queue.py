@@ -37,6 +37,9 @@ class FrameQueue(wiring.Component):
         wait. Otherwise the source waits.
     word_width : :class:`int`
         Bits of a word that goes with each frame, 0 for none.
+    frames : :class:`int`
+        Whole frames that it holds at a time; a power of two. Behind a long one that leaves come as many short
+        ones as it has beats, over the beats of a short one.
 
     Members
     -------
@@ -50,9 +53,6 @@ class FrameQueue(wiring.Component):
         For one cycle: a frame that came whole was dropped.
     """
 
-    FRAMES = 64
-    """Places for lengths: whole frames that it holds at a time."""
-
     def __init__(
         self,
         data_bytes: int = BURST_BYTES,
@@ -61,6 +61,7 @@ class FrameQueue(wiring.Component):
         drop_bad: bool = False,
         lossy: bool = False,
         word_width: int = 0,
+        frames: int = 64,
     ):
         if depth < 8 or depth & (depth - 1):
             raise ValueError(f"queue depth must be a power of two of at least 8, not {depth!r}")
@@ -69,6 +70,7 @@ class FrameQueue(wiring.Component):
         self.drop_bad = drop_bad
         self.lossy = lossy
         self.word_width = word_width
+        self.frames = frames
         stream = AXIStream(data_bytes)
         members = {"s_axis": In(stream), "m_axis": Out(stream), "length": Out(17), "dropped": Out(1)}
         if word_width:
@@ -84,7 +86,7 @@ class FrameQueue(wiring.Component):
         )
         m.submodules.ram = ram = BlockRam(shape.size, self.depth)
         m.submodules.beats = beats = PushQueue(shape, 16, BlockRam.LATENCY + 2)
-        m.submodules.lengths = lengths = PushQueue(17 + self.word_width, self.FRAMES, 4)
+        m.submodules.lengths = lengths = PushQueue(17 + self.word_width, self.frames, 4)
         source, sink = self.s_axis, self.m_axis
         write, whole, read = (Signal(bits, name=name) for name in ("write", "whole", "read"))
         refuse = Signal()  # the rest of this frame goes nowhere

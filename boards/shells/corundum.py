@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from inceptionn.boards.shells.common import EnginePair, TargetStream, clock_domain, link, share_registers
 from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.axi_lite import AXI4Lite
-from inceptionn.hdl.frame_queue import FrameQueue
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 from inceptionn.hdl.user_forwarder import UserForwarder
 from inceptionn.hdl.width_adapter import Narrower, Widener
@@ -24,15 +22,16 @@ TX_TAG_WIDTH = 32
 """Bits above ``tuser[0]`` that go with a frame to the MAC: a tag, 16 bits by default."""
 RX_TIMESTAMP_WIDTH = 96
 """Bits above ``tuser[0]`` that come with a frame: its PTP timestamp."""
+BUS_ADDRESS_WIDTH = 32
+"""The application's BAR has 24 bits on Corundum's boards; all of an address counts."""
 
 
 class CorundumShell(wiring.Component):
     """One engine pair per port; ``tuser`` goes around it, frame by frame.
 
     ``tuser[0]`` at ``tlast`` means *bad* on all streams. The bits above are those of a frame's first beat and
-    go with all beats. Streams narrower than the engine's are widened for it and narrowed behind it. Wider
-    ones are narrowed and widened, and on the way to the wire each frame is stored until it is whole: the
-    engine's beats would leave gaps, which a MAC without a packet queue takes for an abort.
+    go with all beats. Streams narrower than the engine's are widened for it and narrowed behind it. There are
+    none that are wider: the engine would take less than the MAC's side gives, which does not wait.
 
     Parameters
     ----------
@@ -40,8 +39,8 @@ class CorundumShell(wiring.Component):
         1 to 8.
     data_bytes : :class:`int`
         Width of the streams: 8, 16, 32 or 64.
-    engines, lanes : :class:`int`
-        As of :class:`~inceptionn.hdl.nic.Nic`.
+    lanes : :class:`int`
+        Of the engines, 8 or 16; 16 for 64 bytes.
 
     Members
     -------
@@ -49,37 +48,36 @@ class CorundumShell(wiring.Component):
         Reset is active high.
     s_axis_tx{n}, m_axis_tx{n} : :py:`In(TargetStream(data_bytes, 33))`, :py:`Out(...)`
     s_axis_rx{n}, m_axis_rx{n} : :py:`In(TargetStream(data_bytes, 97))`, :py:`Out(...)`
-    s_axil : :py:`In(AXI4Lite(12 to 15))`
-        Port n's registers from ``0x1000 * n`` on.
+    s_axil : :py:`In(AXI4Lite(32))`
+        Port n's registers from ``0x1000 * n`` on, ``SLVERR`` behind the last port's.
     """
 
     WIDTHS = (8, 16, 32, 64)
 
-    def __init__(self, ports: int = 1, *, data_bytes: int = 64, engines: int = 1, lanes: int = LANES):
+    def __init__(self, ports: int = 1, *, data_bytes: int = 64, lanes: int = 2 * LANES):
         if not 1 <= ports <= MAX_PORTS:
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         if data_bytes not in self.WIDTHS:
             raise ValueError(f"stream width in bytes must be one of {self.WIDTHS}, not {data_bytes!r}")
+        if data_bytes > beat_bytes(lanes):
+            raise ValueError(f"lanes must be 16 for a stream of {data_bytes} bytes, not {lanes!r}")
         self.ports = ports
         self.data_bytes = data_bytes
-        self.engines = engines
         self.lanes = lanes
-        self.engine_bytes = engines * beat_bytes(lanes)
-        self.address_width = ADDRESS_WIDTH + ceil_log2(ports)
         members: dict[str, Any] = {"clk": In(1), "rst": In(1)}
         tx = TargetStream(data_bytes, TX_TAG_WIDTH + 1)
         rx = TargetStream(data_bytes, RX_TIMESTAMP_WIDTH + 1)
         for n in range(ports):
             members |= {f"s_axis_tx{n}": In(tx), f"m_axis_tx{n}": Out(tx)}
             members |= {f"s_axis_rx{n}": In(rx), f"m_axis_rx{n}": Out(rx)}
-        super().__init__(members | {"s_axil": In(AXI4Lite(self.address_width))})
+        super().__init__(members | {"s_axil": In(AXI4Lite(BUS_ADDRESS_WIDTH))})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         clock_domain(m, "sync", self.clk, self.rst)
         engines = []
         for n in range(self.ports):
-            m.submodules[f"engines{n}"] = engine = EnginePair(engines=self.engines, lanes=self.lanes)
+            m.submodules[f"engines{n}"] = engine = EnginePair(lanes=self.lanes)
             engines.append(engine)
             for way, width in (("tx", TX_TAG_WIDTH), ("rx", RX_TIMESTAMP_WIDTH)):
                 source, sink = (getattr(self, f"{side}_axis_{way}{n}") for side in "sm")
@@ -88,14 +86,7 @@ class CorundumShell(wiring.Component):
                 link(m, source, user.s_axis)
                 self._adapt(m, f"{way}_in{n}", user.to_engine, getattr(engine, f"s_axis_{way}"))
                 self._adapt(m, f"{way}_out{n}", getattr(engine, f"m_axis_{way}"), user.from_engine)
-                if way == "tx" and self.data_bytes > self.engine_bytes:
-                    frames = FrameQueue(self.data_bytes, word_width=width)
-                    m.submodules[f"tx_frames{n}"] = frames
-                    link(m, user.m_axis, frames.s_axis, user=user.m_axis.tuser[0])
-                    m.d.comb += frames.s_word.eq(user.m_axis.tuser[1:])
-                    link(m, frames.m_axis, sink, user=Cat(frames.m_axis.tuser, frames.word))
-                else:
-                    link(m, user.m_axis, sink)
+                link(m, user.m_axis, sink)
         share_registers(m, self.s_axil, engines, page_width=ADDRESS_WIDTH, domain="sync")
         return m
 

@@ -29,6 +29,8 @@ LENGTH_WIDTH = 16
 CPU_PORTS = 0xAA
 """Destination bits of the host's queues: the odd ones. The even ones are the cages."""
 DESTINATION = slice(24, 32)
+FRAMES = 256
+"""Whole frames behind an engine, of two beats or more, as many as the queue has beats."""
 
 
 class _Way(wiring.Component):
@@ -49,7 +51,7 @@ class _Way(wiring.Component):
         m = Module()
         width = USER_WIDTH - LENGTH_WIDTH
         m.submodules.user = user = UserForwarder(BURST_BYTES, width, bad_bit=True)
-        m.submodules.frames = frames = FrameQueue(drop_bad=True, word_width=width)
+        m.submodules.frames = frames = FrameQueue(drop_bad=True, word_width=width, frames=FRAMES)
         link(m, self.s_axis, user.s_axis, user=Cat(0, self.s_axis.tuser[LENGTH_WIDTH:]))
         wiring.connect(m, user.to_engine, wiring.flipped(self.to_engine))
         wiring.connect(m, wiring.flipped(self.from_engine), user.from_engine)

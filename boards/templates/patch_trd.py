@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 MARK = "// inceptionn:"
 KEPT = ".before-inceptionn"
+NEVER = "1'b1"
+"""An active-low reset that is never active."""
 SIGNALS = {"tdata": 256, "tkeep": 32, "tvalid": 1, "tlast": 1}
 AXIL_INPUTS = {
     "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1,
@@ -114,11 +116,13 @@ def declarations(cuts: list[Cut]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def instance(cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets: dict[str, str]) -> str:
+def instance(
+    cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets: dict[str, str], bus_reset: str
+) -> str:
     """The shell, with every port connected by name."""
     connections = {"user_clk": clock, **resets}
-    # The driver resets its DMA engines one by one; the bus is in reset only if the whole card is.
-    connections |= {"s_axil_aclk": clock, "s_axil_aresetn": " | ".join(resets.values())}
+    # Not in reset with the DMA engines, which are before the driver has loaded: an access must be answered.
+    connections |= {"s_axil_aclk": clock, "s_axil_aresetn": bus_reset}
     lines = [f"{MARK} the shell"]
     if engine_clock:
         connections |= {"engine_clk": "inceptionn_engine_clk", "engine_aresetn": "inceptionn_engine_aresetn"}
@@ -141,7 +145,7 @@ def instance(cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets
     return "\n".join(lines) + "\n);\n\n"
 
 
-def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str) -> str:
+def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str, bus_reset: str) -> str:
     """``text`` with the shell in it; raises :class:`Unrecognised`."""
     if MARK in text:
         raise Unrecognised("it holds the shell already (--undo takes it out)")
@@ -151,9 +155,9 @@ def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str) -
     for n in range(ports):
         for way in ("s2c", "c2s"):
             resets[f"{way}{n}_aresetn"] = reset.replace("{way}", way).replace("{n}", str(n))
-    for name in (clock, *resets.values()):
+    for name in (clock, *resets.values(), *((bus_reset,) if bus_reset != NEVER else ())):
         if not re.search(rf"\b{re.escape(name)}\b", code):
-            raise Unrecognised(f"there is no net {name} (see --clock and --reset)")
+            raise Unrecognised(f"there is no net {name} (see --clock, --reset and --bus-reset)")
     first, last = min(cut.start for cut in cuts), max(cut.end for cut in cuts)
     begin = code.rfind("assign", 0, first)
     begin = code.rfind("\n", 0, begin) + 1
@@ -164,7 +168,7 @@ def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str) -
     for cut in sorted(cuts):
         pieces += [text[at : cut.start], cut.new]
         at = cut.end
-    pieces += [text[at:close], instance(cuts, ports, engine_clock, clock, resets), text[close:]]
+    pieces += [text[at:close], instance(cuts, ports, engine_clock, clock, resets, bus_reset), text[close:]]
     return "".join(pieces)
 
 
@@ -216,6 +220,10 @@ def main() -> int:
         "--reset", default="{way}{n}_aresetn",
         help="nets of the DMA engines' resets, active low, {way} is s2c or c2s (%(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--bus-reset", default=NEVER,
+        help="net of the register bus's own reset, active low; none: in reset at configuration alone",
+    )  # fmt: skip
     options = parser.parse_args()
     path = Path(os.path.realpath(options.file))
     kept = path.with_name(path.name + KEPT)
@@ -229,7 +237,8 @@ def main() -> int:
         ports = sum(f"s2c{n}_aresetn" in names for n in range(4))
         original = path.read_bytes()
         text = original.decode("latin-1")  # any byte goes in and comes out as it was
-        data = patched(text, ports, "engine_clk" in names, options.clock, options.reset).encode("latin-1")
+        nets = options.clock, options.reset, options.bus_reset
+        data = patched(text, ports, "engine_clk" in names, *nets).encode("latin-1")
         lines = len(data.splitlines()) - len(original.splitlines())
         what = f"{ports} ports, {ports * 2 * (len(SIGNALS) + 1)} statements, {lines} lines more"
         if options.dry_run:

@@ -20,12 +20,13 @@ from shell_bench import (
     traffic,
 )
 
-from inceptionn.hdl.registers import IDENTITY
+from inceptionn.hdl.registers import IDENTITY, REGISTERS
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 
 WIDTH = bench_parameters()["width"]
 TAG_BITS, TIMESTAMP_BITS = 16, 96
+SLVERR = 2
 
 
 class TB(TestBench):
@@ -131,6 +132,20 @@ async def receive_without_ready(dut):
         assert {word >> 1 for word in user} == {frame.user}
     await ClockCycles(dut.clk, 200)
     tb.streams.quiet()
+
+
+@limited
+async def registers_end_where_they_end(dut):
+    """Behind the last port's page nothing answers but SLVERR, and nothing is written."""
+    tb = TB(dut)
+    await tb.start()
+    tos = REGISTERS["TOS"]
+    size = 1 << len(dut.s_axil_app_ctrl_araddr)
+    for page in (0x1000, 0x3000, size // 2, size - 0x1000):
+        assert await tb.registers.response(page) == SLVERR
+        answer = await tb.registers.master.write(page + tos.offset, bytes(4))
+        assert int(answer.resp) == SLVERR
+    assert await tb.registers.read("TOS") == tos.reset
 
 
 @limited

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from shell_bench import (
     Frame,
     Referee,
@@ -110,6 +110,21 @@ async def every_port_with_padding_that_returns(dut):
     for n in range(PORTS):
         assert tb.referees[n].counted["TX_COMPRESSED"] > 1
         await tb.registers.check(tb.referees[n].counted, n * PAGE)
+
+
+@limited
+async def registers_before_the_driver_loads(dut):
+    """Every DMA engine is in reset, the engines' clock too: an access is answered, with SLVERR, and soon."""
+    tb = TB(dut)
+    await ClockCycles(dut.user_clk, 10)
+    dut.s_axil_aresetn.value = 1
+    await ClockCycles(dut.s_axil_aclk, 4)
+    for n in range(4):
+        for access in (tb.registers.response(n * PAGE), tb.registers.master.write(n * PAGE, bytes(4))):
+            answer = await with_timeout(access, 32 * 7, "ns")
+            assert int(getattr(answer, "resp", answer)) == SLVERR
+    await tb.start()
+    assert await tb.registers.read("ID") == IDENTITY
 
 
 @limited

@@ -34,7 +34,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-128": ("corundum", Options(ports=1, data_width=128)),
     "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
-    "corundum-16-lanes": ("corundum", Options(ports=1, data_width=512, lanes=16)),
+    "generic-16-lanes": ("generic", Options(lanes=16)),
 }
 BLACK_BOXES = """
 (* blackbox *) module MMCME2_BASE (input CLKIN1, CLKFBIN, PWRDWN, RST, output CLKFBOUT, CLKFBOUTB, CLKOUT0,
@@ -218,6 +218,7 @@ def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], l
         calls = run_tcl(folder / name)
         added = {Path(call.split()[-1].strip("{}")).name for call in calls if call.startswith("add_files")}
         assert added >= {*sources(folder)}
+        assert ("crossings.tcl" in added) == (folder / "crossings.tcl").exists()
         assert all((folder / file).exists() for file in added)
     # Vivado's IP has two numbers for a version and one for its revision (UG1118).
     numbers = dict(re.findall(r"^set_property (version|core_revision) (\S+)", "\n".join(calls), re.MULTILINE))

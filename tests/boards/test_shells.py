@@ -4,57 +4,65 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inceptionn.boards.board import ENGINE, Options
+from inceptionn.boards.corundum import LINKS
 from inceptionn.boards.generate import load_board
 from inceptionn.boards.shells.common import EnginePair, emit
 from inceptionn.boards.shells.corundum import CorundumShell
 from inceptionn.boards.shells.vc709 import Vc709Shell
 from inceptionn.hdl.nic import Nic
+from inceptionn.hdl.transmit_decision import TransmitDecision
+from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
+from inceptionn.wire import LANES
 
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module")
-def engine() -> str:
+@cache
+def engine(engines: int = 1, lanes: int = LANES) -> str:
     """Verilog of the engine pair."""
-    return runner.emit(Nic, ENGINE)
+    return runner.emit(Nic(engines=engines, lanes=lanes), ENGINE)
 
 
-def simulate(engine: str, tmp_path: Path, board: str, options: Options, **parameters: Any) -> None:
-    """Runs the board's bench on the very Verilog that is generated for it."""
+def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, **parameters: Any) -> None:
+    """Runs a bench, the board's if none is named, on the very Verilog that is generated for it."""
     chosen = load_board(board)
-    target = chosen.target(chosen, chosen.resolve(options))
-    assert target.make is not None
-    shell = tmp_path / "shell.v"
-    shell.write_text("\n".join([*target.sources.values(), emit(target.make(), target.module)]))
-    bench = HERE / f"bench_{board.replace('-', '_')}.py"
-    top = target.top or target.module
-    runner.run_bench(shell, top, bench, libraries={ENGINE: engine}, parameters=parameters)
+    options = chosen.resolve(options)
+    target = chosen.target(chosen, options)
+    lanes = options.lanes or LANES
+    if target.make is None:
+        shell = convert(EnginePair(engines=options.engines, lanes=lanes), "inceptionn_generic")
+    else:
+        shell = emit(target.make(), target.module)
+    # What wraps the shell is simulated with it; the VC709's clock is the bench's.
+    source = tmp_path / "source.v"
+    source.write_text("\n".join([*(target.sources.values() if target.top else ()), shell]))
+    top = target.top or (target.module if target.make else "inceptionn_generic")
+    path = HERE / f"bench_{bench or board.replace('-', '_')}.py"
+    libraries = {ENGINE: engine(options.engines, lanes)}
+    runner.run_bench(source, top, path, libraries=libraries, parameters=parameters)
 
 
 @pytest.mark.parametrize("ports", [4])
-def test_vc709(ports: int, engine: str, tmp_path: Path) -> None:
-    simulate(engine, tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
+def test_vc709(ports: int, tmp_path: Path) -> None:
+    simulate(tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ratio", [Fraction(33, 32), Fraction(5, 2), Fraction(25, 4)], ids=float)
-def test_vc709_with_a_slower_engine_clock(ratio: Fraction, engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ratio", [Fraction(33, 32), Fraction(5, 2), Fraction(4)], ids=float)
+def test_vc709_with_a_slower_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
     """The engines' clock is generated beside the shell; the bench drives both."""
-    shell = tmp_path / "shell.v"
-    shell.write_text(emit(Vc709Shell(2, engine_clock=True), "inceptionn_vc709"))
-    parameters = {"ports": 2, "ratio": float(ratio)}
-    bench = HERE / "bench_vc709.py"
-    runner.run_bench(shell, "inceptionn_vc709", bench, libraries={ENGINE: engine}, parameters=parameters)
+    simulate(tmp_path, "vc709", Options(ports=2, clock_ratio=ratio), ports=2, ratio=float(ratio))
 
 
-@pytest.mark.parametrize("ratio", [Fraction(5, 2), Fraction(25, 4)], ids=float)
+@pytest.mark.parametrize("ratio", [Fraction(5, 2), Fraction(4)], ids=float)
 def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
     """On Icarus, whose time has no steps; the MMCM is a model of what UG472 says of its status."""
     chosen = load_board("vc709")
@@ -69,14 +77,14 @@ def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_netfpga_sume(engine: str, tmp_path: Path) -> None:
-    simulate(engine, tmp_path, "netfpga-sume", Options())
+def test_netfpga_sume(tmp_path: Path) -> None:
+    simulate(tmp_path, "netfpga-sume", Options())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [64, 128, 256, 512])
-def test_corundum(width: int, engine: str, tmp_path: Path) -> None:
-    simulate(engine, tmp_path, "corundum", Options(data_width=width), width=width)
+def test_corundum(width: int, tmp_path: Path) -> None:
+    simulate(tmp_path, "corundum", Options(data_width=width), width=width)
 
 
 @pytest.mark.parametrize(("engines", "lanes"), [(1, 8), (2, 8), (1, 16)])
@@ -89,3 +97,33 @@ def test_refused() -> None:
         Vc709Shell(5)
     with pytest.raises(ValueError, match=r"one of \(8, 16, 32, 64\), not 10$"):
         CorundumShell(1, data_bytes=10)
+
+
+LINE_RATE: dict[str, tuple[str, Options]] = {
+    "vc709": ("vc709", Options(ports=1)),
+    "vc709-ratio": ("vc709", Options(ports=1, clock_ratio=Fraction(4))),
+    "netfpga-sume": ("netfpga-sume", Options()),
+    "corundum-64": ("corundum", Options(data_width=64)),
+    "corundum-128": ("corundum", Options(data_width=128)),
+    "corundum-256": ("corundum", Options(data_width=256)),
+    "corundum-512": ("corundum", Options(data_width=512)),
+    "generic": ("generic", Options()),
+    "generic-16-lanes": ("generic", Options(lanes=16)),
+}
+
+
+QUICK = ("netfpga-sume", "corundum-64")
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(v, marks=() if v in QUICK else pytest.mark.slow) for v in LINE_RATE]
+)
+def test_untagged_frames_at_line_rate(variant: str, tmp_path: Path) -> None:
+    """Every shell with the engines that it gets by default; the slowest clock that the VC709 may have."""
+    board, options = LINE_RATE[variant]
+    simulate(
+        tmp_path, board, options, "line_rate",
+        board=board, width=options.data_width, ratio=float(options.clock_ratio or 0),
+        pace=TransmitDecision.pace(load_board(board).resolve(options).lanes or LANES),
+        links={str(width): link for width, link in LINKS.items()},
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of every shell at its line's rate: untagged frames of all sizes, back to back, none lost."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import groupby
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
+from line_rate import PREAMBLE_FCS_GAP, BackToBack, Feed, ReceiveQueue, Run, Stream, beats
+from shell_bench import compressed, limited, plain
+
+from inceptionn.sim.golden import EngineConfig, receive
+from inceptionn.sim.runner import bench_parameters
+
+PARAMETERS = bench_parameters()
+RATIO = PARAMETERS.get("ratio") or 1
+LINK, RESTORED = PARAMETERS["links"].get(str(PARAMETERS["width"]), (0, 0))
+"""Corundum's, by width."""
+PACE = PARAMETERS["pace"]
+"""Fewest cycles that the transmit engine takes for a frame."""
+HEADERS = 54
+
+
+@dataclass(frozen=True)
+class Target:
+    """A board's names, the line's rate and the beats of the queue before the shell (0: of no limit)."""
+
+    clock: str
+    period_ps: int
+    receive: tuple[str, str]
+    transmit: tuple[str, str]
+    gbps: int
+    queue: int = 0
+    users: tuple[int, int] = (0, 0)
+    """``tuser`` of frames to receive and to transmit."""
+
+
+TARGETS = {
+    "vc709": Target("user_clk", 4000, ("s_axis_c2s0", "m_axis_c2s0"), ("s_axis_s2c0", "m_axis_s2c0"), 10),
+    "netfpga-sume": Target(
+        "axis_aclk", 6250, ("s_axis", "m_axis"), ("s_axis", "m_axis"), 40, users=(2 << 24, 1 << 24)
+    ),
+    "corundum": Target(
+        "clk", 4000, ("s_axis_sync_rx", "m_axis_sync_rx"), ("s_axis_sync_tx", "m_axis_sync_tx"),
+        LINK, queue=32,
+    ),
+    "generic": Target("aclk", 4000, ("s_axis_rx", "m_axis_rx"), ("s_axis_tx", "m_axis_tx"), 40),
+}  # fmt: skip
+TARGET = TARGETS[PARAMETERS["board"]]
+CLOCKS = {
+    TARGET.clock: TARGET.period_ps, "s_axil_aclk": 4000, "s_axi_aclk": 10000,
+    "engine_clk": int(4000 * RATIO) // 2 * 2,
+}  # fmt: skip
+CYCLES_PER_BYTE = 8000 / TARGET.gbps / TARGET.period_ps
+
+
+async def start(dut) -> None:
+    """Clocks, a reset, and the cycles in which the transmit engine empties its flow table."""
+    resets = [(getattr(dut, name), 0) for name in dir(dut) if name.endswith(("aresetn", "axis_resetn"))]
+    resets += [(dut.rst, 1)] if hasattr(dut, "rst") else []
+    for name, period in CLOCKS.items():
+        if hasattr(dut, name):
+            cocotb.start_soon(Clock(getattr(dut, name), period, unit="ps").start())
+    for reset, level in resets:
+        reset.value = level
+    await ClockCycles(getattr(dut, TARGET.clock), 20)
+    for reset, level in resets:
+        reset.value = 1 - level
+    await ClockCycles(getattr(dut, TARGET.clock), int(1200 * RATIO))
+
+
+def runs(width: int) -> list[int]:
+    """Lengths in runs: the least, every one of two wide beats, and the longest of both usual MTUs."""
+    most = 60 + 2 * max(64, width)
+    return [60] * 150 + [length for length in range(61, most) for _ in range(4)] + [1514] * 6 + [9014] * 4
+
+
+def untagged(width: int) -> list[bytes]:
+    """Runs of one length, then lengths at random, then the shortest behind the longest."""
+    source = random.Random(7)
+    mix = [source.choice((60, 60, 64, 65, 100, 129, 594, 1514, 9014)) for _ in range(60)]
+    behind = [9014] + [60] * 150
+    return [plain(length - HEADERS) for length in runs(width) + mix + behind]
+
+
+def of(way: str, dut) -> tuple[Stream, int]:
+    """A direction's stream, and its frames' ``tuser``."""
+    receive = way == "receive"
+    names = TARGET.receive if receive else TARGET.transmit
+    clock, user = getattr(dut, TARGET.clock), TARGET.users[not receive]
+    return Stream(clock, dut, *names, bad_bit=not user), user
+
+
+def in_beats(stream: Stream, frames: list[bytes], user: int) -> list[list]:
+    """Frames in the target's dialect; a length in ``tuser`` only where the target has one."""
+    return [beats(frame, stream.width, user and user | len(frame)) for frame in frames]
+
+
+async def sends(stream: Stream, feed: Feed, frames: list[bytes]) -> Run:
+    """All of them come, in order, none marked."""
+    found = await stream.run(feed)
+    assert found.frames == [(frame, False) for frame in frames], f"{len(found.frames)} of {len(frames)}"
+    return found
+
+
+@limited
+async def received_as_fast_as_the_stream_goes(dut):
+    """The shell never lowers ``tready``: what the target's own stream carries, it carries."""
+    if RATIO > 1:
+        return
+    await start(dut)
+    stream, user = of("receive", dut)
+    frames = untagged(stream.width)
+    found = await sends(stream, BackToBack(in_beats(stream, frames, user)), frames)
+    assert found.stalls == 0, f"{found.stalls} cycles without tready"
+
+
+@limited
+@cocotb.parametrize(way=["receive", "transmit"])
+async def at_the_lines_rate(dut, way):
+    """Behind the queue that the target has no frame is lost or cut; with slower engines on transmit, too."""
+    if way == "transmit" and RATIO == 1:
+        return
+    await start(dut)
+    stream, user = of(way, dut)
+    frames = untagged(stream.width)
+    queue = ReceiveQueue(
+        in_beats(stream, frames, user), cycles_per_byte=CYCLES_PER_BYTE, depth=TARGET.queue or 1 << 20
+    )
+    await sends(stream, queue, frames)
+    assert (queue.lost, queue.cut) == (0, 0)
+    assert queue.most <= 32, f"{queue.most} beats wait, and more would"
+    cocotb.log.info("%s at %d Gbit/s: at most %d beats wait", way, TARGET.gbps, queue.most)
+
+
+@limited
+@cocotb.parametrize(senders=["one", "many"])
+async def restored_behind_the_targets_queue(dut, senders):
+    """Compressed frames grow: one sender cannot overrun its like, several can; a cut frame is marked."""
+    if not TARGET.queue:
+        return
+    await start(dut)
+    stream, _ = of("receive", dut)
+    sent = [compressed(365, 45000 + n)[1] for n in range(24)]
+    right = [receive(wire, EngineConfig()).frame for wire in sent]
+    # A sender's stream is as wide as the receiver's: so many cycles for a frame before it is compressed.
+    interval = -(-len(right[0]) // stream.width) if senders == "one" else 0
+    after = [plain() for _ in range(8)]
+    wires = [beats(wire, stream.width) for wire in (*sent, *after)]
+    queue = ReceiveQueue(wires, cycles_per_byte=CYCLES_PER_BYTE, depth=TARGET.queue, interval=interval)
+    found = await stream.run(queue)
+    came = [frame for frame, bad in found.frames if not bad]
+    assert set(came) <= {*right, *after}, "a frame that was cut is not marked"
+    restored = [frame for frame in came if frame in right]
+    marked = len(found.frames) - len(came)
+    cocotb.log.info("restored, %s: %d of %d, %d marked", senders, len(restored), len(sent), marked)
+    assert len(restored) == (len(sent) if senders == "one" else RESTORED)
+    assert len(found.frames) == len(wires) - queue.lost
+
+
+@limited
+async def transmitted(dut):
+    """The host waits no longer than the engine takes for a frame, or the line."""
+    if RATIO > 1:
+        return
+    await start(dut)
+    stream, user = of("transmit", dut)
+    frames = untagged(stream.width)
+    found = await sends(stream, BackToBack(in_beats(stream, frames, user)), frames)
+    worst, at = 0.0, 0
+    for length, run in groupby(runs(stream.width)):
+        end = at + len(list(run))
+        cycles = (found.starts[end - 1] - found.starts[at]) / (end - 1 - at)
+        line = (length + PREAMBLE_FCS_GAP) * CYCLES_PER_BYTE
+        assert cycles <= max(-(-length // stream.width), PACE, line), f"{length} bytes: {cycles:.2f} cycles"
+        worst = max(worst, cycles / line)
+        at = end
+    cocotb.log.info("transmit: the slowest frames take %.2f of their time on the line", worst)
