@@ -34,7 +34,6 @@ def by_servers(
         MODEL.initial(),
         MomentumSGD(arguments.rate, 0.9, arguments.decay),
         codec=codec,
-        scale="auto",
         encoding=None if precision is None else AdtEncoding(precision),
     )
     with group:

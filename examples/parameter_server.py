@@ -60,7 +60,6 @@ def main() -> None:
             servers=apart,
             workers=workers,
             codec=Codec(2.0**-arguments.bound) if arguments.codec else None,
-            scale="auto",
             nonfinite="skip" if arguments.skip else "raise",
             checkpoints=arguments.checkpoints,
             every=50,

@@ -41,7 +41,6 @@ def train(transport: Transport, arguments: argparse.Namespace, k: int, seed: int
         model.initial(seed),
         MomentumSGD(arguments.rate, momentum=0.9),
         codec=Codec(2.0**-arguments.bound) if arguments.codec else None,
-        scale="auto",
     )
     with group:
         assert group.worker is not None

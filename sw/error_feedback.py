@@ -8,12 +8,13 @@ too small to be sent; added up, they are sent once they are large enough. The pa
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from inceptionn.collectives.settings import Scale
     from inceptionn.collectives.wire_form import StreamCodec
 
 __all__ = ["ErrorFeedback"]
@@ -32,13 +33,16 @@ class ErrorFeedback:
         The codec that the all-reduce will use; ``scale``, below, likewise.
     decay
         Factor of the residual when it is added, 0..1; below 1 old errors fade. ``ValueError`` otherwise.
+    comm
+        The ranks of the all-reduce, which agree on its scale: a `Transport` or an mpi4py communicator.
     """
 
-    def __init__(self, codec: StreamCodec, decay: float = 1.0) -> None:
+    def __init__(self, codec: StreamCodec, decay: float = 1.0, *, comm: Any = None) -> None:
         if not 0 <= decay <= 1:
             raise ValueError(f"decay must be 0..1, not {decay!r}")
         self.codec = codec
         self.decay = decay
+        self.comm = comm
         self._residuals: dict[Hashable, NDArray[np.float32]] = {}
 
     def __call__(
@@ -46,15 +50,19 @@ class ErrorFeedback:
         gradient: NDArray[np.float32],
         name: Hashable = "",
         *,
-        scale: int = 0,
+        scale: Scale = "auto",
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """The gradient plus the residual, as far as the codec keeps it; the rest is the new residual.
 
-        ``name`` tells tensors apart. ``scale``: the exponent by which the all-reduce scales. ``out``, of the
-        gradient's shape, may be the gradient itself. Values that are not finite leave no residual.
-        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed.
+        ``name`` tells tensors apart. ``scale``: that of the all-reduce. "auto" asks the ranks of ``comm``;
+        all of them call then, for the same tensors in the same order. ``out``, of the gradient's shape, may
+        be the gradient itself. Values that are not finite leave no residual. ``TypeError`` unless the
+        gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto" without
+        ``comm``.
         """
+        if scale == "auto" and self.comm is None:
+            raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
         if gradient.dtype != np.float32:
             raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
         residual = self._residuals.get(name)
@@ -66,8 +74,8 @@ class ErrorFeedback:
             wanted = residual
             wanted *= np.float32(self.decay)
             wanted += gradient
-        if scale:
-            factor = np.float32(2.0**scale)
+        if exponent := self._exponent(scale, wanted):
+            factor = np.float32(2.0**exponent)
             kept = self.codec.lossy(wanted * factor)
             kept /= factor
         else:
@@ -80,6 +88,19 @@ class ErrorFeedback:
             return kept
         np.copyto(out, kept)
         return out
+
+    def _exponent(self, scale: Scale, values: NDArray[np.float32]) -> int:
+        """What `allreduce_comp` scales by that is called with what the codec keeps of these values."""
+        if scale != "auto":
+            return scale or 0
+        # The collectives are optional to this module's other users.
+        from inceptionn.collectives.agreement import common_scale, effective, largest_exponent
+        from inceptionn.collectives.allreduce import transport_of
+
+        if effective(scale, "software", self.codec) is None:
+            return 0
+        transport = transport_of(self.comm)
+        return common_scale(scale, transport.exchange(largest_exponent(values)), transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
         """A copy of what a tensor is owed; ``KeyError`` for one that was never seen."""

@@ -60,9 +60,7 @@ class Settings:
                 raise ValueError(
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
-        whole = isinstance(self.scale, int) and not isinstance(self.scale, bool)
-        if self.scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(self.scale) <= MAX_SCALE):
-            raise ValueError(f"scale must be None, 'auto' or -126..126, not {self.scale!r}")
+        check_scale(self.scale)
         if self.group_size is not None and not 1 <= self.group_size <= ranks:
             raise ValueError(f"group_size must be 1..{ranks} of the {ranks} ranks, not {self.group_size!r}")
         if self.sub_block < 1:
@@ -80,6 +78,14 @@ class Settings:
     def group(self, ranks: int) -> int:
         """Ranks in a group."""
         return self.group_size or default_group_size(ranks)
+
+
+def check_scale(scale: Scale) -> Scale:
+    """``scale``, if it is one; else ``ValueError``."""
+    whole = isinstance(scale, int) and not isinstance(scale, bool)
+    if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
+        raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")
+    return scale
 
 
 def codec_text(codec: StreamCodec) -> str:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.collectives import allreduce_comp
 from inceptionn.error_feedback import ErrorFeedback
+from inceptionn.transport import Transport
 
 
 def test_what_is_too_small_to_send_adds_up() -> None:
@@ -15,7 +20,7 @@ def test_what_is_too_small_to_send_adds_up() -> None:
     feedback = ErrorFeedback(codec)
     gradient = np.full(100, 2.0**-12, np.float32)  # below the bound: alone, it is always lost
     assert not codec.lossy(gradient).any()
-    total = sum(feedback(gradient) for _ in range(64))
+    total = sum(feedback(gradient, scale=None) for _ in range(64))
     assert np.all(np.abs(total - 64 * 2.0**-12) <= 2**-10)
 
 
@@ -27,7 +32,7 @@ def test_sent_plus_residual_is_all_there_ever_was() -> None:
     for _ in range(50):
         gradient = source.laplace(scale=2e-3, size=5000).astype(np.float32)
         before = gradient.copy()
-        kept = feedback(gradient)
+        kept = feedback(gradient, scale=None)
         assert np.array_equal(gradient, before)
         assert np.array_equal(codec.lossy(kept), kept)
         sent += kept
@@ -39,13 +44,13 @@ def test_sent_plus_residual_is_all_there_ever_was() -> None:
 def test_tensors_are_apart_and_out_may_be_the_gradient() -> None:
     feedback = ErrorFeedback(Codec())
     a, b = np.full(3, 0.3, np.float32), np.full((2, 2), 0.7, np.float32)
-    assert feedback(a, "a", out=a) is a
+    assert feedback(a, "a", scale=None, out=a) is a
     assert np.array_equal(a, Codec().lossy(np.full(3, 0.3, np.float32)))
-    feedback(b, "b")
+    feedback(b, "b", scale=None)
     assert feedback.residual("b").shape == (2, 2)
     assert np.allclose(a + feedback.residual("a"), 0.3)
     with pytest.raises(ValueError, match=r"'b' had the shape \(2, 2\), now \(3,\)"):
-        feedback(a, "b")
+        feedback(a, "b", scale=None)
     feedback.reset()
     with pytest.raises(KeyError):
         feedback.residual("a")
@@ -58,30 +63,30 @@ def test_scale_and_decay() -> None:
     forgetful = ErrorFeedback(Codec(), decay=0.5)
     small = np.full(10, 2.0**-12, np.float32)
     for _ in range(20):
-        assert not forgetful(small).any()  # 2**-12 (1 + 1/2 + ...) never reaches the bound
+        assert not forgetful(small, scale=None).any()  # 2**-12 (1 + 1/2 + ...) never reaches the bound
     assert forgetful.residual() == pytest.approx(2.0**-11, rel=0.01)
 
 
 def test_infinite_values_leave_no_residual() -> None:
     feedback = ErrorFeedback(Codec())
     odd = np.float32([np.inf, -np.inf, np.nan, 0.3])
-    assert np.array_equal(feedback(odd)[:3], odd[:3], equal_nan=True)
+    assert np.array_equal(feedback(odd, scale=None)[:3], odd[:3], equal_nan=True)
     assert not feedback.residual()[:3].any()
     assert feedback.residual()[3] > 0
 
 
 def test_state_survives_a_checkpoint() -> None:
     first = ErrorFeedback(Codec())
-    first(np.full(4, 0.1, np.float32), "w")
+    first(np.full(4, 0.1, np.float32), "w", scale=None)
     second = ErrorFeedback(Codec())
     second.load_state_dict(first.state_dict())
     gradient = np.full(4, 0.2, np.float32)
-    assert np.array_equal(first(gradient, "w"), second(gradient, "w"))
+    assert np.array_equal(first(gradient, "w", scale=None), second(gradient, "w", scale=None))
 
 
 def test_a_state_that_is_none_is_refused_whole() -> None:
     own = ErrorFeedback(Codec())
-    own(np.full(4, 0.1, np.float32), "w")
+    own(np.full(4, 0.1, np.float32), "w", scale=None)
     kept = own.residual("w")
     for wrong, text in (
         (np.zeros(4), "the residual of 'v' must be a float32 array, not float64"),
@@ -93,8 +98,33 @@ def test_a_state_that_is_none_is_refused_whole() -> None:
     assert np.array_equal(own.residual("w"), kept)
 
 
+def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any]]) -> None:
+    """The ranks' largest values differ by far, and the all-reduce keeps all that the feedback let through."""
+    x = np.random.default_rng(3).laplace(scale=1e-5, size=(3, 4000)).astype(np.float32)
+    x[1] *= 40
+    codec = Codec(2**-8)
+
+    def run(t: Transport) -> tuple[np.ndarray, np.ndarray]:
+        feedback = ErrorFeedback(codec, comm=t)
+        sent, summed = np.zeros(4000), np.zeros(4000)
+        for _ in range(20):
+            kept = feedback(x[t.rank])
+            assert np.abs(kept).max() > 0
+            total = np.empty_like(kept)
+            allreduce_comp(t, kept, total, codec=codec, algorithm="worker_aggregator", legs="up")
+            sent += kept
+            summed += total
+        assert np.abs(sent + feedback.residual() - 20.0 * x[t.rank]).max() < 1e-6
+        return sent, summed
+
+    results = threads(3, run)
+    assert np.allclose(results[0][1], sum(sent for sent, _ in results), atol=1e-7)
+
+
 def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match=r"scale 'auto' needs the ranks .* ErrorFeedback\(codec, comm="):
+        ErrorFeedback(Codec())(np.zeros(3, np.float32))
     with pytest.raises(ValueError, match=r"decay must be 0\.\.1, not 1\.5"):
         ErrorFeedback(Codec(), decay=1.5)
     with pytest.raises(TypeError, match="float32, not float64"):
-        ErrorFeedback(Codec())(np.zeros(3))  # type: ignore[arg-type]
+        ErrorFeedback(Codec())(np.zeros(3), scale=None)  # type: ignore[arg-type]

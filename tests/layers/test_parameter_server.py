@@ -96,7 +96,8 @@ def test_asynchronous_training_learns_and_every_gradient_is_an_update(group: Gro
 def test_gradients_through_the_codec(group: Group) -> None:
     """Apart from the server every worker compresses, so one loop with a lossy gradient gives the weights."""
     codec = Codec(2**-12)
-    found = group(3, lambda t: train(t, codec=codec, servers=[0], workers=[1, 2], path="software"))
+    settings = {"servers": [0], "workers": [1, 2], "codec": codec, "path": "software", "scale": None}
+    found = group(3, lambda t: train(t, **settings))
     weights = found[1][0]
     np.testing.assert_allclose(weights, by_hand(2, lossy=codec.lossy), rtol=0, atol=1e-5)
     sent = found[1][1].traffic
@@ -195,7 +196,7 @@ def test_bytes_by_class_of_one_step_by_hand(tcp: Group) -> None:
         ({"servers": [0], "workers": [0]}, r"ranks \[1\] are neither workers nor servers"),
         ({"mode": "late"}, "mode must be 'sync' or 'async', not 'late'"),
         ({"nonfinite": "zero"}, "nonfinite must be 'raise' or 'skip', not 'zero'"),
-        ({"scale": 1000, "codec": Codec()}, r"scale must be 'auto' or -126\.\.126, not 1000"),
+        ({"scale": 1000, "codec": Codec()}, r"scale must be None, 'auto' or -126\.\.126, not 1000"),
         ({"path": "nic"}, "path 'nic': not every rank has a NIC"),
         ({"every": 0, "checkpoints": "."}, "every must be at least 1, not 0"),
     ],

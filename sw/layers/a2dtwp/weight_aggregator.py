@@ -10,8 +10,10 @@ import numpy as np
 
 from inceptionn.collectives.agreement import agree
 from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.lost_energy import watch
+from inceptionn.collectives.own_scale import with_scale
 from inceptionn.collectives.parts import Parts
-from inceptionn.collectives.settings import codec_text
+from inceptionn.collectives.settings import Scale, check_scale, codec_text
 from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from inceptionn.collectives.worker_aggregator import worker_aggregator
 from inceptionn.layers.a2dtwp.encoding import AdtCodec, Precision
@@ -42,6 +44,9 @@ class WeightAggregator:
         `AWP` or `Oracle`; all ranks give the same, rank 0's decides. None: weights travel raw.
     codec
         For the gradients' way up; raw if None.
+    scale
+        Power of two that gradients are multiplied by on the way, for an `inceptionn.Codec`: "auto" by
+        message; None: an absolute bound.
     nonfinite
         "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
 
@@ -57,10 +62,12 @@ class WeightAggregator:
         *,
         precision: Precision | None = None,
         codec: StreamCodec | None = None,
+        scale: Scale = "auto",
         nonfinite: Policy = "raise",
     ) -> None:
         self.transport = transport_of(comm)
-        self.precision, self.codec, self.nonfinite = precision, codec, nonfinite
+        self.precision, self.nonfinite = precision, nonfinite
+        self.codec = None if codec is None else with_scale(codec, scale)
         self.optimizer = MomentumSGD() if optimizer is None else optimizer
         self.traffic = Traffic()
         self.steps = 0
@@ -69,11 +76,12 @@ class WeightAggregator:
             "shapes": [[key, list(shape)] for key, shape in shapes_of(parameters).items()],
             "optimizer": repr(self.optimizer),
             "precision": None if precision is None else precision.name,
-            "codec": None if codec is None else codec_text(codec),
+            "codec": None if self.codec is None else codec_text(self.codec),
             "nonfinite": nonfinite,
         }
         try:
             check_policy(nonfinite)
+            check_scale(scale)
         except ValueError as problem:
             error = problem
         for key, values in parameters.items():
@@ -179,6 +187,8 @@ class WeightAggregator:
         # One sub-block per layer: its format depends on all of its weights.
         parts = Parts(source.size, 1, source.size + 16)
         before = transport.bytes_sent
+        if self.codec is not None and transport.rank:
+            watch(transport)(f"key {keys[0]!r}", self.codec, source)
 
         def update(total: Floats) -> None:
             for key, part in self._parts(keys, total):

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from inceptionn.codec import scale_exponent
 from inceptionn.collectives.agreement import agree
 from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.lost_energy import watch
+from inceptionn.collectives.own_scale import with_scale
 from inceptionn.collectives.parts import SUB_BLOCK, Parts
 from inceptionn.collectives.ring import all_reduce_steps, ring
-from inceptionn.collectives.settings import codec_text
+from inceptionn.collectives.settings import Scale, check_scale, codec_text
 from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from inceptionn.layers.gradiveq.compressed_domain import CompressedDomain, Run
 from inceptionn.layers.gradiveq.pca import Compressor, check_threshold, principal_components
@@ -97,6 +99,9 @@ class GradiVeQ:
         below 1. The bound holds for each value and partial sum.
     rest_codec
         For the keys that are not compressed; raw if None.
+    scale
+        Power of two that these are multiplied by on the way, for an `inceptionn.Codec`: "auto" by message;
+        None: an absolute bound.
     nonfinite
         "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
     seed
@@ -123,12 +128,13 @@ class GradiVeQ:
         sampling_bits: int | None = 4,
         codec: StreamCodec | None = None,
         rest_codec: StreamCodec | None = None,
+        scale: Scale = "auto",
         nonfinite: Policy = "raise",
         seed: int = 0,
     ) -> None:
         self.transport = transport_of(comm)
         self.threshold, self.nonfinite = threshold, nonfinite
-        self.codec, self.rest_codec = codec, rest_codec
+        self.codec, self.rest_codec = codec, None if rest_codec is None else with_scale(rest_codec, scale)
         self.shapes = shapes_of(parameters)
         self.traffic = Traffic()
         self.step = 0
@@ -137,6 +143,7 @@ class GradiVeQ:
         try:
             check_threshold(threshold)
             check_policy(nonfinite)
+            check_scale(scale)
             self.phases = Phases(warm_up, sampling, compressed, loss_limit)
             self.quantiser = (
                 None if sampling_bits is None else QSGD(sampling_bits, seed=(seed, self.transport.rank))
@@ -165,7 +172,7 @@ class GradiVeQ:
             "steps": [warm_up, sampling, compressed],
             **{"threshold": threshold, "loss_limit": loss_limit, "multiple": multiple, "reuse": reuse},
             "sampling_bits": sampling_bits,
-            "codecs": [None if used is None else codec_text(used) for used in (codec, rest_codec)],
+            "codecs": [None if used is None else codec_text(used) for used in (codec, self.rest_codec)],
             "nonfinite": nonfinite,
         }
         self.settings = {name: repr(value) for name, value in terms.items()}
@@ -238,6 +245,8 @@ class GradiVeQ:
             flat *= np.float32(share)
         else:
             flat[:] = 0  # not a product: what is not finite would stay
+        if isinstance(form, Compressed):
+            watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent
         parts = Parts(flat.size, size, SUB_BLOCK)
         ring(form, range(size), flat, flat, parts, all_reduce_steps(size), form.settle)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from inceptionn.collectives import Op
-from inceptionn.collectives.settings import Path
+from inceptionn.collectives.settings import Path, Scale, check_scale
 from inceptionn.collectives.wire_form import StreamCodec
 from inceptionn.layers.parameter_server.worker import Policy
 from inceptionn.training import Floats
@@ -35,6 +35,9 @@ class ParallaxConfig:
     codec, path
         How gradients travel, as for `inceptionn.collectives.allreduce_comp`; "off" is raw. Pulled rows are
         always raw, since they are weights.
+    scale
+        Power of two that gradients are multiplied by on the way: "auto" as in `allreduce_comp`, and for each
+        message of sparse ones its own; None: an absolute bound. Sparse ones are never scaled for NICs.
     partitions
         Of each sparse variable. None: those that a `Partitioner` marked are searched for, the others get one
         per machine.
@@ -57,6 +60,7 @@ class ParallaxConfig:
     sparse_op: Op = Op.MEAN
     codec: StreamCodec | None = None
     path: Path = "off"
+    scale: Scale = "auto"
     partitions: int | None = None
     warm_up: int = 50
     sampled: int = 50
@@ -70,6 +74,7 @@ class ParallaxConfig:
                 raise ValueError(
                     f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
                 )
+        check_scale(self.scale)
         for name in ("dense_op", "sparse_op"):
             if not isinstance(getattr(self, name), Op):
                 raise TypeError(f"{name} must be SUM or MEAN, not {getattr(self, name)!r}")

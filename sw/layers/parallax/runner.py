@@ -14,6 +14,8 @@ from inceptionn.codec import crc32
 from inceptionn.collectives import Op, allreduce_comp
 from inceptionn.collectives.agreement import agree, choose_path
 from inceptionn.collectives.allreduce import transport_of
+from inceptionn.collectives.lost_energy import watch
+from inceptionn.collectives.own_scale import with_scale
 from inceptionn.collectives.settings import codec_text
 from inceptionn.collectives.wire_form import wire_form
 from inceptionn.layers.checks import float32_array
@@ -147,7 +149,8 @@ class Runner:
             for key in (key for keys in self._partitioners for key in keys):
                 if key not in self.parameters:
                     raise ValueError(f"the model has no variable {key!r} to partition")
-            self._path, self._codec = choose_path(transport, config.path, config.codec)
+            self._path, codec = choose_path(transport, config.path, config.codec)
+            self._codec = codec if self._path == "nic" else with_scale(codec, config.scale)
         except (TypeError, ValueError) as problem:
             error = problem
         agree(transport, terms, None, error)
@@ -235,6 +238,8 @@ class Runner:
                 variable = self._variables.get(key)
                 if variable is not None and variable.machine_rows is not None:
                     self._machine_meters[key].add(variable.machine_rows.size * width)
+            if isinstance(gradient, RowSparse) and self._path != "off" and config.strategy != "dense":
+                watch(self.transport)(f"key {key!r}", self._codec, gradient.values)
             if not isinstance(gradient, RowSparse):
                 dense[key] = gradient
             elif key in self._variables:
@@ -262,7 +267,10 @@ class Runner:
             return
         flat = np.concatenate([np.asarray(value, np.float32).reshape(-1) for value in gradients.values()])
         before = self.transport.bytes_sent
-        allreduce_comp(self.transport, None, flat, op, codec=self.config.codec, path=self.config.path)
+        config = self.config
+        allreduce_comp(
+            self.transport, None, flat, op, codec=config.codec, path=config.path, scale=config.scale
+        )
         self.traffic.count("dense", self.transport.bytes_sent - before)
         start = 0
         for key, value in gradients.items():

@@ -13,11 +13,11 @@ import numpy as np
 from inceptionn.codec import crc32
 from inceptionn.collectives.agreement import MismatchError, agree
 from inceptionn.collectives.allreduce import transport_of
-from inceptionn.collectives.settings import Path
+from inceptionn.collectives.settings import Path, Scale
 from inceptionn.collectives.wire_form import StreamCodec
 from inceptionn.layers.checks import float32_array
 from inceptionn.layers.parameter_server.checkpoint import Checkpoints, Saved, load, load_worker, steps_in
-from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, Scale, push_leg
+from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
 from inceptionn.layers.parameter_server.node import Node
 from inceptionn.layers.parameter_server.optimizer import MomentumSGD, Optimizer
 from inceptionn.layers.parameter_server.plan import WHOLE_BELOW, Plan
@@ -60,7 +60,7 @@ class ParameterServer:
         Ranks; all if None. A rank may be both (colocated) or one of them (apart), and must be one.
     codec, path, scale
         How gradients are pushed: see `push_leg`. ``scale``: power of two that they are multiplied by on the
-        way, "auto" by message. Raw without a codec.
+        way, "auto" by message, None for an absolute bound. Raw without a codec.
     encoding
         How weights are pulled, see `Encoding`; raw if None. A worker beside its server sees its effect too.
     nonfinite
@@ -91,7 +91,7 @@ class ParameterServer:
         workers: Sequence[int] | None = None,
         codec: StreamCodec | None = None,
         path: Path | None = None,
-        scale: Scale = 0,
+        scale: Scale = "auto",
         encoding: Encoding | None = None,
         nonfinite: Policy = "raise",
         checkpoints: str | os.PathLike[str] | None = None,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import MAX_SCALE, scale_exponent
+from inceptionn.codec import Codec, scale_exponent
 from inceptionn.collectives.agreement import choose_path
-from inceptionn.collectives.settings import Path, codec_text
+from inceptionn.collectives.lost_energy import LostEnergy
+from inceptionn.collectives.settings import Path, Scale, check_scale, codec_text
 from inceptionn.collectives.wire_form import StreamCodec
 from inceptionn.training import Floats
 from inceptionn.transport import Transport
@@ -98,9 +99,6 @@ class RawLeg(Leg):
         return split(data.view(np.float32), parts)
 
 
-Scale = int | Literal["auto"]
-
-
 class _Scaled:
     """Multiplication by a power of two before, and division behind, which moves the codec's error bound.
 
@@ -108,16 +106,18 @@ class _Scaled:
     the server restores every worker's values before it adds them.
     """
 
-    def __init__(self, scale: Scale) -> None:
-        whole = isinstance(scale, int) and not isinstance(scale, bool)
-        if scale != "auto" and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
-            raise ValueError(f"scale must be 'auto' or -126..126, not {scale!r}")
-        self.scale = scale
+    def __init__(self, codec: StreamCodec, scale: Scale) -> None:
+        self.codec, self.scale = codec, check_scale(scale)
+        self._look = LostEnergy()
 
     def up(self, values: Floats) -> int:
-        exponent = scale_exponent(values) if self.scale == "auto" else int(self.scale)
+        if self.scale == "auto":
+            exponent = scale_exponent(values) if isinstance(self.codec, Codec) else 0
+        else:
+            exponent = self.scale or 0
         if exponent:
             values *= np.float32(2.0**exponent)
+        self._look("the push of gradients", self.codec, values)
         return exponent
 
     @staticmethod
@@ -133,8 +133,8 @@ class CodecLeg(Leg):
 
     meta_bytes = 2
 
-    def __init__(self, codec: StreamCodec, scale: Scale = 0) -> None:
-        self.codec, self._scaled = codec, _Scaled(scale)
+    def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
+        self.codec, self._scaled = codec, _Scaled(codec, scale)
         self.name = f"{codec_text(codec)}, scale {scale}"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
@@ -149,13 +149,13 @@ class CodecLeg(Leg):
 
 
 class TaggedLeg(Leg):
-    """fp32 values on marked connections, which the hosts' NICs compress and restore."""
+    """fp32 values on marked connections, which the hosts' NICs, set to ``codec``, compress and restore."""
 
     tagged = True
     meta_bytes = 2
 
-    def __init__(self, scale: Scale = 0) -> None:
-        self._scaled = _Scaled(scale)
+    def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
+        self._scaled = _Scaled(codec, scale)
         self.name = f"NIC, scale {scale}"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
@@ -206,7 +206,7 @@ class EncodedLeg(Leg):
 
 
 def push_leg(
-    transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = 0
+    transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = "auto"
 ) -> Leg:
     """The leg for gradients; ``codec`` and ``path`` as in `inceptionn.collectives.allreduce_comp`.
 
@@ -215,4 +215,4 @@ def push_leg(
     chosen, used = choose_path(transport, path or ("off" if codec is None else "auto"), codec)
     if chosen == "off":
         return RawLeg()
-    return TaggedLeg(scale) if chosen == "nic" else CodecLeg(used, scale)
+    return TaggedLeg(used, scale) if chosen == "nic" else CodecLeg(used, scale)

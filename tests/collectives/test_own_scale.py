@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Streams with a scale of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import BFloat16
+from inceptionn.collectives.own_scale import OwnScale, with_scale
+
+
+@pytest.mark.parametrize("k", [1, 4, 10, 14])
+@pytest.mark.parametrize("mode", ["bounded", "literal"])
+@pytest.mark.parametrize("exponent", [-150, -126, -40, 0, 60, 127])
+def test_the_bound_is_relative_and_nothing_changes_twice(k: int, mode: Any, exponent: int) -> None:
+    codec = OwnScale(Codec(2.0**-k, mode), "auto")
+    x = np.ldexp(np.random.default_rng(k).uniform(-1, 1, 3000), exponent).astype(np.float32)
+    once = codec.lossy(x)
+    if mode == "bounded" and -126 < exponent:
+        assert np.abs(once - x).max() <= 2.0**-k * 2 * np.abs(x).max()
+    stream = codec.compress(x)
+    assert stream.nbytes <= codec.max_compressed_size(x.size)
+    for found in (codec.decompress(stream, x.size), codec.lossy(once)):
+        assert found.tobytes() == once.tobytes()
+    into, total = np.empty(codec.max_compressed_size(x.size), np.uint8), np.ones_like(x)
+    assert bytes(codec.compress(once, into)) == bytes(codec.compress(once))
+    assert np.array_equal(codec.decompress_add(codec.compress(once), total), once + np.float32(1))
+
+
+def test_only_codecs_with_an_absolute_bound_are_scaled() -> None:
+    plain, other = Codec(), BFloat16()
+    assert with_scale(plain, None) is plain
+    assert with_scale(other, "auto") is other
+    assert with_scale(plain, 3).lossy(np.float32([2.0**-12])).tolist() == [2.0**-12] != plain.lossy(
+        np.float32([2.0**-12])
+    ).tolist()
+
+
+@pytest.mark.parametrize("stream", [b"", b"\x7f", b"\x80", b"\x00\x01"])
+def test_malformed_streams(stream: bytes) -> None:
+    with pytest.raises(ValueError, match="malformed|scale"):
+        OwnScale(Codec(), "auto").decompress(stream, 3)
