@@ -1,92 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn simulate``: one module's cocotb bench, with a waveform to look at.
 
-The bench of module ``tag_plane`` is ``tests/hdl/bench_tag_plane.py``, its component ``TagPlane`` of
-``inceptionn.hdl.tag_plane``; where a name or a constructor differs, :data:`EXCEPTIONS` says how.
+The bench of module ``tag_plane`` is ``tests/hdl/bench_tag_plane.py``; its component stands in
+:mod:`inceptionn.hdl.catalogue`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from inceptionn.console import Console, Table
 
+from inceptionn.hdl.catalogue import CATALOGUE, Entry
+
 from .models.cache import build_root
 from .models.cocotb_model import fst_available, wave_format
 from .runner import DEFAULT_SEED, BenchFailure, run_bench
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What a bench runs on: ``component`` as ``package.module:Class``, its arguments, the bench's own."""
-
-    component: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def make(self) -> Any:
-        """A new component."""
-        module, _, name = self.component.partition(":")
-        return getattr(import_module(module), name)(**self.arguments)
-
-
-EXCEPTIONS = {
-    "counters": Bench("inceptionn.hdl.counters:FrameCounters", {"direction": "tx"}, {"direction": "tx"}),
-    "registers": Bench("inceptionn.hdl.management:Management"),
-    "compressor": Bench("inceptionn.hdl.compressor:Compressor", {"statistics": True}),
-    "standalone_compressor": Bench("inceptionn.hdl.compressor:StandaloneCompressor"),
-    "checksum": Bench("inceptionn.hdl.checksum:OnesComplementSum"),
-    "memory": Bench(
-        "inceptionn.hdl.memory:BlockRam", {"width": 36, "depth": 64}, {"width": 36, "depth": 64, "latency": 2}
-    ),
-    "queue": Bench(
-        "inceptionn.hdl.queue:PushQueue",
-        {"shape": 33, "depth": 32, "slack": 9},
-        {"width": 33, "depth": 32, "slack": 9},
-    ),
-    "forward_queue": Bench(
-        "inceptionn.hdl.queue:PushQueue",
-        {"shape": 100, "depth": 16, "slack": 5, "forward": True},
-        {"width": 100, "depth": 16, "slack": 5},
-    ),
-    "output_queue": Bench("inceptionn.hdl.output_queue:OutputQueue", {"slack": 11}, {"slack": 11}),
-    "elastic_register": Bench(
-        "inceptionn.hdl.elastic_register:ElasticRegister", {"shape": 33}, {"width": 33}
-    ),
-    "frame_input": Bench("inceptionn.hdl.frame_input:FrameInput", {"pace": 4}, {"pace": 4}),
-    "frame_queue": Bench(
-        "inceptionn.hdl.frame_queue:FrameQueue",
-        {"data_bytes": 8, "depth": 32, "word_width": 8},
-        {"bytes": 8, "depth": 32, "drop_bad": False, "lossy": False},
-    ),
-    "header_parser": Bench(
-        "inceptionn.hdl.header_parser:HeaderParser", {"transmit": True}, {"transmit": True}
-    ),
-    "width_adapter": Bench(
-        "inceptionn.hdl.width_adapter:Widener",
-        {"narrow_bytes": 8, "wide_bytes": 32},
-        {"narrow": 8, "wide": 32, "widens": True},
-    ),
-    "packet_dispatch": Bench(
-        "inceptionn.hdl.packet_dispatch:PacketDispatch",
-        {"engines": 2, "flows": True},
-        {"engines": 2, "flows": True},
-    ),
-    "packet_collect": Bench("inceptionn.hdl.packet_collect:PacketCollect", {"engines": 2}, {"engines": 2}),
-    "transmit_assembler": Bench(
-        "inceptionn.hdl.transmit_assembler:TransmitAssembler", {"ring_depth": 64}, {"ring_depth": 64}
-    ),
-}
-"""Benches whose component does not follow from the name of their file."""
 
 
 class SimulatorName(StrEnum):
@@ -112,19 +46,11 @@ def benches() -> dict[str, Path]:
     return {path.stem.removeprefix("bench_"): path for path in sorted(bench_folder().glob("bench_*.py"))}
 
 
-def bench(name: str) -> Bench:
-    """What the bench of this name runs on.
-
-    Raises ``ValueError`` for a name that has no bench, or no component of its own.
-    """
-    known = benches()
-    if name not in known:
-        raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}")
-    if name in EXCEPTIONS:
-        return EXCEPTIONS[name]
-    if find_spec(f"inceptionn.hdl.{name}") is None:
-        raise ValueError(f"no component for {known[name].name}: inceptionn.hdl has no module {name!r}")
-    return Bench(f"inceptionn.hdl.{name}:{''.join(part.capitalize() for part in name.split('_'))}")
+def component(name: str) -> Entry:
+    """The catalogue's entry of this name; ``ValueError`` for one that has no bench of its own."""
+    if name not in benches() or name not in CATALOGUE:
+        raise ValueError(f"module must be one of {', '.join(benches())}, not {name!r}")
+    return CATALOGUE[name]
 
 
 def simulate(
@@ -156,7 +82,7 @@ def simulate(
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")
     try:
-        found = bench(module)
+        found = component(module)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="MODULE") from error
     if waves is None and not no_waves:
@@ -171,8 +97,9 @@ def simulate(
     try:
         with Console(stderr=True).status(f"{module}: building and running on {simulator.value}"):
             tests = run_bench(
-                found.make, module, benches()[module],
-                simulator=simulator.value, testcase=test, parameters=found.parameters, waves=waves, seed=seed,
+                found.make(), module, benches()[module],
+                simulator=simulator.value, testcase=test, parameters=found.parameters(), waves=waves,
+                seed=seed,
             )  # fmt: skip
     except BenchFailure as failure:
         if test is not None and "No tests left after filtering" in failure.details:

@@ -11,7 +11,7 @@ from lockstep import Lockstep
 
 from inceptionn.sim.runner import bench_parameters
 
-WIDTH = bench_parameters()["width"]
+WIDTH = bench_parameters()["shape"]
 
 
 class TB(Lockstep):

@@ -12,7 +12,9 @@ from cocotbext.axi import AxiStreamFrame
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 
-BYTES, DEPTH, DROP_BAD, LOSSY = (bench_parameters()[name] for name in ("bytes", "depth", "drop_bad", "lossy"))
+PARAMETERS = bench_parameters()
+BYTES, DEPTH = PARAMETERS["data_bytes"], PARAMETERS["depth"]
+DROP_BAD, LOSSY = PARAMETERS["drop_bad"], PARAMETERS["lossy"]
 LONGEST = (DEPTH - 1) * BYTES
 
 

@@ -8,9 +8,10 @@ import random
 import cocotb
 from queue_bench import DEPTH, PARAMETERS, QueueBench
 
-PLACES = DEPTH + PARAMETERS.get("registers", 1)
+STAGED = PARAMETERS.get("staged", False)
+PLACES = DEPTH + 1 + PARAMETERS.get("elastic", False) + STAGED
 """Items that fit inside."""
-LATENCY = PARAMETERS.get("latency", 2)
+LATENCY = 2 + STAGED
 """Cycles from a push until the item can be popped."""
 
 

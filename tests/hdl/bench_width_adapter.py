@@ -13,7 +13,7 @@ from cocotbext.axi import AxiStreamFrame
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 
-NARROW, WIDE = bench_parameters()["narrow"], bench_parameters()["wide"]
+NARROW, WIDE = bench_parameters()["narrow_bytes"], bench_parameters()["wide_bytes"]
 WIDENS = bench_parameters()["widens"]
 SOURCE_BYTES = NARROW if WIDENS else WIDE
 

@@ -11,7 +11,7 @@ from lockstep import Lockstep
 from inceptionn.sim.runner import bench_parameters
 
 PARAMETERS = bench_parameters()
-WIDTH, DEPTH, SLACK = PARAMETERS["width"], PARAMETERS["depth"], PARAMETERS["slack"]
+WIDTH, DEPTH, SLACK = PARAMETERS["shape"], PARAMETERS["depth"], PARAMETERS["slack"]
 
 
 class QueueBench(Lockstep):

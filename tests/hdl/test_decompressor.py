@@ -14,7 +14,7 @@ import pytest
 
 from inceptionn.hdl.decompressor import Decompressor
 from inceptionn.sim.models.in_process import INTERFACES
-from inceptionn.sim.runner import emit, run_bench
+from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES
 
@@ -31,12 +31,6 @@ def load(name: str) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_bench(lanes: int) -> None:
-    bench = HERE / "bench_decompressor.py"
-    run_bench(Decompressor(lanes=lanes), MODULE, bench, parameters={"lanes": lanes})
 
 
 @pytest.mark.parametrize(("lanes", "seed"), [(8, 0), (8, 1), (8, 2), (8, 3), (16, 4), (16, 5)])

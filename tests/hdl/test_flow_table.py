@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator, SimulatorContext
 
-from inceptionn.hdl.flow_table import FlowKey, FlowTable, flow_index
-from inceptionn.sim.runner import run_bench
+from inceptionn.hdl.flow_table import FlowKey, flow_index
 from inceptionn.wire import FLOW_TABLE_SIZE
 from inceptionn.wire import flow_index as slot_of
 
@@ -44,7 +42,3 @@ def test_index_is_the_function_of_the_wire_format() -> None:
     simulator.add_testbench(testbench)
     simulator.run()
     assert wrong == []
-
-
-def test_bench() -> None:
-    run_bench(FlowTable, "flow_table", Path(__file__).with_name("bench_flow_table.py"))

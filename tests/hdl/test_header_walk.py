@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from amaranth.hdl import Const, Signal
 
-from inceptionn.hdl.header_walk import HeaderMarks, HeaderWalk, patched_word
-from inceptionn.sim.runner import run_bench
+from inceptionn.hdl.header_walk import HeaderMarks, patched_word
 
 # Byte in the frame without VLAN tag, counted by hand: Ethernet header 14, IPv4 header 20 bytes.
 PLACES = {
@@ -19,12 +16,6 @@ PLACES = {
     "udp_checksum": 34 + 6,
     "tcp_checksum": 34 + 16,
 }
-
-
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_bench(lanes: int) -> None:
-    bench = Path(__file__).with_name("bench_header_walk.py")
-    run_bench(HeaderWalk(lanes=lanes), "header_walk", bench, parameters={"lanes": lanes})
 
 
 @pytest.mark.parametrize("lanes", [8, 16])

@@ -14,24 +14,6 @@ BENCH = Path(__file__).with_name("bench_queue.py")
 FORWARD_BENCH = Path(__file__).with_name("bench_forward_queue.py")
 
 
-@pytest.mark.parametrize(
-    ("width", "depth", "slack", "elastic", "staged"),
-    [
-        (33, 32, 9, False, False),
-        (1, 4, 1, False, False),
-        (33, 16, 5, True, False),
-        (33, 32, 9, False, True),
-        (33, 16, 5, True, True),
-    ],
-)
-def test_bench(width: int, depth: int, slack: int, elastic: bool, staged: bool) -> None:
-    """A usual one, the smallest one, whose slack is all that its depth can bear, and the other kinds."""
-    numbers = {"width": width, "depth": depth, "slack": slack, "registers": 1 + elastic + staged}
-    numbers["latency"] = 2 + staged
-    queue = PushQueue(width, depth, slack, elastic=elastic, staged=staged)
-    run_bench(queue, "push_queue", BENCH, parameters=numbers)
-
-
 def test_forward() -> None:
     numbers = {"width": 100, "depth": 16, "slack": 5}
     run_bench(PushQueue(100, 16, 5, forward=True), "forward_queue", FORWARD_BENCH, parameters=numbers)

@@ -11,7 +11,6 @@ import pytest
 
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.config import DEFAULT_CONFIG, EngineConfig
-from inceptionn.hdl.management import Management
 from inceptionn.hdl.register_map import Field, Register, RegisterMap
 from inceptionn.hdl.registers import (
     ADDRESS_WIDTH,
@@ -22,7 +21,6 @@ from inceptionn.hdl.registers import (
     write_map_json,
     write_map_markdown,
 )
-from inceptionn.sim.runner import run_bench
 from inceptionn.wire import Tag, Verdict, parameters
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "registers.md"
@@ -129,7 +127,3 @@ def test_signature() -> None:
         AXI4Lite(0)
     with pytest.raises(TypeError, match="must be integers, not \\('12', 32\\)"):
         AXI4Lite("12")  # type: ignore[arg-type]
-
-
-def test_bench() -> None:
-    run_bench(Management, "management", Path(__file__).with_name("bench_registers.py"))

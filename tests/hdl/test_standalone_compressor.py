@@ -35,11 +35,6 @@ def load(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_bench(lanes: int) -> None:
-    run_bench(StandaloneCompressor(lanes=lanes), MODULE, BENCH, parameters={"lanes": lanes})
-
-
 def test_bench_on_icarus() -> None:
     """The same bench with a smaller sweep, on a simulator that knows undefined values."""
     run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})

