@@ -85,12 +85,16 @@ class AlignmentUnit(wiring.Component):
 
         # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
         # `valid` comes in behind the adder, whose result alone takes most of the cycle.
-        level, total = Signal(bits), Signal(bits + 1)
-        over, full, rest = Signal(), Signal(), Signal()
+        level = Signal(bits)
+        total = Signal(bits + 1)
+        over = Signal()
+        full = Signal()
+        rest = Signal()
         m.d.comb += [total.eq(level + self.size), full.eq(total[bits]), rest.eq(total[:bits].any())]
         rotation1 = Signal(bits, reset_less=True)
         vector1 = Signal(8 * self.beat_bytes, reset_less=True)
-        emit1, done1 = Signal(), Signal()
+        emit1 = Signal()
+        done1 = Signal()
         ending = self.valid & self.last
         with m.If(self.valid):
             m.d.sync += level.eq(Mux(self.last, 0, total[:bits]))
@@ -108,10 +112,8 @@ class AlignmentUnit(wiring.Component):
         current = Signal(self.beat_bytes, name=f"current{split - 1}", reset_less=True)
         for stage in range(2, split):
             digits, step = 2 * (stage - 2), 4 ** (stage - 2)
-            remaining, following = (
-                Signal(bits, reset_less=True),
-                Signal(8 * self.beat_bytes, name=f"rotated{stage}", reset_less=True),
-            )
+            remaining = Signal(bits, reset_less=True)
+            following = Signal(8 * self.beat_bytes, name=f"rotated{stage}", reset_less=True)
             m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
             rotated = following
             if stage < split - 1:
@@ -140,7 +142,9 @@ class AlignmentUnit(wiring.Component):
         if self.back_to_back:
             # `owed`: one end more came than could leave. The beat at hand is whole and leaves now; what comes
             # begins a beat, and waits in its place.
-            owed, owed_emit, owed_done = Signal(), Signal(), Signal()
+            owed = Signal()
+            owed_emit = Signal()
+            owed_done = Signal()
             over = delayed(m, over, split - 1, name="over", reset=True)
             with m.If(owed | emit | counts):
                 kept = Mux(owed, 0, pending)

@@ -128,10 +128,14 @@ class AsyncQueue(wiring.Component):
         write_hold = self._hold(m, "write", self.write_domain, self.read_domain)
         read_hold = self._hold(m, "read", self.read_domain, self.write_domain)
 
-        produced, produced_next = Signal(bits + 1), Signal(bits + 1)
-        produced_gray, produced_seen = Signal(bits + 1), Signal(bits + 1)
-        consumed, consumed_next = Signal(bits + 1), Signal(bits + 1)
-        consumed_gray, consumed_seen = Signal(bits + 1), Signal(bits + 1)
+        produced = Signal(bits + 1)
+        produced_next = Signal(bits + 1)
+        produced_gray = Signal(bits + 1)
+        produced_seen = Signal(bits + 1)
+        consumed = Signal(bits + 1)
+        consumed_next = Signal(bits + 1)
+        consumed_gray = Signal(bits + 1)
+        consumed_seen = Signal(bits + 1)
         m.submodules.produced = FFSynchronizer(produced_gray, produced_seen, o_domain=self.read_domain)
         m.submodules.consumed = FFSynchronizer(consumed_gray, consumed_seen, o_domain=self.write_domain)
 
@@ -151,7 +155,8 @@ class AsyncQueue(wiring.Component):
         ]
 
         output = Signal(width, reset_less=True, attrs={CROSSING_ATTRIBUTE: "TRUE"})
-        load, stored = Signal(), Signal()
+        load = Signal()
+        stored = Signal()
         m.d.comb += [
             stored.eq((produced_seen != consumed_gray) & ~read_hold),
             load.eq(stored & (~self.valid | self.pop)),

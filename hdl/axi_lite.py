@@ -134,10 +134,14 @@ class RegisterBank(wiring.Component):
     def _write(self, m: Module, values: dict[str, Signal]) -> None:
         """Address and data are held until both are there; then decode, apply, respond: one cycle each."""
         bus = self.s_axil
-        aw_held, w_held = Signal(), Signal()
+        aw_held = Signal()
+        w_held = Signal()
         address = Signal(ADDRESS_WIDTH - 2)
-        data, strobe = Signal.like(bus.wdata), Signal.like(bus.wstrb)
-        decode, apply, respond = Signal(), Signal(), Signal()
+        data = Signal.like(bus.wdata)
+        strobe = Signal.like(bus.wstrb)
+        decode = Signal()
+        apply = Signal()
+        respond = Signal()
 
         # Ready is low in reset and while something is held, and never depends on valid.
         for valid, ready, held in ((bus.awvalid, bus.awready, aw_held), (bus.wvalid, bus.wready, w_held)):
@@ -227,7 +231,9 @@ class RegisterBank(wiring.Component):
             m.d.sync += address.eq(bus.araddr[2:])
 
         # First stage: which register. Second stage: the value of one that is no counter.
-        known, is_high, is_low = Signal(), Signal(), Signal()
+        known = Signal()
+        is_high = Signal()
+        is_low = Signal()
         selected = {name: Signal(name=f"read_{name.lower()}") for name in values}
         for name, select in selected.items():
             m.d.sync += select.eq(address == REGISTERS[name].offset >> 2)

@@ -90,10 +90,12 @@ class BlockStatistics(wiring.Component):
 
         # Tag words: 288 of them fit 25 bits. A register in front, since the adder may lie far from the tags.
         ending = self.valid & self.last
-        tag1, ending1 = Signal(2 * self.lanes, reset_less=True), Signal()
+        tag1 = Signal(2 * self.lanes, reset_less=True)
+        ending1 = Signal()
         m.d.sync += [tag1.eq(Mux(self.valid, self.tags, 0)), ending1.eq(ending)]
         tag_total = Signal(25)
-        tag_finished, tag_folded = Signal(25, reset_less=True), Signal(17, reset_less=True)
+        tag_finished = Signal(25, reset_less=True)
+        tag_folded = Signal(17, reset_less=True)
         tag_sum = Signal(16, reset_less=True)
         words = self._joined(m, tag1, 2 * LANES, "words")
         words_end = delayed(m, ending1, join, name="words_end", reset=True) if join else ending1

@@ -131,7 +131,8 @@ class BlockStore(wiring.Component):
             m.d.sync += ram.write_address.eq(ram.write_address + valid)
         # `room` follows the addresses three cycles late, and a full ring would look like an empty one.
         spare = self.slack + 3 + 1
-        tag_room, data_room = Signal(), Signal()
+        tag_room = Signal()
+        data_room = Signal()
         for ram, room in ((tags, tag_room), (stored, data_room)):
             level = Signal.like(ram.write_address)
             m.d.sync += [
@@ -143,10 +144,16 @@ class BlockStore(wiring.Component):
         # Stepping. The counters count what is left; their zero flags are registers of their own.
         # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
         shape = shapes.data
-        tag_left, data_wait = Signal(len(shape.tag_beats)), Signal(len(shape.tag_whole))
-        data_left, beats_left = Signal(len(shape.data_beats)), Signal(len(shape.beats))
-        tag_more, data_due, data_more = Signal(), Signal(), Signal()
-        take_tag, take_data, load = Signal(), Signal(), Signal()
+        tag_left = Signal(len(shape.tag_beats))
+        data_wait = Signal(len(shape.tag_whole))
+        data_left = Signal(len(shape.data_beats))
+        beats_left = Signal(len(shape.beats))
+        tag_more = Signal()
+        data_due = Signal()
+        data_more = Signal()
+        take_tag = Signal()
+        take_data = Signal()
+        load = Signal()
         m.d.comb += [
             take_tag.eq(self.step & tag_more),
             take_data.eq(self.step & data_due & data_more),

@@ -21,7 +21,8 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
     that all registers behind it see the same; a synchroniser that is set at once would not grant them that.
     High until the first cycles have passed.
     """
-    caught, level = Signal(name=f"{name}_caught"), Signal(name=name, init=1)
+    caught = Signal(name=f"{name}_caught")
+    level = Signal(name=name, init=1)
     m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
     m.submodules[name] = FFSynchronizer(caught, level, o_domain=domain, init=1)
     return level
@@ -172,8 +173,10 @@ class AXI4LiteCrossing(wiring.Component):
 
         # `busy`: the slave has a request. `orphan`: its master has been reset since.
         sync = m.d[self.slave_domain]
-        busy, orphan = Signal(name=f"{kind}_busy"), Signal(name=f"{kind}_orphan")
-        drop, free = Signal(name=f"{kind}_drop"), Signal(name=f"{kind}_free")
+        busy = Signal(name=f"{kind}_busy")
+        orphan = Signal(name=f"{kind}_orphan")
+        drop = Signal(name=f"{kind}_drop")
+        free = Signal(name=f"{kind}_free")
         valid, ready = getattr(slave, f"{response}valid"), getattr(slave, f"{response}ready")
         m.d.comb += [
             drop.eq(orphan | orphaned),

@@ -96,7 +96,9 @@ class CollectQueue(wiring.Component):
         write, read, used = (Signal(range(self.DEPTH), name=name) for name in ("write", "read", "used"))
         place = Signal(places)
         words = Signal(range(self.MOST_WORDS))  # of the frame or piece, before the word that is under way
-        full_word, ended, cut = Signal(), Signal(), Signal()
+        full_word = Signal()
+        ended = Signal()
+        cut = Signal()
         m.d.comb += [
             ended.eq(source.valid & source.last),
             full_word.eq(source.valid & (source.last | (place == self.engines - 1))),

@@ -105,7 +105,8 @@ class CompressionEngine(wiring.Component):
         ]
 
         # Raw ring.
-        level, ring_room = Signal(range(self.ring_depth)), Signal()
+        level = Signal(range(self.ring_depth))
+        ring_room = Signal()
         m.d.comb += [
             ring.write.eq(source.valid),
             ring.write_data.eq(source.beat),
@@ -189,7 +190,8 @@ class CompressionEngine(wiring.Component):
         The header is there one cycle before, and the next frame's one cycle later, at the earliest.
         """
         most = MAX_TRANSMIT_FRAME // self.beat_bytes
-        beats, length = Signal(range(most + 1)), Signal(17)
+        beats = Signal(range(most + 1))
+        length = Signal(17)
         pieces = Signal()
         full = (beats == most - 1) & ~source.last
         ended = source.valid & source.last
@@ -266,7 +268,8 @@ class CompressionEngine(wiring.Component):
         beats = 4 if skipped else 2  # in which a header may lie
         most = (beats - skipped) * words
         tcp_at = 17 - skipped * words
-        start, stop = Signal(range(tcp_at + 3)), Signal(6)
+        start = Signal(range(tcp_at + 3))
+        stop = Signal(6)
         wanted = Signal(most, reset_less=True)
         m.d.comb += [
             start.eq(Mux(parser.header.vlan, tcp_at + 2, tcp_at)),
@@ -282,7 +285,8 @@ class CompressionEngine(wiring.Component):
             inside = (wanted[i::words] & number[skipped:]).any()
             m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beat.word_select(i, 16), 0))
         # A sum ends with the last of these beats or the frame, whichever is first.
-        done, finished = Signal(), Signal()
+        done = Signal()
+        finished = Signal()
         m.d.comb += done.eq(valid & ~finished & (last | number[-1]))
         with m.If(valid):
             m.d.sync += finished.eq(~last & (finished | number[-1]))

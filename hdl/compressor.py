@@ -135,7 +135,8 @@ class Compressor(wiring.Component):
 
         # The block's shape, from the words before the first tag (`place`), its groups and its bytes.
         # It must not overtake the last data beat, which leaves the aligner up to a cycle behind its latency.
-        words, length = Signal(10), Signal(14)
+        words = Signal(10)
+        length = Signal(14)
         place1 = Signal(len(self.place), reset_less=True)
         last1 = Signal()
         m.d.sync += last1.eq(last)
@@ -146,7 +147,8 @@ class Compressor(wiring.Component):
             ]
         with m.If(valid & first):
             m.d.sync += place1.eq(place)
-        total2, words2 = Signal(15, reset_less=True), Signal(10, reset_less=True)
+        total2 = Signal(15, reset_less=True)
+        words2 = Signal(10, reset_less=True)
         length2 = Signal(14, reset_less=True)
         m.d.sync += [total2.eq((words << 1) + length), words2.eq(words), length2.eq(length)]
         shape3 = Signal(block_shape(self.lanes), reset_less=True)
@@ -225,7 +227,8 @@ class StandaloneCompressor(wiring.Component):
         # Input register. With 8 lanes `tready` falls for the cycle behind a packet's last beat.
         accept = self.s_axis.tvalid & self.s_axis.tready
         most = MAX_LANES // self.lanes
-        more, count = Signal(init=1), Signal(range(most))
+        more = Signal(init=1)
+        count = Signal(range(most))
         first = Signal(init=1)
         last = Signal()
         room = core.room if self.lanes > LANES else core.room & ~(accept & self.s_axis.tlast)

@@ -161,8 +161,10 @@ class FrameCounters(wiring.Component):
         zero1 = Signal()
         slot2, slot3, slot4 = (Signal.like(slot, name=f"slot{n}") for n in (2, 3, 4))
         sum2 = Signal(COUNTER_WIDTH)
-        low3, low4 = Signal(HALF + 1), Signal(HALF)
-        high3, high4 = Signal(HALF), Signal(HALF)
+        low3 = Signal(HALF + 1)
+        low4 = Signal(HALF)
+        high3 = Signal(HALF)
+        high4 = Signal(HALF)
 
         m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=COUNTER_SLOTS, init=[])
         read_port = sums.read_port(domain="comb")

@@ -95,8 +95,10 @@ class DispatchQueue(wiring.Component):
         ]
         m.d.sync += write.eq(write + self.push)
 
-        read, place = Signal(range(self.DEPTH)), Signal(places)
-        go, final = Signal(), Signal()
+        read = Signal(range(self.DEPTH))
+        place = Signal(places)
+        go = Signal()
+        final = Signal()
         m.d.comb += [
             final.eq(place == notes.data.final),
             go.eq(notes.valid & output.room),

@@ -46,7 +46,8 @@ class ElasticRegister(wiring.Component):
         # `pop` comes late in the cycle: `source_ready` takes it in one plain gate.
         m = Module()
         width = Shape.cast(self.shape).width
-        output, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)
+        output = Signal(width, reset_less=True)
+        spare = Signal(width, reset_less=True)
         m.d.comb += self.data.eq(output)
         with m.If(self.source_ready):
             m.d.sync += spare.eq(self.source_data)

@@ -115,10 +115,12 @@ class FlowDirectory(wiring.Component):
             """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
             return Mux(vlan, *(self.header[8 * (at + l2) : 8 * (at + l2 + size)] for l2 in (18, 14)))
 
-        ip, tcp = Signal(8 * _IP_BYTES, reset_less=True), Signal(8 * 14, reset_less=True)
+        ip = Signal(8 * _IP_BYTES, reset_less=True)
+        tcp = Signal(8 * 14, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         ipv4 = Signal(reset_less=True)
-        valid1, valid2 = Signal(), Signal()
+        valid1 = Signal()
+        valid2 = Signal()
         m.d.sync += [
             valid1.eq(self.valid),
             config.eq(self.config),
@@ -141,7 +143,8 @@ class FlowDirectory(wiring.Component):
             key.destination_port.eq(be16(tcp, 2)),
         ]
         query2 = Signal(_Query, reset_less=True)
-        payload2, config2 = Signal(17, reset_less=True), Signal(EngineConfig, reset_less=True)
+        payload2 = Signal(17, reset_less=True)
+        config2 = Signal(EngineConfig, reset_less=True)
         tagged2 = Signal(reset_less=True)
         m.d.sync += [
             valid2.eq(valid1),
@@ -185,7 +188,8 @@ class FlowDirectory(wiring.Component):
         # The states' memory answers one cycle before the flows'.
         found = Signal(_State, reset_less=True)
         m.d.sync += found.eq(state)
-        generation, fresh = Signal(_GENERATION_BITS), Signal(_State)
+        generation = Signal(_GENERATION_BITS)
+        fresh = Signal(_State)
         slot = Signal(range(FLOW_TABLE_SIZE))
         m.d.comb += [
             flows.index.eq(query.index),

@@ -98,7 +98,8 @@ class FlowTable(wiring.Component):
         equal = Signal(2)
         stored, wanted = Cat(found.key.as_value()), Cat(self.key.as_value())
         half = len(wanted) // 2
-        known, phase = Signal(), Signal(2)
+        known = Signal()
+        phase = Signal(2)
         m.d.sync += [
             equal[0].eq(stored[:half] == wanted[:half]),
             equal[1].eq(stored[half:] == wanted[half:]),

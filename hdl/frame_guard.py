@@ -52,7 +52,9 @@ class FrameGuard(wiring.Component):
         m.submodules.register = register = ElasticRegister(shape)
 
         # In front of the register: `begun`, it has a frame's beginning; `closing`, its end is owed.
-        begun, closing, end = Signal(), Signal(), Signal()
+        begun = Signal()
+        closing = Signal()
+        end = Signal()
         m.d.comb += [
             end.eq(begun & (self.source_reset | closing)),
             source.tready.eq(register.source_ready & ~self.source_reset & ~closing),
@@ -67,7 +69,8 @@ class FrameGuard(wiring.Component):
             m.d.sync += begun.eq(~register.source_data.tlast)
 
         # Behind it: `inside`, the frame at hand has begun to leave; `discard`, its rest is of no use.
-        inside, discard = Signal(), Signal()
+        inside = Signal()
+        discard = Signal()
         m.d.comb += [
             sink.tvalid.eq(register.valid & ~self.sink_reset & ~discard),
             register.pop.eq(discard | (sink.tready & ~self.sink_reset)),

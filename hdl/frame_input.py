@@ -67,12 +67,15 @@ class FrameInput(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         stream = self.s_axis
-        accept, ending = Signal(), Signal()
+        accept = Signal()
+        ending = Signal()
         m.d.comb += [accept.eq(stream.tvalid & stream.tready), ending.eq(accept & stream.tlast)]
 
         # `owed`: idle cycles still owed after this one if the frame ended now.
-        owed, pause = Signal(range(self.pace), init=self.pace - 1), Signal(range(self.pace))
-        index, ragged = Signal(2), Signal()
+        owed = Signal(range(self.pace), init=self.pace - 1)
+        pause = Signal(range(self.pace))
+        index = Signal(2)
+        ragged = Signal()
         partial = ~stream.tkeep.all()
         with m.If(pause != 0):
             m.d.sync += pause.eq(pause - 1)

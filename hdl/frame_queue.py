@@ -92,7 +92,9 @@ class FrameQueue(wiring.Component):
         refuse = Signal()  # the rest of this frame goes nowhere
 
         # What the beat in hand means. One place stays empty, so that full and empty differ.
-        accept, full, length = Signal(), Signal(), Signal(17)
+        accept = Signal()
+        full = Signal()
+        length = Signal(17)
         ending = Signal(ending_bits)
         # The last byte is the one whose right neighbour is missing; a full beat has none: 0.
         keep = source.tkeep

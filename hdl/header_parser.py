@@ -219,7 +219,8 @@ class HeaderParser(wiring.Component):
             matcher.config_tos.eq(config.tos),
             matcher.config_mask.eq(config.tos_mask),
         ]
-        l3_at, l4_at = Signal(5), Signal(6)
+        l3_at = Signal(5)
+        l4_at = Signal(6)
         m.d.comb += [l3_at.eq(Mux(vlan, 18, 14)), l4_at.eq(Mux(vlan, 38, 34))]
         enabled = config.enable & config.parameters_valid if self.transmit else config.enable
         objections = [
@@ -246,7 +247,8 @@ class HeaderParser(wiring.Component):
             (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(be16(l4_1, 4), _IP_BYTES, total_length))),
         ]
         flags2 = Signal(len(objections), reset_less=True)
-        syn2, unsummed2 = Signal(reset_less=True), Signal(reset_less=True)
+        syn2 = Signal(reset_less=True)
+        unsummed2 = Signal(reset_less=True)
         l4_bytes = Signal(6)
         payload_length = Signal(17)  # bit 16: negative
         # 4-byte words of IP and TCP header, from a table: an adder less in front of the subtraction.
@@ -302,7 +304,8 @@ class HeaderParser(wiring.Component):
         else:
             late.append((Verdict.NO_SHIM, length < SHIM_BYTES))
         parsed3 = Signal(ParsedHeader, reset_less=True)
-        early3, early_any3 = Signal(5, reset_less=True), Signal(reset_less=True)
+        early3 = Signal(5, reset_less=True)
+        early_any3 = Signal(reset_less=True)
         late3 = Signal(5, reset_less=True)
         m.d.sync += [
             parsed3.eq(parsed2),
@@ -317,7 +320,8 @@ class HeaderParser(wiring.Component):
         # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
         in_front = 0 if self.transmit else SHIM_BYTES
         place_bits = exact_log2(self.beat_bytes)
-        run_at, run_length = Signal(7), Signal(place_bits)
+        run_at = Signal(7)
+        run_length = Signal(place_bits)
         m.d.comb += [
             run_at.eq(parsed2.payload_at + in_front),
             run_length.eq(length[:place_bits] - in_front),

@@ -109,9 +109,11 @@ class HeaderWalk(wiring.Component):
         # step: no counter, no comparison. `covers`: words of the header in the beat that header and payload
         # share.
         beats = -(-_MOST_HEADER_BYTES // (2 * self.words))
-        header, payload = Signal(beats), Signal(beats)
+        header = Signal(beats)
+        payload = Signal(beats)
         covers = Signal(self.words)
-        patch, tcp = Signal(), Signal()
+        patch = Signal()
+        tcp = Signal()
         place_bits = exact_log2(2 * self.words)
         join = self.payload_at[place_bits:]
         covered = [self.payload_at[1:place_bits] > word for word in range(self.words)]

@@ -96,7 +96,9 @@ class PacketCollect(wiring.Component):
         layout = data.StructLayout({"data": 8 * width, "last": 1, "bad": 1, "ending": range(width)})
         m.submodules.output = output = PushQueue(layout, 32, BlockRam.LATENCY + 4)
         left = Signal(range(CollectQueue.MOST_WORDS))  # words of the piece behind the next one, once begun
-        begun, go, final = Signal(), Signal(), Signal()
+        begun = Signal()
+        go = Signal()
+        final = Signal()
         m.d.comb += [
             go.eq(job.valid & output.room),
             final.eq(Mux(begun, left == 0, job.data.piece.words == 1)),

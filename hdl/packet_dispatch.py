@@ -127,7 +127,9 @@ class PacketDispatch(wiring.Component):
             configs.push.eq(begins),
             configs.push_data.eq(self.config),
         ]
-        ticket, ticket_valid, ticket_pop = Signal(Ticket), Signal(), Signal()
+        ticket = Signal(Ticket)
+        ticket_valid = Signal()
+        ticket_pop = Signal()
         if self.flows:
             m.submodules.directory = directory = FlowDirectory()
             m.d.comb += [
@@ -148,9 +150,14 @@ class PacketDispatch(wiring.Component):
         # other words the same way.
         queues = [DispatchQueue(self.engines, lanes=self.lanes) for _ in range(self.engines)]
         word = words.data
-        within, targets, ready = Signal(), Signal(self.engines), Signal(self.engines)
-        best, best_ready = Signal(range(self.engines)), Signal()
-        chosen, start, go = Signal(self.engines), Signal(), Signal()
+        within = Signal()
+        targets = Signal(self.engines)
+        ready = Signal(self.engines)
+        best = Signal(range(self.engines))
+        best_ready = Signal()
+        chosen = Signal(self.engines)
+        start = Signal()
+        go = Signal()
         room = Cat(queue.room for queue in queues)
         everyone = (1 << self.engines) - 1
         m.d.comb += [

@@ -92,10 +92,16 @@ class PayloadRealigner(wiring.Component):
 
         # Control, in step with the incoming beat. `left`: bursts still to leave.
         run = payload_run(self.lanes).members
-        skip, lane = Signal(run["skip"]), Signal(run["lane"])
-        left, ending = Signal(run["bursts"]), Signal(run["ending"])
-        begun, first, flush = Signal(), Signal(), Signal()
-        emit, take, closing = Signal(), Signal(), Signal()
+        skip = Signal(run["skip"])
+        lane = Signal(run["lane"])
+        left = Signal(run["bursts"])
+        ending = Signal(run["ending"])
+        begun = Signal()
+        first = Signal()
+        flush = Signal()
+        emit = Signal()
+        take = Signal()
+        closing = Signal()
         running = Signal()  # left != 0
         # While the rest leaves, a beat at the input is the next frame's, and may be its last, too. It is kept
         # out of a run that begins behind it; one that begins with it has been loaded already, and of the rest
@@ -133,7 +139,9 @@ class PayloadRealigner(wiring.Component):
             # A run that begins in its frame's first beat, behind 42 bytes of headers and more, leaves a rest
             # of 22 bytes at most. If it was to be more than half a burst, the frame has ended too early; half
             # of one it is then, since the Compressor wants an idle cycle in front of or behind two groups.
-            rest_first, rest_ending, early = Signal(), Signal.like(ending), Signal()
+            rest_first = Signal()
+            rest_ending = Signal.like(ending)
+            early = Signal()
             with m.If(self.load):
                 m.d.sync += early.eq(self.run.skip == 0)
             half = self.beat_bytes // 2

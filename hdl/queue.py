@@ -95,12 +95,14 @@ class PushQueue(wiring.Component):
 
         # The output register is loaded when it is empty or popped. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
-        load, wanted = Signal(), Signal()
+        load = Signal()
+        wanted = Signal()
         read_data = self._memory(m, width, load)
         offered, offer = stored, read_data
         take = Signal()  # the output register takes what is offered
         if self.staged:
-            offered, offer = Signal(), Signal(width, reset_less=True)
+            offered = Signal()
+            offer = Signal(width, reset_less=True)
             m.d.comb += wanted.eq(~offered | take)
             with m.If(wanted):
                 m.d.sync += [offer.eq(read_data), offered.eq(stored)]

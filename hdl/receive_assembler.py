@@ -135,7 +135,8 @@ class ReceiveAssembler(wiring.Component):
         m = Module()
         m.submodules.parts = parts = ElasticRegister(_part(self.lanes))
         m.submodules.accounts = accounts = PushQueue(_account(self.lanes), 16, 0)
-        tail_known, tail_spoilt = Signal(), Signal()
+        tail_known = Signal()
+        tail_spoilt = Signal()
         tails = None
         if self.lanes != LANES:
             m.submodules.tails = tails = PushQueue(1, 4, 0)
@@ -184,12 +185,21 @@ class ReceiveAssembler(wiring.Component):
         plan = Signal(_Plan)
         order = plan.order
         idle = Signal(init=1)
-        taking, copying, filling, laid = Signal(), Signal(), Signal(), Signal()
-        final, closing, first = Signal(), Signal(), Signal()
-        dropping, tail_seen = Signal(), Signal()
+        taking = Signal()
+        copying = Signal()
+        filling = Signal()
+        laid = Signal()
+        final = Signal()
+        closing = Signal()
+        first = Signal()
+        dropping = Signal()
+        tail_seen = Signal()
         number = Signal(9)  # of the part that follows
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
-        issue, leave, load, waited = Signal(), Signal(), Signal(), Signal()
+        issue = Signal()
+        leave = Signal()
+        load = Signal()
+        waited = Signal()
         final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
         # 32 bytes do not hold the headers of a restored frame.
         only_part = (
@@ -216,7 +226,8 @@ class ReceiveAssembler(wiring.Component):
             walk.tcp.eq(following.order.tcp),
             walk.payload_at.eq(following.order.payload_at),
         ]
-        taken, tail = Signal(), Signal()
+        taken = Signal()
+        tail = Signal()
         m.d.comb += [taken.eq(self.wire_valid & self.wire_pop), tail.eq(taken & wire.last)]
         with m.If(tail):
             m.d.sync += [dropping.eq(0), tail_seen.eq(order.restore)]
@@ -316,7 +327,8 @@ class ReceiveAssembler(wiring.Component):
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         width = self.beat_bytes
         part = data.View(_part(self.lanes), parts.data)
-        go, room = Signal(), Signal()
+        go = Signal()
+        room = Signal()
         m.d.comb += [
             go.eq(
                 parts.valid & room & (~part.payload | self.payload.tvalid) & (~part.awaits_tail | tail_known)
@@ -333,19 +345,23 @@ class ReceiveAssembler(wiring.Component):
 
         # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
         # and payload join.
-        rotated1, header1 = Signal(8 * width, reset_less=True), Signal(8 * width, reset_less=True)
-        place1, payload1 = Signal(range(self.lanes), reset_less=True), Signal(reset_less=True)
+        rotated1 = Signal(8 * width, reset_less=True)
+        header1 = Signal(8 * width, reset_less=True)
+        place1 = Signal(range(self.lanes), reset_less=True)
+        payload1 = Signal(reset_less=True)
         m.d.sync += [
             rotated1.eq(rotate_left_bytes(self.payload.tdata.rotate_left(16), part.place[:2], 4)),
             header1.eq(part.header),
             place1.eq(part.place),
             payload1.eq(part.payload),
         ]
-        current2, leftover2 = Signal(8 * width, reset_less=True), Signal(8 * width, reset_less=True)
+        current2 = Signal(8 * width, reset_less=True)
+        leftover2 = Signal(8 * width, reset_less=True)
         rotated = rotate_left_bytes(rotated1, place1[2:], 16)
         for i in range(width // 2):
             word = rotated.word_select(i, 16)
-            here, later = Signal(name=f"here{i}"), Signal(name=f"later{i}")
+            here = Signal(name=f"here{i}")
+            later = Signal(name=f"later{i}")
             m.d.comb += [
                 here.eq(payload1 & ((place1 << 1) < i)),
                 later.eq(payload1 & ((place1 << 1) >= i)),
@@ -363,7 +379,8 @@ class ReceiveAssembler(wiring.Component):
         m.d.sync += output.push_data.tdata.eq(current2 | Mux(first2, 0, carry))
 
         # A block is known to be malformed with its last burst; the frame's last beat may be a rest behind it.
-        malformed, malformed_before = Signal(), Signal()
+        malformed = Signal()
+        malformed_before = Signal()
         m.d.comb += malformed.eq(Mux(part.payload, self.payload.tuser, malformed_before))
         with m.If(go):
             m.d.sync += malformed_before.eq(malformed)

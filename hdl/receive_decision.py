@@ -87,13 +87,16 @@ class ReceiveDecision(wiring.Component):
         header = self.header
 
         # Stage 0: is this the beat? `block_at`: first byte behind the shim, never the first of a beat.
-        index, decided = Signal(3), Signal()
+        index = Signal(3)
+        decided = Signal()
         block_at = Signal(7)
         place_bits = exact_log2(self.beat_bytes)
         objection = header.verdict != 0
         behind_headers = Const(1) if parsed_beat(self.lanes) == 0 else index != 0
         parsed = behind_headers | self.last
-        at_shim, whole, decide = Signal(), Signal(), Signal()
+        at_shim = Signal()
+        whole = Signal()
+        decide = Signal()
         m.d.comb += [
             block_at.eq(header.payload_at + SHIM_BYTES),
             at_shim.eq(behind_headers & (index == block_at[place_bits:])),
@@ -117,11 +120,14 @@ class ReceiveDecision(wiring.Component):
         length = be16(self.burst, self.burst_bytes - 4)
 
         # Stage 4: every check of its own.
-        decide4, verdict4 = Signal(), Signal(5, reset_less=True)
+        decide4 = Signal()
+        verdict4 = Signal(5, reset_less=True)
         header4 = Signal(ParsedHeader, reset_less=True)
         shim4 = Signal(Shim, reset_less=True)
-        magic4, faults4 = Signal(reset_less=True), Signal(5, reset_less=True)
-        gained4, checksum4 = Signal(16, reset_less=True), Signal(17, reset_less=True)
+        magic4 = Signal(reset_less=True)
+        faults4 = Signal(5, reset_less=True)
+        gained4 = Signal(16, reset_less=True)
+        checksum4 = Signal(17, reset_less=True)
         at = self.burst_bytes - SHIM_BYTES
         m.d.sync += [
             decide4.eq(decide3),

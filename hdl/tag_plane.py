@@ -74,7 +74,8 @@ class TagPlane(wiring.Component):
         place = Signal(4)
         tags1 = Signal(2 * LANES, reset_less=True)
         select1 = Signal(self.words)
-        fresh1, full1 = Signal(reset_less=True), Signal()
+        fresh1 = Signal(reset_less=True)
+        full1 = Signal()
         m.d.comb += place.eq(Mux(self.first, self.place, following))
         with m.If(self.valid):
             m.d.sync += following.eq(place + 1)
@@ -107,10 +108,15 @@ class TagPlane(wiring.Component):
 
         # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.
         pair = queue.data
-        following, place = Signal.like(self.place), Signal.like(self.place)
-        lower1, upper1 = Signal(16, reset_less=True), Signal(16, reset_less=True)
+        following = Signal.like(self.place)
+        place = Signal.like(self.place)
+        lower1 = Signal(16, reset_less=True)
+        upper1 = Signal(16, reset_less=True)
         select1 = Signal(self.words)
-        fresh1, full1, carries1, alone1 = Signal(reset_less=True), Signal(), Signal(), Signal()
+        fresh1 = Signal(reset_less=True)
+        full1 = Signal()
+        carries1 = Signal()
+        alone1 = Signal()
         valid = queue.valid & ~alone1
         m.d.comb += [queue.pop.eq(~alone1), place.eq(Mux(pair.first, pair.place, following))]
         with m.If(valid):

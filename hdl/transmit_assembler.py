@@ -85,16 +85,20 @@ class TransmitAssembler(wiring.Component):
         # beat of a frame that is copied.
         words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
         compressed = Signal()
-        idle, room = Signal(init=1), Signal()
+        idle = Signal(init=1)
+        room = Signal()
         left = Signal(10)  # raw beats
         following_base = Signal(range(self.ring_depth))
         copying, fetching, dropping, in_block, raw_last = (
             Signal(name=name) for name in ("copying", "fetching", "dropping", "in_block", "raw_last")
         )
         spills = Signal()  # the shim ends in the beat behind the one in which it begins
-        in_shim, behind_shim = Signal(), Signal()
+        in_shim = Signal()
+        behind_shim = Signal()
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
-        go, last, load = Signal(), Signal(), Signal()
+        go = Signal()
+        last = Signal()
+        load = Signal()
         following = self.order
         block_wanted = following.compressed | following.drop
         following_spills = following.payload_at[:place_bits] >= self.beat_bytes - SHIM_BYTES
@@ -167,7 +171,8 @@ class TransmitAssembler(wiring.Component):
         in_shim1, behind_shim1 = delayed(m, Cat(in_shim, behind_shim), 1, name="shim")
 
         # Two cycles after the command: the patch, and the raw beat. Later: the block's.
-        patch2, keep2 = Signal(16 * words, reset_less=True), Signal(words, reset_less=True)
+        patch2 = Signal(16 * words, reset_less=True)
+        keep2 = Signal(words, reset_less=True)
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,

@@ -196,8 +196,10 @@ class TransmitDecision(wiring.Component):
         # The fixed words: pseudo header, TCP or UDP header, shim; a binary tree beside the steps.
         source = Signal(17, reset_less=True)
         destination = Signal(17, reset_less=True)
-        lengths, shim = Signal(18, reset_less=True), Signal(17, reset_less=True)
-        addresses, others = Signal(18, reset_less=True), Signal(19, reset_less=True)
+        lengths = Signal(18, reset_less=True)
+        shim = Signal(17, reset_less=True)
+        addresses = Signal(18, reset_less=True)
+        others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, _IP_BYTES - PROTOCOL_TCP, _IP_BYTES - PROTOCOL_UDP)
         version = Cat(record.b, Const(SHIM_VERSION, 8))
@@ -264,11 +266,9 @@ class TransmitDecision(wiring.Component):
         m.d.comb += [size.eq(block.block_bytes + SHIM_BYTES), saved.eq(record.payload_length - size)]
         cleared = swap16(block.cleared_sum)
         head1 = Signal(_Judged, reset_less=True)
-        fits1, saved1, size1 = (
-            Signal(reset_less=True),
-            Signal(16, reset_less=True),
-            Signal(15, reset_less=True),
-        )
+        fits1 = Signal(reset_less=True)
+        saved1 = Signal(16, reset_less=True)
+        size1 = Signal(15, reset_less=True)
         checksum1 = Signal(16, reset_less=True)
         summed1 = Signal(21, reset_less=True)
         lanes1 = Signal(data.ArrayLayout(12, 4), reset_less=True)
@@ -289,7 +289,8 @@ class TransmitDecision(wiring.Component):
         order2 = Signal(order_layout, reset_less=True)
         wire2 = Signal(22, reset_less=True)
         head2 = Signal(_Judged, reset_less=True)
-        fits2, size2 = Signal(reset_less=True), Signal(15, reset_less=True)
+        fits2 = Signal(reset_less=True)
+        size2 = Signal(15, reset_less=True)
         less = (~saved1)[:16]
         m.d.sync += [
             head2.eq(head1),
@@ -312,7 +313,8 @@ class TransmitDecision(wiring.Component):
 
         # Stage 3: fold the wire form's sum, and the verdict but for it.
         folded3 = Signal(17, reset_less=True)
-        verdict3, candidate3 = Signal(5, reset_less=True), Signal(reset_less=True)
+        verdict3 = Signal(5, reset_less=True)
+        candidate3 = Signal(reset_less=True)
         order3 = Signal(order_layout, reset_less=True)
         length3 = Signal(17, reset_less=True)
         compressed_length3 = Signal(17, reset_less=True)
@@ -349,7 +351,8 @@ class TransmitDecision(wiring.Component):
             orders.push_data.drop.eq(candidate3 & ~compressed),
         ]
         # Stage 5: the report.
-        compressed4, ambiguous4 = Signal(reset_less=True), Signal(reset_less=True)
+        compressed4 = Signal(reset_less=True)
+        ambiguous4 = Signal(reset_less=True)
         length4 = delayed(m, length3, 1, name="length")
         m.d.sync += [
             compressed4.eq(compressed),

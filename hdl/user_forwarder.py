@@ -60,7 +60,8 @@ class UserForwarder(wiring.Component):
         m = Module()
         m.submodules.words = words = PushQueue(self.user_width, 64, 4)
         # `passing` is settled between two frames and holds until the frame's last beat.
-        first, passing = Signal(init=1), Signal()
+        first = Signal(init=1)
+        passing = Signal()
         source, engine = self.s_axis, self.to_engine
         accept = Signal()
         m.d.comb += [

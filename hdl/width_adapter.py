@@ -48,10 +48,12 @@ class Widener(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         source, sink = self.s_axis, self.m_axis
-        place, ragged = Signal(range(self.ratio)), Signal()
+        place = Signal(range(self.ratio))
+        ragged = Signal()
         slots = [Signal(8 * self.narrow_bytes, name=f"slot{i}", reset_less=True) for i in range(self.ratio)]
         keeps = [Signal(self.narrow_bytes, name=f"keep{i}") for i in range(self.ratio)]
-        accept, hole = Signal(), Signal()
+        accept = Signal()
+        hole = Signal()
         m.d.comb += [
             source.tready.eq(~sink.tvalid | sink.tready),
             accept.eq(source.tvalid & source.tready),

@@ -103,7 +103,8 @@ class Checker(wiring.Component):
         ]
 
         # Stage 1: both sides registered.
-        got1, keep1 = Signal(32 * LANES, reset_less=True), Signal(BURST_BYTES, reset_less=True)
+        got1 = Signal(32 * LANES, reset_less=True)
+        keep1 = Signal(BURST_BYTES, reset_less=True)
         expected1 = Signal(SourceBeat, reset_less=True)
         last1, malformed1, sized1 = (
             Signal(name=name, reset_less=True) for name in ("last1", "malformed1", "sized1")
@@ -159,10 +160,8 @@ class Checker(wiring.Component):
 
         # Stage 2: bytes compared, and how many low mantissa bits weigh less than the bound.
         different2, changed2 = register("different2", 4), register("changed2", 4)
-        mantissa2, weight2 = (
-            register("mantissa2", MANTISSA_BITS),
-            Signal(signed(10), name=f"weight2_lane{lane}", reset_less=True),
-        )
+        mantissa2 = register("mantissa2", MANTISSA_BITS)
+        weight2 = Signal(signed(10), name=f"weight2_lane{lane}", reset_less=True)
         same_class2, small2, zero2, present2 = (
             register(name, 1) for name in ("same_class2", "small2", "zero2", "present2")
         )
@@ -227,8 +226,10 @@ class Checker(wiring.Component):
     def _size(self, m: Module, valid1: Value, expected1: Any, bytes1: Value, sized1: Value) -> Value:
         """Whether the packet that ends in stage 5 had a block of another length."""
         total = Signal(BLOCK_BITS)  # of the packet's beats before this one
-        sum2, bytes2 = Signal(BLOCK_BITS, reset_less=True), Signal(BLOCK_BITS, reset_less=True)
-        ends2, sized2 = Signal(), Signal(reset_less=True)
+        sum2 = Signal(BLOCK_BITS, reset_less=True)
+        bytes2 = Signal(BLOCK_BITS, reset_less=True)
+        ends2 = Signal()
+        sized2 = Signal(reset_less=True)
         sum1 = (total + expected1.size)[:BLOCK_BITS]
         with m.If(valid1):
             m.d.sync += total.eq(sum1 & ~expected1.last.replicate(BLOCK_BITS))

@@ -60,7 +60,9 @@ class EngineClock(Elaboratable):
         m = Module()
         m.submodules.clock_input = clock = io.Buffer("i", platform.request("clk200", 0, dir="-"))
         m.submodules.reset_input = reset = io.Buffer("i", platform.request("rst", 0, dir="-"))
-        feedback, output, locked = Signal(), Signal(), Signal()
+        feedback = Signal()
+        output = Signal()
+        locked = Signal()
         m.submodules.mmcm = Instance(
             "MMCME2_BASE",
             p_BANDWIDTH="OPTIMIZED",

@@ -36,8 +36,11 @@ class CommandParser(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        letter, number = Signal(8), Signal(8)
-        has_number, bad, empty = Signal(), Signal(), Signal(init=1)
+        letter = Signal(8)
+        number = Signal(8)
+        has_number = Signal()
+        bad = Signal()
+        empty = Signal(init=1)
         lower = self.data | 0x20
         digit = self.data[:4]
         larger = (number << 3) + (number << 1) + digit

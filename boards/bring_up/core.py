@@ -86,7 +86,9 @@ class BringUpCore(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         self._running = Signal(init=1)
-        self._tick, self._clear, self._restart = Signal(), Signal(init=1), Signal(init=1)
+        self._tick = Signal()
+        self._clear = Signal(init=1)
+        self._restart = Signal(init=1)
         path = self._path(m)
         self._seconds(m)
         counts = self._count(m, path)
@@ -97,8 +99,10 @@ class BringUpCore(wiring.Component):
     # Settings and the start of the data path.
 
     def _path(self, m: Module) -> DataPath:
-        self._pattern, self._k = Signal(range(len(PATTERNS))), Signal(4, init=DEFAULT_K)
-        self._inject, self._fault = Signal(), Signal(2)
+        self._pattern = Signal(range(len(PATTERNS)))
+        self._k = Signal(4, init=DEFAULT_K)
+        self._inject = Signal()
+        self._fault = Signal(2)
         path = DataPath()
         reset = Signal(init=1)
         m.submodules.path = ResetInserter(reset)(path)
@@ -186,7 +190,8 @@ class BringUpCore(wiring.Component):
             counts[name] = meter.value
         counts |= {"pattern": self._pattern, "bound": self._k}
 
-        self._failed, self._passed = Signal(), Signal()
+        self._failed = Signal()
+        self._passed = Signal()
         wrong = Signal()
         m.d.sync += [
             wrong.eq(hang | Cat(adds[name].any() for name in ERRORS[:-1]).any()),
@@ -199,7 +204,8 @@ class BringUpCore(wiring.Component):
 
     def _hang(self, m: Module, path: DataPath) -> Signal:
         """One cycle whenever nothing has come back for :data:`PATIENCE` cycles although something should."""
-        waiting, under_way = Signal(range(PATIENCE)), Signal(16)
+        waiting = Signal(range(PATIENCE))
+        under_way = Signal(16)
         hang = Signal()
         m.d.sync += [hang.eq(0), under_way.eq(under_way + path.sent - path.events.packet)]
         with m.If(self._in_reset):
@@ -211,7 +217,8 @@ class BringUpCore(wiring.Component):
         return hang
 
     def _show(self, m: Module, path: DataPath) -> None:
-        window, beats = Signal(range(self.rate_window)), Signal(range(self.rate_window + 1))
+        window = Signal(range(self.rate_window))
+        beats = Signal(range(self.rate_window + 1))
         sixteenth = self.rate_window // 16
         steps = Signal(len(RATE_STEPS))
         beat = Signal()

@@ -32,7 +32,10 @@ class WideCounter(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         add = Signal(self.width)
-        low, low_late, high, carry = Signal(HALF), Signal(HALF), Signal(HALF), Signal()
+        low = Signal(HALF)
+        low_late = Signal(HALF)
+        high = Signal(HALF)
+        carry = Signal()
         m.d.sync += [add.eq(self.add), Cat(low, carry).eq(low + add), low_late.eq(low), high.eq(high + carry)]
         with m.If(self.clear):
             m.d.sync += [signal.eq(0) for signal in (add, low, low_late, high, carry)]
@@ -59,7 +62,8 @@ class RateMeter(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        add, tick = Signal(6), Signal()
+        add = Signal(6)
+        tick = Signal()
         total = Signal(self.WIDTH)
         m.d.sync += [add.eq(self.add), tick.eq(self.tick), total.eq(Mux(tick, 0, total) + add)]
         with m.If(tick):

@@ -137,8 +137,11 @@ class PatternSource(wiring.Component):
         m.submodules.lengths = lengths = LengthSequence()
         # Two cycles behind reset the first length is there; then the one of the packet to come.
         started = delayed(m, Const(1), 2, name="started", reset=True)
-        issue, last, first = Signal(), Signal(), Signal(init=1)
-        left, above = Signal(9), Signal(9)
+        issue = Signal()
+        last = Signal()
+        first = Signal(init=1)
+        left = Signal(9)
+        above = Signal(9)
         count = Signal(12)
         m.d.comb += [
             count.eq(lengths.lanes - 1),

@@ -84,7 +84,8 @@ class Printer(wiring.Component):
         read = text.read_port()
         place = Signal(range(len(self.memory)))
         m.d.comb += read.addr.eq(place)
-        binary, digits = Signal(VALUE_BITS), Signal(4 * DIGITS)
+        binary = Signal(VALUE_BITS)
+        digits = Signal(4 * DIGITS)
         left = Signal(range(VALUE_BITS + 1))
         shown = Signal()  # a digit that is not 0, or the last one
         chosen = Signal(VALUE_BITS)

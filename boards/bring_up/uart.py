@@ -38,7 +38,8 @@ class UARTTransmitter(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        shift, bits = Signal(9), Signal(range(11))
+        shift = Signal(9)
+        bits = Signal(range(11))
         timer = Signal(range(self.divisor))
         m.d.comb += self.ready.eq(bits == 0)
         with m.If(bits == 0), m.If(self.valid):
@@ -81,7 +82,8 @@ class UARTReceiver(wiring.Component):
         m = Module()
         line = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
-        timer, bits = Signal(range(2 * self.divisor)), Signal(range(11))
+        timer = Signal(range(2 * self.divisor))
+        bits = Signal(range(11))
         m.d.sync += self.valid.eq(0)
         with m.If(bits == 0), m.If(~line):
             m.d.sync += [bits.eq(10), timer.eq(self.divisor // 2 - 1)]

@@ -105,8 +105,12 @@ class Wire(wiring.Component):
         # More than the decompressor can hold at once: 32 block ends, 32 bursts, and its pipeline.
         m.submodules.lengths = lengths = PushQueue(BLOCK_BITS, 128, slack=BlockLength.LATENCY + 3)
         # A beat on offer stays, and stays as it is, whatever is asked for meanwhile.
-        first, offered = Signal(init=1), Signal()
-        fire, flow, broken, kept = Signal(), Signal(), Signal(), Signal()
+        first = Signal(init=1)
+        offered = Signal()
+        fire = Signal()
+        flow = Signal()
+        broken = Signal()
+        kept = Signal()
         m.d.comb += [
             flow.eq(offered | (lengths.room & ~self.stall)),
             fire.eq(taken.tvalid & taken.tready),

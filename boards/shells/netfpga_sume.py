@@ -115,7 +115,9 @@ class NetfpgaSumeShell(wiring.Component):
     def _split(self, m: Module, transmit: Any, receive: Any) -> None:
         """The first beat says where the frame goes; the others follow it."""
         source = self.s_axis
-        first, to_host, kept = Signal(init=1), Signal(), Signal()
+        first = Signal(init=1)
+        to_host = Signal()
+        kept = Signal()
         m.d.comb += to_host.eq(Mux(first, (source.tuser[DESTINATION] & CPU_PORTS).any(), kept))
         for way, chosen in ((transmit, ~to_host), (receive, to_host)):
             m.d.comb += [
@@ -132,7 +134,9 @@ class NetfpgaSumeShell(wiring.Component):
     def _merge(self, m: Module, transmit: Any, receive: Any) -> None:
         """Whole frames in turn; a choice holds from the cycle in which it is offered to its last beat."""
         sink = self.m_axis
-        bound, before, to_host = Signal(), Signal(), Signal()
+        bound = Signal()
+        before = Signal()
+        to_host = Signal()
         free_choice = Mux(before, ~transmit.tvalid, receive.tvalid)
         m.d.comb += to_host.eq(Mux(bound, before, free_choice))
         for way, chosen in ((transmit, ~to_host), (receive, to_host)):

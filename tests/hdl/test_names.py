@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Signals keep their names, so that waveforms can be read and every Python emits the same bytes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from inceptionn.hdl.catalogue import CATALOGUE
+from inceptionn.hdl.verilog import to_rtlil
+
+ROOT = Path(__file__).parents[2]
+EMITTED = ("registers", "compression_engine", "decompression_engine", "packet_dispatch", "packet_collect")
+"""Between them they hold nearly every component."""
+
+EMIT = """
+import hashlib, sys, types
+package = types.ModuleType("inceptionn")  # without its __init__, which loads NumPy of another Python
+package.__path__ = [{sw!r}, {root!r}]
+sys.modules["inceptionn"] = package
+sys.path.append({site!r})
+from inceptionn.hdl.catalogue import CATALOGUE
+from inceptionn.hdl.verilog import to_rtlil
+for name in {names!r}:
+    print(name, hashlib.sha256(to_rtlil(CATALOGUE[name].make(), name).encode()).hexdigest())
+"""
+
+
+def interpreters() -> list[str]:
+    """Other Pythons of this machine that the project supports, one of each version."""
+    found: dict[tuple[int, ...], str] = {}
+    names = [shutil.which(f"python3.{minor}") for minor in range(11, 20)]
+    for path in [*filter(None, names), *sorted(Path.home().glob(".pyenv/versions/*/bin/python3"))]:
+        ask = "import sys; print(*sys.version_info[:2])"
+        answer = subprocess.run([path, "-c", ask], capture_output=True, text=True, timeout=30, check=False)
+        version = tuple(map(int, answer.stdout.split()))
+        if answer.returncode == 0 and (3, 11) <= version != sys.version_info[:2]:
+            found.setdefault(version, str(path))
+    return [found[version] for version in sorted(found)]
+
+
+@pytest.mark.parametrize("name", EMITTED)
+def test_every_signal_has_a_name(name: str) -> None:
+    """Amaranth names what it can give no name ``$signal`` or, made with ``Signal.like``, ``$like``."""
+    text = to_rtlil(CATALOGUE[name].make(), name)
+    assert re.findall(r"^  wire .*\$(?:signal|like)\S*$", text, re.MULTILINE) == []
+
+
+@pytest.mark.slow
+def test_every_python_emits_the_same_bytes() -> None:
+    others = interpreters()
+    if not others:
+        pytest.skip("no other Python of at least 3.11 on this machine")
+    paths = {"sw": str(ROOT / "sw"), "root": str(ROOT), "site": sysconfig.get_path("purelib")}
+    script = EMIT.format(names=EMITTED, **paths)
+
+    def emitted(python: str) -> str:
+        command = [python, "-I", "-c", script]
+        return subprocess.run(command, capture_output=True, text=True, timeout=900, check=True).stdout
+
+    expected = emitted(sys.executable)
+    assert len(expected.splitlines()) == len(EMITTED)
+    for python in others:
+        assert emitted(python) == expected, python
