@@ -3,20 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from inceptionn.hdl.queue import PushQueue
-from inceptionn.sim.runner import run_bench
-
-BENCH = Path(__file__).with_name("bench_queue.py")
-FORWARD_BENCH = Path(__file__).with_name("bench_forward_queue.py")
-
-
-def test_forward() -> None:
-    numbers = {"width": 100, "depth": 16, "slack": 5}
-    run_bench(PushQueue(100, 16, 5, forward=True), "forward_queue", FORWARD_BENCH, parameters=numbers)
 
 
 def test_forward_alone() -> None:
