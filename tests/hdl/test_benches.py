@@ -25,7 +25,7 @@ def variants() -> Iterator[object]:
                 yield pytest.param(entry, variant, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("entry", "variant"), variants())
+@pytest.mark.parametrize(("entry", "variant"), list(variants()))
 def test_bench(entry: Entry, variant: int) -> None:
     bench = FOLDER / f"bench_{entry.bench}.py"
     run_bench(entry.make(variant), entry.name, bench, parameters=entry.parameters(variant))
