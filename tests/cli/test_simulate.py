@@ -12,20 +12,17 @@ import time
 from pathlib import Path
 
 import pytest
-from amaranth.lib import wiring
 
 from inceptionn import cli
 from inceptionn.netns import registry
 from inceptionn.sim import simulate
 
 
-@pytest.mark.parametrize("name", simulate.benches())
-def test_every_bench_has_a_component(name: str) -> None:
-    assert isinstance(simulate.bench(name).make(), wiring.Component)
-
-
-def test_every_exception_has_a_bench() -> None:
-    assert set(simulate.EXCEPTIONS) <= set(simulate.benches())
+@pytest.mark.parametrize("name", ["nothing", "dispatch_queue"])
+def test_unknown_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is not in the catalogue, and one that has no bench of its own."""
+    assert cli.main(["simulate", name]) == 2
+    assert "module must be one of alignment_unit, " in capsys.readouterr().err
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
