@@ -5,20 +5,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Target
-from inceptionn.boards.corundum_ports import port_list, tie_offs
-from inceptionn.boards.shells.corundum import (
-    BUS_ADDRESS_WIDTH,
-    MAX_PORTS,
-    RX_TIMESTAMP_WIDTH,
-    TX_TAG_WIDTH,
-    CorundumShell,
-)
-from inceptionn.boards.templates import render
 from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 from inceptionn.hdl.transmit_decision import TransmitDecision
 from inceptionn.wire import LANES
+
+from .board import Board, Clock, Interface, Options, Reset, Target
+from .corundum_ports import port_list, tie_offs
+from .shells.corundum import BUS_ADDRESS_WIDTH, MAX_PORTS, RX_TIMESTAMP_WIDTH, TX_TAG_WIDTH, CorundumShell
+from .templates import render
 
 APP_ID = int.from_bytes(b"INCP", "big")
 """The block's application number, which the driver shows; Corundum compares it with the build's."""

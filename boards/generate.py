@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.boards import output_folder
-from inceptionn.boards.board import Board, Options
-from inceptionn.boards.package_files import package
 from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from . import output_folder
+from .board import Board, Options
+from .package_files import package
 
 BOARDS = ("corundum", "generic", "netfpga-sume", "vc709")
 """Boards by name; each is the module of that name in this package, with a ``BOARD``."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from inceptionn.boards.board import ENGINE, Board, Clock, Interface, Options, Reset, Target
+from .board import ENGINE, Board, Clock, Interface, Options, Reset, Target
 
 _BAD = "bit 0 at tlast: bad frame"
 

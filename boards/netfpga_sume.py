@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Target
-from inceptionn.boards.shells.netfpga_sume import NetfpgaSumeShell
+from .board import Board, Clock, Interface, Options, Reset, Target
+from .shells.netfpga_sume import NetfpgaSumeShell
 
 _USER = "length 15:0, source port 23:16, destination ports 31:24; first beat"
 

@@ -9,10 +9,6 @@ from collections.abc import Callable
 from importlib.metadata import version as distribution_version
 from typing import Any
 
-from inceptionn.boards.board import ENGINE, Board, Options, Target
-from inceptionn.boards.output_folder import MANIFEST, manifest
-from inceptionn.boards.shells.common import emit
-from inceptionn.boards.templates import render, text
 from inceptionn.constraints import read
 from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE
 from inceptionn.hdl.axi import beat_bytes
@@ -21,6 +17,11 @@ from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, LANES, SHIM_VERSION
+
+from .board import ENGINE, Board, Options, Target
+from .output_folder import MANIFEST, manifest
+from .shells.common import emit
+from .templates import render, text
 
 ANY_PART = "xc7vx690tffg1761-2"
 """Part that projects name where a board has none: the paper's."""

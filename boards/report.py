@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.boards import report_history, report_plot
-from inceptionn.boards.place_and_route import PART, fingerprint
-from inceptionn.boards.report_history import Entry, Figures
-from inceptionn.boards.series7 import map_series7
-from inceptionn.boards.timing import XC7VX690T, measure, resolve
 from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from . import report_history, report_plot
+from .place_and_route import PART, fingerprint
+from .report_history import Entry, Figures
+from .series7 import map_series7
+from .timing import XC7VX690T, measure, resolve
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def transmit_assembler() -> Any:
 
 def bring_up_core() -> Any:
     """The bring-up design at its default clock, without pins."""
-    from inceptionn.boards.bring_up.core import BringUpCore
-    from inceptionn.boards.bring_up.top import DEFAULT_MHZ
+    from .bring_up.core import BringUpCore
+    from .bring_up.top import DEFAULT_MHZ
 
     return BringUpCore(round(DEFAULT_MHZ * 1e6))
 

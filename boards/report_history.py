@@ -12,9 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from inceptionn.boards.place_and_route import _version
 from inceptionn.console import Table
 from inceptionn.hdl.yosys import yosys_path
+
+from .place_and_route import _version
 
 
 @dataclass(frozen=True)

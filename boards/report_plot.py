@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from inceptionn.boards.place_and_route import ToolError
-from inceptionn.boards.report_history import Entry
 from inceptionn.extras import pip_install
+
+from .place_and_route import ToolError
+from .report_history import Entry
 
 SUFFIXES = (".svg", ".png", ".pdf")
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from amaranth.lib import wiring
 
-from inceptionn.boards.place_and_route import Area, ToolError, _run, _version, count_area
 from inceptionn.hdl.verilog import convert
 from inceptionn.hdl.yosys import yosys_path
+
+from .place_and_route import Area, ToolError, _run, _version, count_area
 
 _COMBINATIONAL = "t:LUT* t:INV t:CARRY4 t:MUXF* w:*"
 """What the longest path goes through: neither flip-flops nor memories, which Yosys would take for wires."""

@@ -16,17 +16,9 @@ import typer
 from rich.progress import TaskID
 from rich.text import Text
 
-from inceptionn.boards.place_and_route import (
-    PART,
-    Area,
-    Hop,
-    Route,
-    area,
-    fingerprint,
-    route,
-    synthesize,
-)
 from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from .place_and_route import PART, Area, Hop, Route, area, fingerprint, route, synthesize
 
 XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
 """What the VC709's part has (DS180, Virtex-7 family table)."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from inceptionn.boards.board import Board, Clock, Interface, Options, Reset, Target
-from inceptionn.boards.shells.vc709 import MAX_PORTS, Vc709Shell
-from inceptionn.boards.templates import render, text
+from .board import Board, Clock, Interface, Options, Reset, Target
+from .shells.vc709 import MAX_PORTS, Vc709Shell
+from .templates import render, text
 
 _SLOWEST = Fraction(4)
 """Most stream cycles per engine cycle: 62.5 MHz. At 10 Gbit/s a 60-byte frame comes every 67.2 ns, and the

@@ -7,9 +7,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
 from inceptionn.wire import LANES
+
+from .axi import beat_bytes
+from .delay import delayed
 
 
 def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:

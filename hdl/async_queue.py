@@ -19,7 +19,7 @@ from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.memory import LutRam
+from .memory import LutRam
 
 CROSSING_ATTRIBUTE = "inceptionn.crossing"
 """On every register that samples another clock's data; the timing constraints find them by it."""

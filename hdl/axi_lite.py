@@ -10,10 +10,12 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.config import DEFAULT_CONFIG, EngineConfig
-from inceptionn.hdl.counters import COUNTER_READ_LATENCY, CounterRead
-from inceptionn.hdl.register_map import DATA_WIDTH
-from inceptionn.hdl.registers import (
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
+
+from .config import DEFAULT_CONFIG, EngineConfig
+from .counters import COUNTER_READ_LATENCY, CounterRead
+from .register_map import DATA_WIDTH
+from .registers import (
     ADDRESS_WIDTH,
     COUNTER_BASE,
     COUNTER_BYTES,
@@ -22,7 +24,6 @@ from inceptionn.hdl.registers import (
     REGISTERS,
     counters,
 )
-from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
 
 
 class Response(enum.Enum, shape=2):

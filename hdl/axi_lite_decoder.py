@@ -8,8 +8,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from inceptionn.hdl.axi_lite import AXI4Lite, Response
-from inceptionn.hdl.clock_crossing import CHANNELS
+from .axi_lite import AXI4Lite, Response
+from .clock_crossing import CHANNELS
 
 
 class AXI4LiteDecoder(wiring.Component):

@@ -7,11 +7,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.alignment_unit import AlignmentUnit
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.checksum import OnesComplementSum, add16
-from inceptionn.hdl.delay import delayed
 from inceptionn.wire import LANES, Tag
+
+from .alignment_unit import AlignmentUnit
+from .axi import beat_bytes
+from .checksum import OnesComplementSum, add16
+from .delay import delayed
 
 
 class Statistics(data.Struct):

@@ -8,12 +8,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.alignment_unit import rotate_left_bytes
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_WORD_BYTES
+
+from .alignment_unit import rotate_left_bytes
+from .axi import beat_bytes
+from .delay import delayed
+from .memory import BlockRam
+from .queue import PushQueue
 
 
 def block_shape(lanes: int = LANES) -> data.StructLayout:

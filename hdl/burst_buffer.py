@@ -8,11 +8,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.memory import LutRam
-from inceptionn.hdl.tag_decoder import BEAT_BITS, position_bits, vector_bytes
 from inceptionn.wire import LANE_BYTES, LANES
+
+from .axi import beat_bytes
+from .delay import delayed
+from .memory import LutRam
+from .tag_decoder import BEAT_BITS, position_bits, vector_bytes
 
 
 def _pick(m: Module, select: Value, choices: list[Value], name: str) -> Value:

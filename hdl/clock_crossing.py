@@ -8,10 +8,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.async_queue import AsyncQueue
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.wire import BURST_BYTES
+
+from .async_queue import AsyncQueue
+from .axi import AXIStream
+from .axi_lite import AXI4Lite
 
 
 def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:

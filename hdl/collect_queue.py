@@ -7,12 +7,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.dispatch_queue import check_engines
-from inceptionn.hdl.frame_input import FrameInput
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .dispatch_queue import check_engines
+from .frame_input import FrameInput
+from .memory import BlockRam
+from .queue import PushQueue
 
 
 def piece_layout(engines: int, lanes: int = LANES) -> data.StructLayout:

@@ -7,20 +7,21 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.checksum import OnesComplementSum
-from inceptionn.hdl.compressor import Compressor
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.flow_table import FlowKey, flow_index
-from inceptionn.hdl.frame_input import FrameInput
-from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader, parsed_beat
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.payload_realigner import PayloadRealigner
-from inceptionn.hdl.transmit_assembler import TransmitAssembler
-from inceptionn.hdl.transmit_decision import FrameRecord, TransmitDecision
 from inceptionn.wire import FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
+
+from .axi import AXIStream, beat_bytes
+from .checksum import OnesComplementSum
+from .compressor import Compressor
+from .config import EngineConfig
+from .counters import FrameReport
+from .delay import delayed
+from .flow_table import FlowKey, flow_index
+from .frame_input import FrameInput
+from .header_parser import HeaderParser, ParsedHeader, parsed_beat
+from .memory import BlockRam
+from .payload_realigner import PayloadRealigner
+from .transmit_assembler import TransmitAssembler
+from .transmit_decision import FrameRecord, TransmitDecision
 
 
 def ring_depth(lanes: int = LANES) -> int:

@@ -7,11 +7,12 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.compression_block import CompressionBlock
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.shifter_tree import ShifterTree
 from inceptionn.wire import LANE_BYTES, LANES
+
+from .axi import beat_bytes
+from .compression_block import CompressionBlock
+from .delay import delayed
+from .shifter_tree import ShifterTree
 
 
 class CompressionUnit(wiring.Component):

@@ -7,15 +7,16 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.alignment_unit import AlignmentUnit
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.block_statistics import BlockStatistics, Statistics
-from inceptionn.hdl.block_store import BlockStore, block_shape
-from inceptionn.hdl.compression_unit import CompressionUnit
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.output_queue import OutputQueue
-from inceptionn.hdl.tag_plane import TagPlane
 from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_WORD_BYTES
+
+from .alignment_unit import AlignmentUnit
+from .axi import AXIStream, beat_bytes
+from .block_statistics import BlockStatistics, Statistics
+from .block_store import BlockStore, block_shape
+from .compression_unit import CompressionUnit
+from .delay import delayed
+from .output_queue import OutputQueue
+from .tag_plane import TagPlane
 
 
 class Compressor(wiring.Component):

@@ -10,7 +10,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.registers import (
+from inceptionn.wire import Tag
+
+from .registers import (
     COUNTER_SLOTS,
     SLOT_BYTES_IN,
     SLOT_BYTES_OUT,
@@ -21,7 +23,6 @@ from inceptionn.hdl.registers import (
     Direction,
     counters,
 )
-from inceptionn.wire import Tag
 
 COUNTER_WIDTH = 64
 HALF = COUNTER_WIDTH // 2

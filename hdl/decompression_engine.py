@@ -7,19 +7,20 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.decompressor import Decompressor
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.elastic_register import ElasticRegister
-from inceptionn.hdl.frame_input import FrameInput
-from inceptionn.hdl.header_parser import HeaderParser, ParsedHeader
-from inceptionn.hdl.payload_realigner import PayloadRealigner
-from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.receive_assembler import ReceiveAssembler, wire_beat
-from inceptionn.hdl.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.wire import LANE_BYTES, LANES
+
+from .axi import AXIStream, beat_bytes
+from .config import EngineConfig
+from .counters import FrameReport
+from .decompressor import Decompressor
+from .delay import delayed
+from .elastic_register import ElasticRegister
+from .frame_input import FrameInput
+from .header_parser import HeaderParser, ParsedHeader
+from .payload_realigner import PayloadRealigner
+from .queue import PushQueue
+from .receive_assembler import ReceiveAssembler, wire_beat
+from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
 
 
 class DecompressionEngine(wiring.Component):

@@ -7,9 +7,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.decompression_block import DecompressionBlock
 from inceptionn.wire import LANES
+
+from .axi import beat_bytes
+from .decompression_block import DecompressionBlock
 
 
 class DecompressionUnit(wiring.Component):

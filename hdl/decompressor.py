@@ -8,13 +8,14 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.burst_buffer import BurstBuffer
-from inceptionn.hdl.decompression_unit import DecompressionUnit
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.tag_decoder import BEAT_BITS, TagDecoder, group_layout, position_bits
 from inceptionn.wire import LANES, MAX_LANES
+
+from .axi import AXIStream, beat_bytes
+from .burst_buffer import BurstBuffer
+from .decompression_unit import DecompressionUnit
+from .delay import delayed
+from .queue import PushQueue
+from .tag_decoder import BEAT_BITS, TagDecoder, group_layout, position_bits
 
 
 def _end_layout(lanes: int) -> data.StructLayout:

@@ -7,12 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.output_queue import OutputQueue
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .delay import delayed
+from .memory import BlockRam
+from .output_queue import OutputQueue
+from .queue import PushQueue
 
 
 def check_engines(engines: int) -> None:

@@ -7,13 +7,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.flow_table import FlowKey, FlowTable, flow_index
-from inceptionn.hdl.header_parser import be16, be32
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.tos_matcher import TosMatcher
 from inceptionn.wire import ETHERTYPE_IPV4, ETHERTYPE_VLAN, FLOW_TABLE_SIZE, LANE_BYTES, PROTOCOL_TCP
+
+from .config import EngineConfig
+from .flow_table import FlowKey, FlowTable, flow_index
+from .header_parser import be16, be32
+from .memory import BlockRam
+from .queue import PushQueue
+from .tos_matcher import TosMatcher
 
 HEADER_BYTES = 64
 """Bytes of a frame that hold every field which is looked at, with a VLAN tag."""

@@ -7,8 +7,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.memory import BlockRam
 from inceptionn.wire import FLOW_TABLE_SIZE
+
+from .memory import BlockRam
 
 
 class FlowKey(data.Struct):

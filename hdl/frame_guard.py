@@ -7,9 +7,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.elastic_register import ElasticRegister
 from inceptionn.wire import BURST_BYTES
+
+from .axi import AXIStream
+from .elastic_register import ElasticRegister
 
 
 class FrameGuard(wiring.Component):

@@ -7,8 +7,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
 from inceptionn.wire import BURST_BYTES
+
+from .axi import AXIStream
 
 
 class FrameInput(wiring.Component):

@@ -10,10 +10,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import BURST_BYTES
+
+from .axi import AXIStream
+from .memory import BlockRam
+from .queue import PushQueue
 
 
 class FrameQueue(wiring.Component):

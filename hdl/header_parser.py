@@ -9,11 +9,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.payload_realigner import payload_run
-from inceptionn.hdl.tos_matcher import TosMatcher
 from inceptionn.wire import (
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
@@ -25,6 +20,12 @@ from inceptionn.wire import (
     SHIM_BYTES,
     Verdict,
 )
+
+from .axi import beat_bytes
+from .config import EngineConfig
+from .delay import delayed
+from .payload_realigner import payload_run
+from .tos_matcher import TosMatcher
 
 _IP_BYTES = 20
 _TCP_MINIMUM = 20

@@ -8,9 +8,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.checksum import swap16
 from inceptionn.wire import LANES
+
+from .axi import beat_bytes
+from .checksum import swap16
 
 _MOST_HEADER_BYTES = 98
 """Bytes of headers in front of a payload, at most: VLAN tag and TCP options."""

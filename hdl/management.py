@@ -7,9 +7,9 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi_lite import AXI4Lite, RegisterBank
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.counters import FrameCounters, FrameReport
+from .axi_lite import AXI4Lite, RegisterBank
+from .config import EngineConfig
+from .counters import FrameCounters, FrameReport
 
 
 class EngineManagement(wiring.Signature):

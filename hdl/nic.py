@@ -7,13 +7,14 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.axi_lite import AXI4Lite
-from inceptionn.hdl.compression_engine import CompressionEngine
-from inceptionn.hdl.decompression_engine import DecompressionEngine
-from inceptionn.hdl.management import Management
-from inceptionn.hdl.parallel_engines import ENGINES, ParallelEngines
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .axi_lite import AXI4Lite
+from .compression_engine import CompressionEngine
+from .decompression_engine import DecompressionEngine
+from .management import Management
+from .parallel_engines import ENGINES, ParallelEngines
 
 
 def check_size(engines: int, lanes: int) -> None:

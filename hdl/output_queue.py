@@ -7,9 +7,10 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .queue import PushQueue
 
 
 def output_beat(lanes: int = LANES) -> data.StructLayout:

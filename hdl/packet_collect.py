@@ -7,15 +7,16 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.collect_queue import CollectQueue, piece_layout
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.dispatch_queue import check_engines
-from inceptionn.hdl.elastic_register import ElasticRegister
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.packet_dispatch import MOST_FRAMES, Dispatched
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .collect_queue import CollectQueue, piece_layout
+from .delay import delayed
+from .dispatch_queue import check_engines
+from .elastic_register import ElasticRegister
+from .memory import BlockRam
+from .packet_dispatch import MOST_FRAMES, Dispatched
+from .queue import PushQueue
 
 
 class PacketCollect(wiring.Component):

@@ -7,13 +7,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.dispatch_queue import DispatchQueue, check_engines, word_layout
-from inceptionn.hdl.flow_directory import HEADER_BYTES, FlowDirectory, Ticket
-from inceptionn.hdl.frame_input import FrameInput
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .config import EngineConfig
+from .dispatch_queue import DispatchQueue, check_engines, word_layout
+from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
+from .frame_input import FrameInput
+from .queue import PushQueue
 
 MOST_FRAMES = 64
 """Frames that one engine may have between dispatch and collection; queues of frames have so many places."""

@@ -7,16 +7,17 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.compression_engine import CompressionEngine
-from inceptionn.hdl.config import EngineConfig
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.decompression_engine import DecompressionEngine
-from inceptionn.hdl.dispatch_queue import check_engines
-from inceptionn.hdl.packet_collect import PacketCollect
-from inceptionn.hdl.packet_dispatch import PacketDispatch
-from inceptionn.hdl.report_merge import ReportMerge
 from inceptionn.wire import LANES
+
+from .axi import AXIStream, beat_bytes
+from .compression_engine import CompressionEngine
+from .config import EngineConfig
+from .counters import FrameReport
+from .decompression_engine import DecompressionEngine
+from .dispatch_queue import check_engines
+from .packet_collect import PacketCollect
+from .packet_dispatch import PacketDispatch
+from .report_merge import ReportMerge
 
 ENGINES = (1, 2, 4)
 """How many engines of a direction a NIC may have; the streams are as many bursts wide."""

@@ -8,9 +8,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
 from inceptionn.wire import LANES, SHIM_BYTES
+
+from .axi import beat_bytes
+from .delay import delayed
 
 
 def payload_run(lanes: int = LANES) -> data.StructLayout:

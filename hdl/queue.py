@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.elastic_register import ElasticRegister
-from inceptionn.hdl.memory import LutRam
+from .elastic_register import ElasticRegister
+from .memory import LutRam
 
 _SLICE_BITS = 80
 """Bits of a word that share an address counter."""

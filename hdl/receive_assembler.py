@@ -8,16 +8,17 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.alignment_unit import rotate_left_bytes
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.elastic_register import ElasticRegister
-from inceptionn.hdl.header_walk import HeaderWalk, patched_word
-from inceptionn.hdl.output_queue import OutputQueue
-from inceptionn.hdl.queue import PushQueue
-from inceptionn.hdl.receive_decision import ReceiveOrder
 from inceptionn.wire import LANES, Verdict
+
+from .alignment_unit import rotate_left_bytes
+from .axi import AXIStream, beat_bytes
+from .counters import FrameReport
+from .delay import delayed
+from .elastic_register import ElasticRegister
+from .header_walk import HeaderWalk, patched_word
+from .output_queue import OutputQueue
+from .queue import PushQueue
+from .receive_decision import ReceiveOrder
 
 _IP_BYTES = 20
 

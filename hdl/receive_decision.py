@@ -8,12 +8,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.checksum import add16, fold17
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.header_parser import ParsedHeader, be16, parsed_beat
-from inceptionn.hdl.payload_realigner import PayloadRealigner
 from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
+
+from .axi import beat_bytes
+from .checksum import add16, fold17
+from .delay import delayed
+from .header_parser import ParsedHeader, be16, parsed_beat
+from .payload_realigner import PayloadRealigner
 
 
 class ReceiveOrder(data.Struct):

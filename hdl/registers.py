@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from inceptionn.hdl.register_map import DATA_WIDTH, Field, Register, RegisterMap
 from inceptionn.wire import (
     DEFAULT_K,
     DEFAULT_MAX_PAYLOAD,
@@ -27,6 +26,8 @@ from inceptionn.wire import (
     Verdict,
     parameters,
 )
+
+from .register_map import DATA_WIDTH, Field, Register, RegisterMap
 
 ADDRESS_WIDTH = 12
 """Address bits: a 4 KiB aperture."""

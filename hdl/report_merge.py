@@ -9,12 +9,13 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.dispatch_queue import check_engines
-from inceptionn.hdl.flow_directory import Ticket
-from inceptionn.hdl.packet_dispatch import MOST_FRAMES, Dispatched
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import Verdict
+
+from .counters import FrameReport
+from .dispatch_queue import check_engines
+from .flow_directory import Ticket
+from .packet_dispatch import MOST_FRAMES, Dispatched
+from .queue import PushQueue
 
 _IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN)
 """Verdicts behind which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""

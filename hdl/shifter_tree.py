@@ -7,9 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
 from inceptionn.wire import LANE_BYTES, LANES, TAG_BYTES
+
+from .axi import beat_bytes
+from .delay import delayed
 
 
 def bytes_of_tag(tag: Value) -> Value:

@@ -8,11 +8,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.memory import LutRam
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES, Tag
+
+from .axi import beat_bytes
+from .delay import delayed
+from .memory import LutRam
+from .queue import PushQueue
 
 BEAT_BITS = 9
 """Beats are numbered modulo 512: a block's last group may lie 288 beats behind the last one received."""

@@ -7,9 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import LANES, TAG_WORD_BYTES
+
+from .axi import beat_bytes
+from .queue import PushQueue
 
 
 class TagPlane(wiring.Component):

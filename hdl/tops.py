@@ -6,10 +6,11 @@ from functools import partial
 
 from amaranth.lib import wiring
 
-from inceptionn.hdl.compressor import StandaloneCompressor
-from inceptionn.hdl.decompressor import Decompressor
-from inceptionn.hdl.nic import Nic
 from inceptionn.wire import LANES
+
+from .compressor import StandaloneCompressor
+from .decompressor import Decompressor
+from .nic import Nic
 
 _TOPS: dict[str, Callable[..., wiring.Component]] = {
     "inceptionn_nic": Nic,

@@ -8,15 +8,16 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.hdl.axi import AXIStream, beat_bytes
-from inceptionn.hdl.block_store import BlockStore
-from inceptionn.hdl.checksum import swap16
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.header_walk import HeaderWalk, patched_word
-from inceptionn.hdl.memory import BlockRam
-from inceptionn.hdl.output_queue import OutputQueue
-from inceptionn.hdl.transmit_decision import frame_order
 from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+
+from .axi import AXIStream, beat_bytes
+from .block_store import BlockStore
+from .checksum import swap16
+from .delay import delayed
+from .header_walk import HeaderWalk, patched_word
+from .memory import BlockRam
+from .output_queue import OutputQueue
+from .transmit_decision import frame_order
 
 _IP_BYTES = 20
 

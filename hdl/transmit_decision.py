@@ -7,13 +7,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import beat_bytes
-from inceptionn.hdl.block_statistics import Statistics
-from inceptionn.hdl.checksum import add16, canonical16, swap16
-from inceptionn.hdl.counters import FrameReport
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.flow_table import FlowKey, FlowTable
-from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import (
     FLOW_TABLE_SIZE,
     LANES,
@@ -24,6 +17,14 @@ from inceptionn.wire import (
     SHIM_VERSION,
     Verdict,
 )
+
+from .axi import beat_bytes
+from .block_statistics import Statistics
+from .checksum import add16, canonical16, swap16
+from .counters import FrameReport
+from .delay import delayed
+from .flow_table import FlowKey, FlowTable
+from .queue import PushQueue
 
 _IP_BYTES = 20
 

@@ -7,8 +7,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.queue import PushQueue
+from .axi import AXIStream
+from .queue import PushQueue
 
 
 class UserForwarder(wiring.Component):

@@ -13,7 +13,7 @@ from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal, Va
 from amaranth.hdl._ir import PortDirection as PortDirection
 from amaranth.lib import wiring
 
-from inceptionn.hdl.yosys import find_yosys
+from .yosys import find_yosys
 
 
 class _Clocked(Elaboratable):

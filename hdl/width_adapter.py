@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
+from .axi import AXIStream
 
 
 def _ratio(narrow_bytes: int, wide_bytes: int) -> int:

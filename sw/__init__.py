@@ -8,8 +8,8 @@ package loads none of them.
 
 from importlib.metadata import version as _version
 
-from inceptionn.codec import Codec
-from inceptionn.wire import MODES, Mode, Parameters, Tag, Verdict, parameters
+from .codec import Codec
+from .wire import MODES, Mode, Parameters, Tag, Verdict, parameters
 
 __all__ = ["MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]
 __version__ = _version("inceptionn")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn import wire
+from . import wire
 
 Bits = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from inceptionn.extras import pip_install
+from .extras import pip_install
 
 
 class Verb(NamedTuple):

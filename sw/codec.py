@@ -20,12 +20,12 @@ from zlib import crc32 as _zlib_crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn import _numpy_codec, wire
-from inceptionn.paths import Paths
-from inceptionn.wire import Mode, Parameters
+from . import _numpy_codec, wire
+from .paths import Paths
+from .wire import Mode, Parameters
 
 try:
-    from inceptionn import _native as _compiled
+    from . import _native as _compiled
 except ImportError:
     _compiled = None  # type: ignore[assignment]
 

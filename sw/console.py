@@ -31,7 +31,7 @@ from rich.progress import (
 from rich.status import Status
 from rich.text import Text
 
-from inceptionn import atomic_file
+from . import atomic_file
 
 Cell = str | Text
 

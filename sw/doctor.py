@@ -19,14 +19,14 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from inceptionn import codec as codec_module
-from inceptionn.bench.speed import speed
-from inceptionn.codec import Codec
-from inceptionn.console import Console, JsonFile, Table, check_json, write_json
-from inceptionn.extras import pip_install
-from inceptionn.programs import find_program
-from inceptionn.tos import TosError, tag, tos_of
-from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK
+from . import codec as codec_module
+from .bench.speed import speed
+from .codec import Codec
+from .console import Console, JsonFile, Table, check_json, write_json
+from .extras import pip_install
+from .programs import find_program
+from .tos import TosError, tag, tos_of
+from .wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from inceptionn.collectives.settings import Scale
-    from inceptionn.collectives.wire_form import StreamCodec
+    from .collectives.settings import Scale
+    from .collectives.wire_form import StreamCodec
 
 __all__ = ["ErrorFeedback"]
 
@@ -94,8 +94,8 @@ class ErrorFeedback:
         if scale != "auto":
             return scale or 0
         # The collectives are optional to this module's other users.
-        from inceptionn.collectives.agreement import common_scale, effective, largest_exponent
-        from inceptionn.collectives.allreduce import transport_of
+        from .collectives.agreement import common_scale, effective, largest_exponent
+        from .collectives.allreduce import transport_of
 
         if effective(scale, "software", self.codec) is None:
             return 0

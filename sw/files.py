@@ -16,10 +16,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from inceptionn import atomic_file, message, npy_file, wire
-from inceptionn.codec import Codec, scale_exponent
-from inceptionn.console import Console
-from inceptionn.message import Header, Kind
+from . import atomic_file, message, npy_file, wire
+from .codec import Codec, scale_exponent
+from .console import Console
+from .message import Header, Kind
 
 SUFFIX = ".inc"
 BAR = 40

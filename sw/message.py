@@ -36,9 +36,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn import wire
-from inceptionn.codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
-from inceptionn.wire import Parameters
+from . import wire
+from .codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
+from .wire import Parameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
 

@@ -18,9 +18,9 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.tos import TosError, tag, tos_of, untag
-from inceptionn.transport.rendezvous import parse_address
-from inceptionn.wire import DEFAULT_TOS
+from .tos import TosError, tag, tos_of, untag
+from .transport.rendezvous import parse_address
+from .wire import DEFAULT_TOS
 
 _SYS_PIDFD_GETFD = 438
 """The same number on every architecture."""

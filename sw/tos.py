@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from inceptionn.wire import DEFAULT_TOS, DEFAULT_TOS_MASK, LANE_BYTES
+from .wire import DEFAULT_TOS, DEFAULT_TOS_MASK, LANE_BYTES
 
 _ECN = 0xFF ^ DEFAULT_TOS_MASK
 _IP_MTU = 14

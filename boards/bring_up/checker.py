@@ -7,10 +7,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.pattern_source import SourceBeat, present
 from inceptionn.hdl.axi import AXIStream
 from inceptionn.hdl.delay import delayed
 from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, LANES, MANTISSA_BITS
+
+from .pattern_source import SourceBeat, present
 
 BLOCK_BITS = 14
 """Of a block's length in bytes."""

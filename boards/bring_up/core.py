@@ -7,16 +7,17 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.commands import CommandParser
-from inceptionn.boards.bring_up.counters import RateMeter, WideCounter
-from inceptionn.boards.bring_up.data_path import DataPath, DataPathConfig, Fault, Probe
-from inceptionn.boards.bring_up.messages import MESSAGES, VALUES, VERDICTS
-from inceptionn.boards.bring_up.patterns import BOUNDS, PATTERNS, bound_config, pattern_config
-from inceptionn.boards.bring_up.printer import Printer, assemble
-from inceptionn.boards.bring_up.uart import UARTReceiver, UARTTransmitter
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, parameters
+
+from .commands import CommandParser
+from .counters import RateMeter, WideCounter
+from .data_path import DataPath, DataPathConfig, Fault, Probe
+from .messages import MESSAGES, VALUES, VERDICTS
+from .patterns import BOUNDS, PATTERNS, bound_config, pattern_config
+from .printer import Printer, assemble
+from .uart import UARTReceiver, UARTTransmitter
 
 LEDS = 8
 RESET_CYCLES = 16

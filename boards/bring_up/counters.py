@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.printer import VALUE_BITS
+from .printer import VALUE_BITS
 
 HALF = VALUE_BITS // 2
 

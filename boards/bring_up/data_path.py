@@ -8,13 +8,14 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.checker import Checker, CheckEvents
-from inceptionn.boards.bring_up.pattern_source import PatternSource, present
-from inceptionn.boards.bring_up.patterns import SourceConfig
-from inceptionn.boards.bring_up.wire import Wire
 from inceptionn.hdl.compressor import StandaloneCompressor
 from inceptionn.hdl.decompressor import Decompressor
 from inceptionn.wire import BURST_BYTES
+
+from .checker import Checker, CheckEvents
+from .pattern_source import PatternSource, present
+from .patterns import SourceConfig
+from .wire import Wire
 
 
 class Fault(IntEnum):

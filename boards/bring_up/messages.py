@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the bring-up design says on its serial line."""
 
-from inceptionn.boards.bring_up.data_path import Fault
-from inceptionn.boards.bring_up.patterns import BOUNDS, PATTERNS
+from .data_path import Fault
+from .patterns import BOUNDS, PATTERNS
 
 VALUES = (
     "seconds", "pattern", "bound", "packets", "values", "wire", "values_rate", "wire_rate",

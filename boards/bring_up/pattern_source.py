@@ -7,10 +7,11 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import EXPONENT_BIAS, LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
+
+from .patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig
 
 SEEDS = tuple(0x9E3779B9 * (2 * lane + 1) & 0xFFFFFFFF for lane in range(LANES))
 """Of the lanes' random numbers; odd multiples of the golden ratio, so none is 0."""

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.boards import output_folder
-from inceptionn.boards.bring_up.clock import settings
-from inceptionn.boards.bring_up.messages import MESSAGES
-from inceptionn.boards.bring_up.top import BAUD, DEFAULT_MHZ, BringUp
-from inceptionn.boards.platforms.vc709 import VC709Platform
 from inceptionn.console import Console, JsonFile, Table, check_json, write_json
+
+from .. import output_folder
+from ..platforms.vc709 import VC709Platform
+from .clock import settings
+from .messages import MESSAGES
+from .top import BAUD, DEFAULT_MHZ, BringUp
 
 NAME = "bring_up"
 KEPT = (f"{NAME}.v", f"{NAME}.xdc", f"{NAME}.tcl", f"build_{NAME}.sh", f"build_{NAME}.bat")

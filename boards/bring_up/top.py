@@ -6,8 +6,8 @@ from typing import Any
 from amaranth.hdl import ClockDomain, Elaboratable, Module
 from amaranth.lib import io
 
-from inceptionn.boards.bring_up.clock import EngineClock
-from inceptionn.boards.bring_up.core import LEDS, BringUpCore
+from .clock import EngineClock
+from .core import LEDS, BringUpCore
 
 DEFAULT_MHZ = 200
 """The board's own frequency: below the 250 MHz of the reference NIC, for the first light."""

@@ -7,13 +7,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.bring_up.checker import BLOCK_BITS
-from inceptionn.boards.bring_up.pattern_source import LengthSequence
-from inceptionn.boards.bring_up.patterns import SourceConfig
 from inceptionn.hdl.axi import AXIStream
 from inceptionn.hdl.delay import delayed
 from inceptionn.hdl.queue import PushQueue
 from inceptionn.wire import BURST_BYTES
+
+from .checker import BLOCK_BITS
+from .pattern_source import LengthSequence
+from .patterns import SourceConfig
 
 COUNT_BITS = 16
 """Of a packet's lane count in the decompressor's ``tuser``."""

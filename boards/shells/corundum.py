@@ -9,13 +9,14 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.shells.common import EnginePair, TargetStream, clock_domain, link, share_registers
 from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 from inceptionn.hdl.user_forwarder import UserForwarder
 from inceptionn.hdl.width_adapter import Narrower, Widener
 from inceptionn.wire import LANES
+
+from .common import EnginePair, TargetStream, clock_domain, link, share_registers
 
 MAX_PORTS = 8
 TX_TAG_WIDTH = 32

@@ -9,19 +9,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.shells.common import (
-    EnginePair,
-    TargetStream,
-    clock_domain,
-    link,
-    share_registers,
-)
 from inceptionn.hdl.axi import AXIStream
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.frame_queue import FrameQueue
 from inceptionn.hdl.registers import ADDRESS_WIDTH
 from inceptionn.hdl.user_forwarder import UserForwarder
 from inceptionn.wire import BURST_BYTES
+
+from .common import EnginePair, TargetStream, clock_domain, link, share_registers
 
 USER_WIDTH = 128
 LENGTH_WIDTH = 16

@@ -9,18 +9,12 @@ from amaranth.hdl import DomainRenamer, Module, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.boards.shells.common import (
-    PAGE_WIDTH,
-    EnginePair,
-    TargetStream,
-    clock_domain,
-    link,
-    share_registers,
-)
 from inceptionn.hdl.axi_lite import AXI4Lite
 from inceptionn.hdl.clock_crossing import StreamCrossing, reset_seen
 from inceptionn.hdl.frame_guard import FrameGuard
 from inceptionn.wire import BURST_BYTES
+
+from .common import PAGE_WIDTH, EnginePair, TargetStream, clock_domain, link, share_registers
 
 MAX_PORTS = 4
 ADDRESS_WIDTH = 12

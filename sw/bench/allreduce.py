@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from inceptionn.bench import allreduce_report as tables
-from inceptionn.bench import data, report
-from inceptionn.bench.allreduce_report import Results
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.job import lines_of, with_mpi
-from inceptionn.bench.variants import MPI, RING_RAW, VARIANTS
-from inceptionn.console import Console, JsonFile, new_progress, write_json
-from inceptionn.extras import pip_install
-from inceptionn.netns import Network, bits_per_second, rate_text, require
-from inceptionn.training.data import require_digits
+from ..console import Console, JsonFile, new_progress, write_json
+from ..extras import pip_install
+from ..netns import Network, bits_per_second, rate_text, require
+from ..training.data import require_digits
+from . import allreduce_report as tables
+from . import data, report
+from .allreduce_report import Results
+from .environment import conditions, environment
+from .job import lines_of, with_mpi
+from .variants import MPI, RING_RAW, VARIANTS
 
 OPS = ("sum", "mean")
 UNSHAPED = "unshaped"

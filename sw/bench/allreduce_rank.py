@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.bench.variants import MPI, VARIANTS
-from inceptionn.collectives import MEAN, SUM, allreduce_comp
-from inceptionn.transport import Transport, connect
+from ..collectives import MEAN, SUM, allreduce_comp
+from ..transport import Transport, connect
+from .variants import MPI, VARIANTS
 
 WARM_UP = 1 << 18
 """Values of a first call that is not timed: it opens connections and loads code."""

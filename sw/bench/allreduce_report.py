@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from inceptionn.bench import report
-from inceptionn.bench.data import REAL, SYNTHETIC
-from inceptionn.bench.variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
-from inceptionn.console import Table
-from inceptionn.netns import rate_text
+from ..console import Table
+from ..netns import rate_text
+from . import report
+from .data import REAL, SYNTHETIC
+from .variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
 
 ASKED = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
          **{(kind, 1e8): 4.0 for kind in (SYNTHETIC, REAL)}}  # fmt: skip

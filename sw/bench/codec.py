@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from inceptionn.bench import data, report
-from inceptionn.bench.environment import conditions, environment, installed
-from inceptionn.bench.memory import peak_of
-from inceptionn.bench.peers import PEERS, Peer
-from inceptionn.bench.speed import MEMCPY, best_seconds, copying, speed
-from inceptionn.codec import Codec, active_path, available_paths, force_path
-from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
-from inceptionn.paths import NUMPY
-from inceptionn.training.data import require_digits
+from ..codec import Codec, active_path, available_paths, force_path
+from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..paths import NUMPY
+from ..training.data import require_digits
+from . import data, report
+from .environment import conditions, environment, installed
+from .memory import peak_of
+from .peers import PEERS, Peer
+from .speed import MEMCPY, best_seconds, copying, speed
 
 SMALL = 1024
 """Values of a small message."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn import npy_file
+from .. import npy_file
 
 if TYPE_CHECKING:
-    from inceptionn.training import Batches, Model
+    from ..training import Batches, Model
 
 Floats = NDArray[np.float32]
 
@@ -48,7 +48,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     ``ModuleNotFoundError`` without scikit-learn.
     """
-    from inceptionn.training import MLP, Batches, digits
+    from ..training import MLP, Batches, digits
 
     model, samples = MLP(64, HIDDEN), digits(seed)
     batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]

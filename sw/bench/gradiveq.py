@@ -11,20 +11,20 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from inceptionn import Codec
-from inceptionn.bench import report
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.gradiveq_parts import PARTS, parts_of
-from inceptionn.bench.gradiveq_rank import VALUES
-from inceptionn.bench.job import lines_of
-from inceptionn.bench.layers import parsed_rates
-from inceptionn.bench.ssd_sgd import in_threads
-from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
-from inceptionn.layers.gradiveq import GradiVeQ
-from inceptionn.netns import Network, rate_text, require
-from inceptionn.training import CNN, Batches, digits
-from inceptionn.training.data import require_digits
-from inceptionn.transport import LoopbackTransport, loopback
+from .. import Codec
+from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..layers.gradiveq import GradiVeQ
+from ..netns import Network, rate_text, require
+from ..training import CNN, Batches, digits
+from ..training.data import require_digits
+from ..transport import LoopbackTransport, loopback
+from . import report
+from .environment import conditions, environment
+from .gradiveq_parts import PARTS, parts_of
+from .gradiveq_rank import VALUES
+from .job import lines_of
+from .layers import parsed_rates
+from .ssd_sgd import in_threads
 
 RANK = "inceptionn.bench.gradiveq_rank"
 PORT = 29560

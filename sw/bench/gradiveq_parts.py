@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.bench.gradiveq_rank import RESNET_32, VALUES, compressors
-from inceptionn.bench.job import one_thread
-from inceptionn.bench.speed import Calls, best_seconds
-from inceptionn.layers.gradiveq import QSGD, Compressor, Slicing
+from ..layers.gradiveq import QSGD, Compressor, Slicing
+from .gradiveq_rank import RESNET_32, VALUES, compressors
+from .job import one_thread
+from .speed import Calls, best_seconds
 
 PARTS = ("cut", "compress", "decompress", "join")
 """From gradients to slices, to compressed slices (eq. 3), to slices (eq. 5), to gradients.

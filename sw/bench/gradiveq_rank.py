@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn import Codec
-from inceptionn.collectives.parts import Parts
-from inceptionn.collectives.ring import all_reduce_steps, ring
-from inceptionn.collectives.wire_form import Compressed, Raw, WireForm
-from inceptionn.layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
-from inceptionn.training import Floats
-from inceptionn.transport import Transport, connect
+from .. import Codec
+from ..collectives.parts import Parts
+from ..collectives.ring import all_reduce_steps, ring
+from ..collectives.wire_form import Compressed, Raw, WireForm
+from ..layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
+from ..training import Floats
+from ..transport import Transport, connect
 
 RESNET_32 = (
     (16, 3, 3, 3), *[(16, 16, 3, 3)] * 10, (32, 16, 3, 3), *[(32, 32, 3, 3)] * 9, (64, 32, 3, 3),

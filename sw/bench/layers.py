@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.bench import report
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.job import lines_of
-from inceptionn.bench.layers_rank import model_of
-from inceptionn.bench.layers_systems import CONVOLUTIONS, SYSTEMS
-from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
-from inceptionn.netns import Network, bits_per_second, rate_text, require
-from inceptionn.training import count_of
-from inceptionn.training.data import require_digits
+from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..netns import Network, bits_per_second, rate_text, require
+from ..training import count_of
+from ..training.data import require_digits
+from . import report
+from .environment import conditions, environment
+from .job import lines_of
+from .layers_rank import model_of
+from .layers_systems import CONVOLUTIONS, SYSTEMS
 
 RANK = "inceptionn.bench.layers_rank"
 PORT = 29540

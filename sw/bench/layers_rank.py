@@ -18,10 +18,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from inceptionn.bench.layers_systems import SYSTEMS, Job, Run, System, ssd
-from inceptionn.layers.ssd_sgd import GLU
-from inceptionn.training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
-from inceptionn.transport import Transport, connect
+from ..layers.ssd_sgd import GLU
+from ..training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
+from ..transport import Transport, connect
+from .layers_systems import SYSTEMS, Job, Run, System, ssd
 
 
 def main() -> None:

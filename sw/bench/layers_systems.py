@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inceptionn import Codec
-from inceptionn.collectives import MEAN, allreduce_comp
-from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
-from inceptionn.layers.ssd_sgd import SSDSGD
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Batch, Floats, Model, Parameters, flatten, unflatten
-from inceptionn.transport import Transport
+from .. import Codec
+from ..collectives import MEAN, allreduce_comp
+from ..layers.parameter_server import MomentumSGD, ParameterServer
+from ..layers.ssd_sgd import SSDSGD
+from ..layers.traffic import Traffic
+from ..training import Batch, Floats, Model, Parameters, flatten, unflatten
+from ..transport import Transport
 
 
 class Job(NamedTuple):

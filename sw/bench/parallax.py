@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.bench import report
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.job import lines_of
-from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
-from inceptionn.layers.parallax import CostModel, fit
-from inceptionn.netns import Network, bits_per_second, rate_text, require
+from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..layers.parallax import CostModel, fit
+from ..netns import Network, bits_per_second, rate_text, require
+from . import report
+from .environment import conditions, environment
+from .job import lines_of
 
 RANK = "inceptionn.bench.parallax_rank"
 PORT = 29530

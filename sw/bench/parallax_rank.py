@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
-from inceptionn.training import MLP, Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
-from inceptionn.transport import Transport, connect
+from ..layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
+from ..training import MLP, Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
+from ..transport import Transport, connect
 
 EMBEDDING = "embedding"
 RATE = {EMBEDDING: 10.0, "mlp": 0.1}

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from inceptionn import atomic_file
-from inceptionn.console import Table, check_json
+from .. import atomic_file
+from ..console import Table, check_json
 
 PlotFile = Annotated[
     Path | None,

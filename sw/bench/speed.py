@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from inceptionn.bench.data import Floats, synthetic
-from inceptionn.codec import Codec
+from ..codec import Codec
+from .data import Floats, synthetic
 
 Calls = dict[str, Callable[[], object]]
 MEMCPY = "memcpy"

@@ -12,16 +12,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from inceptionn.bench import report
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
-from inceptionn.console import Console, JsonFile, Table, new_progress, write_json
-from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
-from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
-from inceptionn.netns import Network, bits_per_second, rate_text, require
-from inceptionn.training import MLP, Batches, digits
-from inceptionn.training.data import require_digits
-from inceptionn.transport import LoopbackTransport, loopback
+from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..layers.parameter_server import MomentumSGD, ParameterServer
+from ..layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
+from ..netns import Network, bits_per_second, rate_text, require
+from ..training import MLP, Batches, digits
+from ..training.data import require_digits
+from ..transport import LoopbackTransport, loopback
+from . import report
+from .environment import conditions, environment
+from .layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
 
 DELAYS = (1, 2, 3, 4, 5)
 PARTS = ("computation", "local", "send", "communication")

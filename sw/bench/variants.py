@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from inceptionn.codec import Codec
-from inceptionn.collectives import BFloat16
+from ..codec import Codec
+from ..collectives import BFloat16
 
 Arguments = dict[str, Any]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import MAX_SCALE, Codec, scale_exponent
-from inceptionn.collectives.settings import Path, Scale, codec_text
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.transport import Transport
-from inceptionn.transport.base import name_of
-from inceptionn.transport.probe import alike
-from inceptionn.wire import EXPONENT_BIAS, SHIM_VERSION
+from ..codec import MAX_SCALE, Codec, scale_exponent
+from ..transport import Transport
+from ..transport.base import name_of
+from ..transport.probe import alike
+from ..wire import EXPONENT_BIAS, SHIM_VERSION
+from .settings import Path, Scale, codec_text
+from .wire_form import StreamCodec
 
 
 class MismatchError(ValueError):

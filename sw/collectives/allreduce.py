@@ -8,17 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.agreement import agree, choose_path, common_scale, effective, largest_exponent
-from inceptionn.collectives.buffers import Buffers
-from inceptionn.collectives.hierarchical import hierarchical
-from inceptionn.collectives.lost_energy import watch
-from inceptionn.collectives.parts import SUB_BLOCK, Parts
-from inceptionn.collectives.ring import all_reduce_steps, ring
-from inceptionn.collectives.settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
-from inceptionn.collectives.wire_form import Raw, StreamCodec, WireForm, wire_form
-from inceptionn.collectives.worker_aggregator import worker_aggregator
-from inceptionn.transport import DEFAULT_TIMEOUT, MpiTransport, Transport, TransportError
-from inceptionn.transport.mpi import mpi_of
+from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport, TransportError
+from ..transport.mpi import mpi_of
+from .agreement import agree, choose_path, common_scale, effective, largest_exponent
+from .buffers import Buffers
+from .hierarchical import hierarchical
+from .lost_energy import watch
+from .parts import SUB_BLOCK, Parts
+from .ring import all_reduce_steps, ring
+from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
+from .wire_form import Raw, StreamCodec, WireForm, wire_form
+from .worker_aggregator import worker_aggregator
 
 SUM, MEAN = Op.SUM, Op.MEAN
 

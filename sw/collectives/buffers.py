@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.bfloat16 import from_bfloat16, to_bfloat16
+from .bfloat16 import from_bfloat16, to_bfloat16
 
 CONVERTED = ("float16", "float64", "bfloat16")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.collectives.allreduce import MEAN, SUM, allreduce_comp, transport_of
-from inceptionn.collectives.buffers import CONVERTED, is_in_place
-from inceptionn.collectives.settings import Op
-from inceptionn.transport import Transport
-from inceptionn.transport.mpi import mpi_of
+from ..transport import Transport
+from ..transport.mpi import mpi_of
+from .allreduce import MEAN, SUM, allreduce_comp, transport_of
+from .buffers import CONVERTED, is_in_place
+from .settings import Op
 
 _MAKERS = frozenset(
     "Clone Create Create_cart Create_dist_graph Create_dist_graph_adjacent Create_graph Create_group Dup "

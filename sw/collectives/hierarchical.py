@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.parts import Parts
-from inceptionn.collectives.ring import (
+from .parts import Parts
+from .ring import (
     Finish,
     all_gather_steps,
     all_reduce_steps,
@@ -26,8 +26,8 @@ from inceptionn.collectives.ring import (
     reduce_scatter_steps,
     ring,
 )
-from inceptionn.collectives.wire_form import WireForm
-from inceptionn.collectives.worker_aggregator import worker_aggregator
+from .wire_form import WireForm
+from .worker_aggregator import worker_aggregator
 
 
 def default_group_size(ranks: int) -> int:

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import Codec
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.transport import Transport
+from ..codec import Codec
+from ..transport import Transport
+from .wire_form import StreamCodec
 
 LIMIT = 0.5
 """Share of the energy, the sum of the squares, from which on the loss is worth a warning."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import Codec, scale_exponent
-from inceptionn.collectives.settings import Scale, codec_text
-from inceptionn.collectives.wire_form import StreamCodec
+from ..codec import Codec, scale_exponent
+from .settings import Scale, codec_text
+from .wire_form import StreamCodec
 
 Floats = NDArray[np.float32]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inceptionn.wire import STREAM_LANES
+from ..wire import STREAM_LANES
 
 SUB_BLOCK = 1 << 17
 """Lanes of a sub-block that are aimed at: large enough to hide the cost of a message, small enough for the

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.wire_form import Incoming, WireForm
+from .wire_form import Incoming, WireForm
 
 LEAD = 4
 """Sub-blocks that a rank sends ahead of those that it has received."""

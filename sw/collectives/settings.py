@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from inceptionn.codec import MAX_SCALE, Codec
-from inceptionn.collectives.hierarchical import default_group_size
-from inceptionn.collectives.parts import SUB_BLOCK
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.transport.base import name_of
+from ..codec import MAX_SCALE, Codec
+from ..transport.base import name_of
+from .hierarchical import default_group_size
+from .parts import SUB_BLOCK
+from .wire_form import StreamCodec
 
 
 class Op(Enum):

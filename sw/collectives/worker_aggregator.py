@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.collectives.parts import Parts
-from inceptionn.collectives.ring import LEAD, POSTED, Finish
-from inceptionn.collectives.wire_form import Incoming, WireForm
+from .parts import Parts
+from .ring import LEAD, POSTED, Finish
+from .wire_form import Incoming, WireForm
 
 
 def worker_aggregator(

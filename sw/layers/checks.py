@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.training import Floats
+from ..training import Floats
 
 
 def float32_array(key: str, value: Any) -> Floats:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.collectives.agreement import agree
-from inceptionn.layers.parameter_server import NonFiniteGradient
-from inceptionn.layers.parameter_server.worker import Policy as Policy
-from inceptionn.training import Floats
-from inceptionn.transport import Transport, TransportError
+from ..collectives.agreement import agree
+from ..training import Floats
+from ..transport import Transport, TransportError
+from .parameter_server import NonFiniteGradient
+from .parameter_server.worker import Policy as Policy
 
 
 @dataclass(frozen=True)

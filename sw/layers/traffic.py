@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from inceptionn.transport import Transport
+from ..transport import Transport
 
 
 class Traffic:

@@ -5,11 +5,11 @@
 by a bridge whose ports have a rate. `mpirun` starts an MPI job with one rank in each.
 """
 
-from inceptionn.netns.iproute import KernelLacks, NetworkError, NetworkUnavailable, require
-from inceptionn.netns.mpi import mpi_popen, mpirun
-from inceptionn.netns.namespaces import Host, Namespaces
-from inceptionn.netns.network import DEFAULT_QUEUE, Network
-from inceptionn.netns.units import bits_per_second, fraction, rate_text, seconds
+from .iproute import KernelLacks, NetworkError, NetworkUnavailable, require
+from .mpi import mpi_popen, mpirun
+from .namespaces import Host, Namespaces
+from .network import DEFAULT_QUEUE, Network
+from .units import bits_per_second, fraction, rate_text, seconds
 
 __all__ = [
     "DEFAULT_QUEUE",

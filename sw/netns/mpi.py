@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inceptionn.extras import pip_install
-from inceptionn.netns.iproute import NetworkUnavailable
-from inceptionn.netns.namespaces import Host, Namespaces
-from inceptionn.programs import find_program
+from ..extras import pip_install
+from ..programs import find_program
+from .iproute import NetworkUnavailable
+from .namespaces import Host, Namespaces
 
 
 def mpirun(

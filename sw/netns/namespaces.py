@@ -19,8 +19,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from inceptionn.netns import registry
-from inceptionn.netns.iproute import NetworkError, ip, require, tool
+from . import registry
+from .iproute import NetworkError, ip, require, tool
 
 MOST_HOSTS = 64
 _ENTER = (

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from inceptionn.netns.iproute import NetworkError, batch, ip
-from inceptionn.netns.namespaces import Namespaces
-from inceptionn.netns.units import bits_per_second, fraction, seconds
+from .iproute import NetworkError, batch, ip
+from .namespaces import Namespaces
+from .units import bits_per_second, fraction, seconds
 
 DEFAULT_QUEUE = 0.05
 """Seconds of traffic that a port queues before it drops."""

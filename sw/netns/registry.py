@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from inceptionn.netns.iproute import NetworkError, ip
+from .iproute import NetworkError, ip
 
 PREFIX = "inc-"
 """Of every namespace made here: ``inc-<number>-<host>``."""

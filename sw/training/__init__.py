@@ -4,9 +4,9 @@
 `Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples.
 """
 
-from inceptionn.training.data import Batch, Batches, Dataset, digits, zipf_documents
-from inceptionn.training.models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
-from inceptionn.training.parameters import (
+from .data import Batch, Batches, Dataset, digits, zipf_documents
+from .models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
+from .parameters import (
     Floats,
     Gradients,
     Parameters,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.extras import pip_install
-from inceptionn.training.parameters import Floats
+from ..extras import pip_install
+from .parameters import Floats
 
 
 class Batch(NamedTuple):

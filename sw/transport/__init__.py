@@ -5,18 +5,11 @@
 communicator, and `connect_mpi` uses one only to find the other ranks and joins them over TCP.
 """
 
-from inceptionn.transport.base import (
-    DEFAULT_TIMEOUT,
-    PeerLost,
-    Request,
-    Transport,
-    TransportError,
-    TransportTimeout,
-)
-from inceptionn.transport.formation import connect
-from inceptionn.transport.loopback import LoopbackTransport, loopback
-from inceptionn.transport.mpi import MpiTransport, connect_mpi
-from inceptionn.transport.tcp import TcpTransport
+from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout
+from .formation import connect
+from .loopback import LoopbackTransport, loopback
+from .mpi import MpiTransport, connect_mpi
+from .tcp import TcpTransport
 
 __all__ = [
     "DEFAULT_TIMEOUT",

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from inceptionn.wire import LANE_BYTES
+from ..wire import LANE_BYTES
 
 if TYPE_CHECKING:
-    from inceptionn.codec import Codec
+    from ..codec import Codec
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
 """What a transport sends and fills: a C-contiguous object with the buffer interface."""

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from inceptionn.transport.base import PeerLost, TransportError, silent_of
-from inceptionn.transport.line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
+from .base import PeerLost, TransportError, silent_of
+from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
 PROTOCOL = 2
 """Version of what goes over control and message connections; all ranks must have the same."""

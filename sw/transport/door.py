@@ -10,11 +10,11 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from inceptionn.transport.base import TransportError
-from inceptionn.transport.line import Line, decoded
+from .base import TransportError
+from .line import Line, decoded
 
 if TYPE_CHECKING:
-    from inceptionn.transport.control import Control
+    from .control import Control
 
 BACKLOG = 4096
 """Connections that the kernel holds until they are accepted (at most ``net.core.somaxconn``)."""

@@ -7,20 +7,20 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from inceptionn.tos import tag
-from inceptionn.transport import probe
-from inceptionn.transport.base import DEFAULT_TIMEOUT, TransportError, name_of
-from inceptionn.transport.channel import Channel
-from inceptionn.transport.control import PROTOCOL, Control
-from inceptionn.transport.line import HELLO_BYTES, Line
-from inceptionn.transport.mesh import Terms, mesh
-from inceptionn.transport.rendezvous import await_welcome, gather, join, listen, parse_address, unspecified
-from inceptionn.transport.secret import nonce, secret_of
-from inceptionn.transport.tcp import TcpTransport
-from inceptionn.wire import DEFAULT_TOS
+from ..tos import tag
+from ..wire import DEFAULT_TOS
+from . import probe
+from .base import DEFAULT_TIMEOUT, TransportError, name_of
+from .channel import Channel
+from .control import PROTOCOL, Control
+from .line import HELLO_BYTES, Line
+from .mesh import Terms, mesh
+from .rendezvous import await_welcome, gather, join, listen, parse_address, unspecified
+from .secret import nonce, secret_of
+from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from inceptionn.codec import Codec
+    from ..codec import Codec
 
 DEFAULT_PORT = 29520
 

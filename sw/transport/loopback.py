@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inceptionn.transport.base import (
+from ..wire import LANE_BYTES
+from .base import (
     DEFAULT_TIMEOUT,
     BytesLike,
     PeerLost,
@@ -30,10 +31,9 @@ from inceptionn.transport.base import (
     ranks_text,
     silent_of,
 )
-from inceptionn.wire import LANE_BYTES
 
 if TYPE_CHECKING:
-    from inceptionn.codec import Codec
+    from ..codec import Codec
 
 PACKET_LANES = 362
 """fp32 values in a TCP segment of an Ethernet with time stamps: 1448 bytes."""

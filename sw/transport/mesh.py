@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from inceptionn.tos import tag
-from inceptionn.transport.base import PeerLost, TransportError, TransportTimeout, ranks_text
-from inceptionn.transport.door import Door, accepted
-from inceptionn.transport.line import Form, Line, checked, digest, whole
-from inceptionn.transport.secret import proof, same
-from inceptionn.transport.tcp import TcpTransport
+from ..tos import tag
+from .base import PeerLost, TransportError, TransportTimeout, ranks_text
+from .door import Door, accepted
+from .line import Form, Line, checked, digest, whole
+from .secret import proof, same
+from .tcp import TcpTransport
 
 _TCP_USER_TIMEOUT = 18
 _PORT = struct.Struct("<H")

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inceptionn.transport.base import (
+from ..wire import DEFAULT_TOS
+from .base import (
     DEFAULT_TIMEOUT,
     BytesLike,
     PeerLost,
@@ -30,13 +31,12 @@ from inceptionn.transport.base import (
     ranks_text,
     silent_of,
 )
-from inceptionn.transport.formation import connect
-from inceptionn.transport.rendezvous import listen
-from inceptionn.transport.tcp import TcpTransport
-from inceptionn.wire import DEFAULT_TOS
+from .formation import connect
+from .rendezvous import listen
+from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from inceptionn.codec import Codec
+    from ..codec import Codec
 
 _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; what ranks tell each other beside them (`MpiTransport._hear`); the values of an exchange,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.transport.base import name_of
-from inceptionn.wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
+from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
+from .base import name_of
 
 if TYPE_CHECKING:
-    from inceptionn.codec import Codec
-    from inceptionn.transport.tcp import TcpTransport
+    from ..codec import Codec
+    from .tcp import TcpTransport
 
 SILENCE = 2.0
 """Seconds without an answer that mean "no" (three retransmissions of a first packet)."""
@@ -45,7 +45,7 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
     Single packets may have come raw, so each value is either the pattern's or the codec's. ``ValueError`` if
     no codec explains what came.
     """
-    from inceptionn.codec import Codec
+    from ..codec import Codec
 
     sent = pattern().view(np.uint32)
     got = received.view(np.uint32)

@@ -12,10 +12,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from inceptionn.transport.base import PeerLost, TransportError, TransportTimeout
-from inceptionn.transport.door import BACKLOG, Door
-from inceptionn.transport.line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
-from inceptionn.transport.secret import FILE_VARIABLE, VARIABLE, nonce, proof, same
+from .base import PeerLost, TransportError, TransportTimeout
+from .door import BACKLOG, Door
+from .line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
+from .secret import FILE_VARIABLE, VARIABLE, nonce, proof, same
 
 GRACE = 1.0
 """Seconds that rank 0 waits for further ranks when it knows that the group cannot form, to tell them too."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from inceptionn.transport.base import (
+from .base import (
     BytesLike,
     PeerLost,
     Request,
@@ -27,8 +27,8 @@ from inceptionn.transport.base import (
     bytes_of,
     ranks_text,
 )
-from inceptionn.transport.channel import Channel, Transfer
-from inceptionn.transport.control import Control
+from .channel import Channel, Transfer
+from .control import Control
 
 _EXPLANATION = 1.0
 """Seconds that a rank which lost a connection, or patience, waits to hear from rank 0 whose fault it is."""

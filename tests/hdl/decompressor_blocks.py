@@ -12,16 +12,7 @@ import numpy as np
 from inceptionn.sim.golden import codec
 from inceptionn.sim.golden.values import KINDS, Bits
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import (
-    LANE_BYTES,
-    LANES,
-    MAX_K,
-    MAX_LANES,
-    MODES,
-    TAG_WORD_BYTES,
-    Parameters,
-    parameters,
-)
+from inceptionn.wire import LANE_BYTES, LANES, MAX_K, MAX_LANES, MODES, TAG_WORD_BYTES, Parameters, parameters
 
 WIDTH = bench_parameters().get("lanes", LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""

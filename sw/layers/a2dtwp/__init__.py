@@ -6,10 +6,10 @@ parameter server and the collectives, `weight_aggregator` trains by workers and 
 `host_to_device` copies weights to a GPU.
 """
 
-from inceptionn.layers.a2dtwp.adt import bitpack, bitunpack
-from inceptionn.layers.a2dtwp.awp import AWP, Oracle, residual_blocks, weight_keys
-from inceptionn.layers.a2dtwp.encoding import AdtCodec, AdtEncoding
-from inceptionn.layers.a2dtwp.weight_aggregator import WeightAggregator
+from .adt import bitpack, bitunpack
+from .awp import AWP, Oracle, residual_blocks, weight_keys
+from .encoding import AdtCodec, AdtEncoding
+from .weight_aggregator import WeightAggregator
 
 __all__ = [
     "AWP",

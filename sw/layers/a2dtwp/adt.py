@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.layers.a2dtwp import _numpy_adt
-from inceptionn.layers.checks import integer
-from inceptionn.paths import Paths
+from ...paths import Paths
+from ..checks import integer
+from . import _numpy_adt
 
 try:
-    from inceptionn import _adt as _compiled
+    from ... import _adt as _compiled
 except ImportError:
     _compiled = None  # type: ignore[assignment]
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.a2dtwp.adt import check_round_to, round_to_of
-from inceptionn.layers.checks import integer
-from inceptionn.layers.fields import Fields
-from inceptionn.training import Floats
+from ...training import Floats
+from ..checks import integer
+from ..fields import Fields
+from .adt import check_round_to, round_to_of
 
 MOST_BITS = 32
 

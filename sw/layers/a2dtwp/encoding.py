@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from inceptionn.layers.a2dtwp.adt import Bytes, bitpack, bitunpack, truncate
-from inceptionn.layers.fields import Fields
-from inceptionn.training import Floats
+from ...training import Floats
+from ..fields import Fields
+from .adt import Bytes, bitpack, bitunpack, truncate
 
 _HEAD = 1
 """Bytes in front of packed values: the number of bytes of each."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.extras import pip_install
-from inceptionn.layers.a2dtwp.adt import WHOLE, bitpack, check_round_to
-from inceptionn.training import Floats
+from ...extras import pip_install
+from ...training import Floats
+from .adt import WHOLE, bitpack, check_round_to
 
 
 def missing() -> str | None:

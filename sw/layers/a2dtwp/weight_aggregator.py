@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.collectives.agreement import agree
-from inceptionn.collectives.allreduce import transport_of
-from inceptionn.collectives.lost_energy import watch
-from inceptionn.collectives.own_scale import with_scale
-from inceptionn.collectives.parts import Parts
-from inceptionn.collectives.settings import Scale, check_scale, codec_text
-from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
-from inceptionn.collectives.worker_aggregator import worker_aggregator
-from inceptionn.layers.a2dtwp.encoding import AdtCodec, Precision
-from inceptionn.layers.fields import Fields
-from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, Partition
-from inceptionn.layers.parameter_server.optimizer import state_in
-from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats, Parameters, copy_of, shapes_of
+from ...collectives.agreement import agree
+from ...collectives.allreduce import transport_of
+from ...collectives.lost_energy import watch
+from ...collectives.own_scale import with_scale
+from ...collectives.parts import Parts
+from ...collectives.settings import Scale, check_scale, codec_text
+from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
+from ...collectives.worker_aggregator import worker_aggregator
+from ...training import Floats, Parameters, copy_of, shapes_of
+from ..fields import Fields
+from ..parameter_server import MomentumSGD, Optimizer, Partition
+from ..parameter_server.optimizer import state_in
+from ..step_agreement import Policy, agree_on_step, check_policy, moving_data
+from ..traffic import Traffic
+from .encoding import AdtCodec, Precision
 
 
 class WeightAggregator:

@@ -5,12 +5,12 @@
 quantiser of the sampling phases), `compressed_domain` (Algorithm 1), and `system`, which puts them together.
 """
 
-from inceptionn.layers.gradiveq.compressed_domain import CompressedDomain, Run
-from inceptionn.layers.gradiveq.pca import Compressor, dimension_of, principal_components
-from inceptionn.layers.gradiveq.phases import Phases
-from inceptionn.layers.gradiveq.qsgd import QSGD
-from inceptionn.layers.gradiveq.slicing import SliceParts, Slicing
-from inceptionn.layers.gradiveq.system import GradiVeQ
+from .compressed_domain import CompressedDomain, Run
+from .pca import Compressor, dimension_of, principal_components
+from .phases import Phases
+from .qsgd import QSGD
+from .slicing import SliceParts, Slicing
+from .system import GradiVeQ
 
 __all__ = [
     "QSGD",

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inceptionn.collectives.ring import all_reduce_steps, ring
-from inceptionn.collectives.wire_form import WireForm
-from inceptionn.layers.gradiveq.pca import Compressor
-from inceptionn.layers.gradiveq.slicing import SliceParts, borders_of
-from inceptionn.training import Floats
+from ...collectives.ring import all_reduce_steps, ring
+from ...collectives.wire_form import WireForm
+from ...training import Floats
+from .pca import Compressor
+from .slicing import SliceParts, borders_of
 
 SUB_BLOCK = 1 << 14
 """Compressed values of a message, about: small enough for compression and transfer to overlap."""

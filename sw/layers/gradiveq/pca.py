@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.training import Floats
+from ...training import Floats
 
 
 @dataclass(frozen=True)

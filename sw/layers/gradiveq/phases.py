@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Literal
 
-from inceptionn.layers.fields import Fields
+from ..fields import Fields
 
 Phase = Literal["warm-up", "sampling", "compressed"]
 

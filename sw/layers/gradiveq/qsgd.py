@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.layers.fields import Fields
-from inceptionn.training import Floats
+from ...training import Floats
+from ..fields import Fields
 
 _LEAST = np.float32(1e-30)
 """A bucket whose largest magnitude is below this is zero: its inverse would leave fp32's range."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inceptionn.training import Floats
+from ...training import Floats
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.layers.fields import Fields
-from inceptionn.layers.gradiveq.compressed_domain import Run
-from inceptionn.layers.gradiveq.pca import Compressor
-from inceptionn.training import Floats
+from ...training import Floats
+from ..fields import Fields
+from .compressed_domain import Run
+from .pca import Compressor
 
 if TYPE_CHECKING:
-    from inceptionn.layers.gradiveq.system import GradiVeQ, Slices
+    from .system import GradiVeQ, Slices
 
 MOST_SCALE = 127
 """Largest magnitude of a run's exponent."""

@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import scale_exponent
-from inceptionn.collectives.agreement import agree
-from inceptionn.collectives.allreduce import transport_of
-from inceptionn.collectives.lost_energy import watch
-from inceptionn.collectives.own_scale import with_scale
-from inceptionn.collectives.parts import SUB_BLOCK, Parts
-from inceptionn.collectives.ring import all_reduce_steps, ring
-from inceptionn.collectives.settings import Scale, check_scale, codec_text
-from inceptionn.collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
-from inceptionn.layers.gradiveq.compressed_domain import CompressedDomain, Run
-from inceptionn.layers.gradiveq.pca import Compressor, check_threshold, principal_components
-from inceptionn.layers.gradiveq.phases import Phase, Phases
-from inceptionn.layers.gradiveq.qsgd import QSGD
-from inceptionn.layers.gradiveq.slicing import Slicing
-from inceptionn.layers.gradiveq.state import checked, state_of
-from inceptionn.layers.step_agreement import Policy, agree_on_step, check_policy, moving_data
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats, Parameters, shapes_of
+from ...codec import scale_exponent
+from ...collectives.agreement import agree
+from ...collectives.allreduce import transport_of
+from ...collectives.lost_energy import watch
+from ...collectives.own_scale import with_scale
+from ...collectives.parts import SUB_BLOCK, Parts
+from ...collectives.ring import all_reduce_steps, ring
+from ...collectives.settings import Scale, check_scale, codec_text
+from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
+from ...training import Floats, Parameters, shapes_of
+from ..step_agreement import Policy, agree_on_step, check_policy, moving_data
+from ..traffic import Traffic
+from .compressed_domain import CompressedDomain, Run
+from .pca import Compressor, check_threshold, principal_components
+from .phases import Phase, Phases
+from .qsgd import QSGD
+from .slicing import Slicing
+from .state import checked, state_of
 
 _HEADROOM = 1
 """Bits by which compressed values may exceed the largest sample before they leave the codec's range."""

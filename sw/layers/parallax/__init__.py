@@ -11,11 +11,11 @@
         loss = runner.run(batch)
 """
 
-from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner, partitioner, variable
-from inceptionn.layers.parallax.partition_search import CostModel, PartitionSearch, fit
-from inceptionn.layers.parallax.runner import Runner, Trainable, get_runner, shard
-from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose
-from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, Optimizer
+from ..parameter_server import MomentumSGD, NonFiniteGradient, Optimizer
+from .config import ParallaxConfig, Partitioner, partitioner, variable
+from .partition_search import CostModel, PartitionSearch, fit
+from .runner import Runner, Trainable, get_runner, shard
+from .transfer_model import SparsityMeter, choose
 
 __all__ = [
     "CostModel",

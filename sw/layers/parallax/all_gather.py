@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from inceptionn.collectives.wire_form import Raw, WireForm
-from inceptionn.layers.parallax.row_sets import decode_rows, encode_rows, most_row_bytes
-from inceptionn.training import RowSparse
-from inceptionn.transport import Transport
+from ...collectives.wire_form import Raw, WireForm
+from ...training import RowSparse
+from ...transport import Transport
+from .row_sets import decode_rows, encode_rows, most_row_bytes
 
 
 def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) -> tuple[RowSparse, int]:

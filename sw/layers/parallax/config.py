@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from inceptionn.collectives import Op
-from inceptionn.collectives.settings import Path, Scale, check_scale
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.layers.parameter_server.worker import Policy
-from inceptionn.training import Floats
+from ...collectives import Op
+from ...collectives.settings import Path, Scale, check_scale
+from ...collectives.wire_form import StreamCodec
+from ...training import Floats
+from ..parameter_server.worker import Policy
 
 Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]
 

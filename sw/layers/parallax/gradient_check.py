@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.training import Floats, Gradients, RowSparse
+from ...training import Floats, Gradients, RowSparse
 
 
 def misfit(

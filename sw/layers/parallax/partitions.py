@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inceptionn.layers.parallax.row_sets import MOST_ROWS, Rows
+from .row_sets import MOST_ROWS, Rows
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,25 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from inceptionn.codec import crc32
-from inceptionn.collectives import Op, allreduce_comp
-from inceptionn.collectives.agreement import agree, choose_path
-from inceptionn.collectives.allreduce import transport_of
-from inceptionn.collectives.lost_energy import watch
-from inceptionn.collectives.own_scale import with_scale
-from inceptionn.collectives.settings import codec_text
-from inceptionn.collectives.wire_form import wire_form
-from inceptionn.layers.checks import float32_array
-from inceptionn.layers.parallax.all_gather import all_gather_sum
-from inceptionn.layers.parallax.config import ParallaxConfig, Partitioner
-from inceptionn.layers.parallax.gradient_check import misfit, values_of
-from inceptionn.layers.parallax.partition_search import PartitionSearch
-from inceptionn.layers.parallax.row_sets import Rows
-from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable, machines_of
-from inceptionn.layers.parallax.transfer_model import SparsityMeter, choose, model_alpha
-from inceptionn.layers.parameter_server import NonFiniteGradient, Optimizer, Partition
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats, Gradients, Parameters, RowSparse
+from ...codec import crc32
+from ...collectives import Op, allreduce_comp
+from ...collectives.agreement import agree, choose_path
+from ...collectives.allreduce import transport_of
+from ...collectives.lost_energy import watch
+from ...collectives.own_scale import with_scale
+from ...collectives.settings import codec_text
+from ...collectives.wire_form import wire_form
+from ...training import Floats, Gradients, Parameters, RowSparse
+from ..checks import float32_array
+from ..parameter_server import NonFiniteGradient, Optimizer, Partition
+from ..traffic import Traffic
+from .all_gather import all_gather_sum
+from .config import ParallaxConfig, Partitioner
+from .gradient_check import misfit, values_of
+from .partition_search import PartitionSearch
+from .row_sets import Rows
+from .sparse_exchange import Machines, SparseVariable, machines_of
+from .transfer_model import SparsityMeter, choose, model_alpha
 
 
 class Trainable(Protocol):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.parallax.row_sets import Rows
-from inceptionn.training import Floats, Gradients, Parameters, RowSparse
+from ...training import Floats, Gradients, Parameters, RowSparse
+from .row_sets import Rows
 
 
 class TorchModel:

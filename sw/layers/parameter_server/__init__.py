@@ -6,21 +6,13 @@ wait, workers that end), `worker`, `node` (the rank's thread), `links` and `enve
 values travel), `checkpoint`, and `group`, which puts them together.
 """
 
-from inceptionn.layers.parameter_server.group import ParameterServer
-from inceptionn.layers.parameter_server.handle import Handle
-from inceptionn.layers.parameter_server.legs import Encoding
-from inceptionn.layers.parameter_server.optimizer import (
-    Constant,
-    Cosine,
-    MomentumSGD,
-    Optimizer,
-    Schedule,
-    StepDecay,
-    WarmUp,
-)
-from inceptionn.layers.parameter_server.plan import Partition, Plan
-from inceptionn.layers.parameter_server.server import Server
-from inceptionn.layers.parameter_server.worker import NonFiniteGradient, Worker
+from .group import ParameterServer
+from .handle import Handle
+from .legs import Encoding
+from .optimizer import Constant, Cosine, MomentumSGD, Optimizer, Schedule, StepDecay, WarmUp
+from .plan import Partition, Plan
+from .server import Server
+from .worker import NonFiniteGradient, Worker
 
 __all__ = [
     "Constant",

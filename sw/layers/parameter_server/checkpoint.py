@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from inceptionn.layers import checkpoint
-from inceptionn.layers.fields import Fields, named
-from inceptionn.layers.parameter_server.legs import Leg
-from inceptionn.layers.parameter_server.optimizer import state_in
-from inceptionn.layers.parameter_server.plan import Partition
-from inceptionn.layers.parameter_server.server import Server
-from inceptionn.training import Floats
+from ...training import Floats
+from .. import checkpoint
+from ..fields import Fields, named
+from .legs import Leg
+from .optimizer import state_in
+from .plan import Partition
+from .server import Server
 
 FORMAT = 3
 """Version of the files."""

@@ -10,22 +10,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from inceptionn.codec import crc32
-from inceptionn.collectives.agreement import MismatchError, agree
-from inceptionn.collectives.allreduce import transport_of
-from inceptionn.collectives.settings import Path, Scale
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.layers.checks import float32_array
-from inceptionn.layers.parameter_server.checkpoint import Checkpoints, Saved, load, load_worker, steps_in
-from inceptionn.layers.parameter_server.legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
-from inceptionn.layers.parameter_server.node import Node
-from inceptionn.layers.parameter_server.optimizer import MomentumSGD, Optimizer
-from inceptionn.layers.parameter_server.plan import WHOLE_BELOW, Plan
-from inceptionn.layers.parameter_server.server import Mode, Server
-from inceptionn.layers.parameter_server.serving import Serving
-from inceptionn.layers.parameter_server.worker import Policy, Worker
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats
+from ...codec import crc32
+from ...collectives.agreement import MismatchError, agree
+from ...collectives.allreduce import transport_of
+from ...collectives.settings import Path, Scale
+from ...collectives.wire_form import StreamCodec
+from ...training import Floats
+from ..checks import float32_array
+from ..traffic import Traffic
+from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in
+from .legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
+from .node import Node
+from .optimizer import MomentumSGD, Optimizer
+from .plan import WHOLE_BELOW, Plan
+from .server import Mode, Server
+from .serving import Serving
+from .worker import Policy, Worker
 
 
 class ParameterServer:

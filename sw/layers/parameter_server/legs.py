@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.codec import Codec, scale_exponent
-from inceptionn.collectives.agreement import choose_path
-from inceptionn.collectives.lost_energy import LostEnergy
-from inceptionn.collectives.settings import Path, Scale, check_scale, codec_text
-from inceptionn.collectives.wire_form import StreamCodec
-from inceptionn.training import Floats
-from inceptionn.transport import Transport
+from ...codec import Codec, scale_exponent
+from ...collectives.agreement import choose_path
+from ...collectives.lost_energy import LostEnergy
+from ...collectives.settings import Path, Scale, check_scale, codec_text
+from ...collectives.wire_form import StreamCodec
+from ...training import Floats
+from ...transport import Transport
 
 Data = NDArray[np.uint8]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.parameter_server.envelope import Envelope, Kind
-from inceptionn.layers.parameter_server.legs import Data
-from inceptionn.transport import Request, Transport
+from ...transport import Request, Transport
+from .envelope import Envelope, Kind
+from .legs import Data
 
 Deliver = Callable[[int, Envelope, "Data | None"], bool]
 """What to do with a message of a rank; whether more may come from there."""

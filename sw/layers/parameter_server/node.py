@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.parameter_server.envelope import Envelope, Kind, most_bytes
-from inceptionn.layers.parameter_server.handle import GRACE, Handle
-from inceptionn.layers.parameter_server.legs import Data, Leg
-from inceptionn.layers.parameter_server.links import Links
-from inceptionn.layers.parameter_server.plan import Plan
-from inceptionn.layers.parameter_server.serving import Serving, gradients_of, parts_of
-from inceptionn.layers.traffic import Traffic
-from inceptionn.training import Floats, Parameters
-from inceptionn.transport import Transport, TransportError, TransportTimeout
+from ...training import Floats, Parameters
+from ...transport import Transport, TransportError, TransportTimeout
+from ..traffic import Traffic
+from .envelope import Envelope, Kind, most_bytes
+from .handle import GRACE, Handle
+from .legs import Data, Leg
+from .links import Links
+from .plan import Plan
+from .serving import Serving, gradients_of, parts_of
 
 _TICK = 0.25
 """Seconds between looks at the time limits while nothing happens."""

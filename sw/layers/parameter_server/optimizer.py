@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.layers.fields import Fields
-from inceptionn.layers.parameter_server.plan import Partition
-from inceptionn.training import Floats
+from ...training import Floats
+from ..fields import Fields
+from .plan import Partition
 
 
 class Schedule(Protocol):

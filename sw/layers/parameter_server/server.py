@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from inceptionn.layers.parameter_server.optimizer import Optimizer
-from inceptionn.layers.parameter_server.plan import Partition, Plan
-from inceptionn.training import Floats
+from ...training import Floats
+from .optimizer import Optimizer
+from .plan import Partition, Plan
 
 Mode = Literal["sync", "async"]
 

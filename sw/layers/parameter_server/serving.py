@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inceptionn.layers.parameter_server.checkpoint import Checkpoints
-from inceptionn.layers.parameter_server.envelope import Envelope, Kind
-from inceptionn.layers.parameter_server.legs import Data, Leg
-from inceptionn.layers.parameter_server.optimizer import Optimizer
-from inceptionn.layers.parameter_server.plan import Partition, Plan
-from inceptionn.layers.parameter_server.server import Mode, Server
-from inceptionn.training import Floats, Parameters
-from inceptionn.transport import TransportError, TransportTimeout
-from inceptionn.transport.base import ranks_text
+from ...training import Floats, Parameters
+from ...transport import TransportError, TransportTimeout
+from ...transport.base import ranks_text
+from .checkpoint import Checkpoints
+from .envelope import Envelope, Kind
+from .legs import Data, Leg
+from .optimizer import Optimizer
+from .plan import Partition, Plan
+from .server import Mode, Server
 
 Reply = Callable[[int, Envelope, Data], None]
 """Sends weights to a worker: its number, the header, the data."""

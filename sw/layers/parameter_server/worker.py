@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from inceptionn.layers.checks import float32_array
-from inceptionn.layers.parameter_server.checkpoint import Checkpoints, Saved
-from inceptionn.layers.parameter_server.handle import Handle
-from inceptionn.layers.parameter_server.node import Node
-from inceptionn.layers.parameter_server.optimizer import Optimizer
-from inceptionn.training import Floats, Parameters
+from ...training import Floats, Parameters
+from ..checks import float32_array
+from .checkpoint import Checkpoints, Saved
+from .handle import Handle
+from .node import Node
+from .optimizer import Optimizer
 
 Policy = Literal["raise", "skip"]
 

@@ -4,9 +4,9 @@
 `trainer` (Algorithm 1), `local_update` (Algorithm 2 and its alternatives), `time_model` (equations 2 to 7).
 """
 
-from inceptionn.layers.ssd_sgd.local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate
-from inceptionn.layers.ssd_sgd.time_model import Costs, case, gain, layer_communication, ssd_time, ssgd_time
-from inceptionn.layers.ssd_sgd.trainer import SSDSGD
+from .local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate
+from .time_model import Costs, case, gain, layer_communication, ssd_time, ssgd_time
+from .trainer import SSDSGD
 
 __all__ = [
     "GLU",

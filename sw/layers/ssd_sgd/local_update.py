@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn.layers.fields import Fields
-from inceptionn.layers.parameter_server import Optimizer
-from inceptionn.training import Floats, Parameters, copy_of
+from ...training import Floats, Parameters, copy_of
+from ..fields import Fields
+from ..parameter_server import Optimizer
 
 GLU_FACTOR, SGD_FACTOR, DC_ASGD_FACTOR = 4.0, 0.25, 1.0
 """Local learning rates over the global one: 1.6, 0.1 and 0.4 where that was 0.4 (Sec. 4.1 and 4.4)."""

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from inceptionn.layers.fields import Fields, named
-from inceptionn.layers.parameter_server import Handle, Optimizer, Schedule, Worker
-from inceptionn.layers.parameter_server.optimizer import schedule_of
-from inceptionn.layers.ssd_sgd.local_update import GLU, LocalUpdate
-from inceptionn.training import Floats, Parameters, copy_of
+from ...training import Floats, Parameters, copy_of
+from ..fields import Fields, named
+from ..parameter_server import Handle, Optimizer, Schedule, Worker
+from ..parameter_server.optimizer import schedule_of
+from .local_update import GLU, LocalUpdate
 
 Result = TypeVar("Result")
 
