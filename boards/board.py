@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from amaranth.lib import wiring
 
-from inceptionn.hdl.axi import beat_bytes
 from inceptionn.hdl.nic import check_size
+from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.wire import LANES
 
 ENGINE = "inceptionn_nic"

@@ -6,26 +6,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
 
 from . import output_folder
 from .board import Board, Options
 from .package_files import package
 
-BOARDS = ("corundum", "generic", "netfpga-sume", "vc709")
-"""Boards by name; each is the module of that name in this package, with a ``BOARD``."""
+BOARDS = tuple(
+    sorted(
+        folder.name.replace("_", "-")
+        for folder in files("inceptionn.boards").iterdir()
+        if (folder / "target.py").is_file()
+    )
+)
+"""Boards by name: the folders of this package that hold a ``target.py``, each with a ``BOARD``."""
 
 
 def load_board(name: str) -> Board:
     """The board of this name; ``ValueError`` for any other."""
     if name not in BOARDS:
         raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
-    board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}").BOARD
+    board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}.target").BOARD
     return board
 
 

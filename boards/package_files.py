@@ -10,17 +10,17 @@ from importlib.metadata import version as distribution_version
 from typing import Any
 
 from inceptionn.constraints import read
-from inceptionn.hdl.async_queue import CROSSING_ATTRIBUTE
-from inceptionn.hdl.axi import beat_bytes
+from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE
+from inceptionn.hdl.control.registers import MAP_VERSION, map_json, map_markdown
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.registers import MAP_VERSION, map_json, map_markdown
+from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, LANES, SHIM_VERSION
 
 from .board import ENGINE, Board, Options, Target
 from .output_folder import MANIFEST, manifest
-from .shells.common import emit
+from .shell_parts import emit
 from .templates import render, text
 
 ANY_PART = "xc7vx690tffg1761-2"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # NETFPGA_SUME, clocks. Oscillators and clock connectors.
-# Written from netfpga_sume_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from netfpga_sume_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 # Source: the constraints of Corundum's port to the board (BSD-2-Clause).
 # sysclk200_p: 200 MHz. The VC709 table gives DIFF_SSTL15 for the same pin of that board; sources: Corundum

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # NETFPGA_SUME, leds.
-# Written from netfpga_sume_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from netfpga_sume_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 # Source: the constraints of Corundum's port to the board (BSD-2-Clause).
 set_property -dict {PACKAGE_PIN AR22 IOSTANDARD LVCMOS15 SLEW SLOW DRIVE 12} [get_ports {led[0]}]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # NETFPGA_SUME, pcie. PCI Express edge connector, 8 lanes.
-# Written from netfpga_sume_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from netfpga_sume_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 # Source: the constraints of Corundum's port to the board (BSD-2-Clause).
 # pcie_refclk_p: 100 MHz, MGTREFCLK1 of quad 115; sources: Corundum

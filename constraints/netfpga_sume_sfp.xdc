@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # NETFPGA_SUME, sfp. SFP+ cages. Net SFP1 is cage P3, SFP2 is P2, SFP3 is P4, SFP4 is P5.
-# Written from netfpga_sume_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from netfpga_sume_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 # Source: the constraints of Corundum's port to the board (BSD-2-Clause).
 # sfp_mgt_refclk_p: MGTREFCLK0 of quad 118, 156.25 MHz once the clock chip is programmed over I2C; sources: Corundum

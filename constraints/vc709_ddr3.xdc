@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # VC709, ddr3. Two DDR3 SODIMM sockets: c0 (clock sysclk200) and c1 (sysclk233). A MIG core writes its own constraints; these are to check them against.
-# Written from vc709_ddr3_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from vc709_ddr3_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 set_property -dict {PACKAGE_PIN A20 IOSTANDARD SSTL15} [get_ports {c0_ddr3_addr[0]}]
 set_property -dict {PACKAGE_PIN B19 IOSTANDARD SSTL15} [get_ports {c0_ddr3_addr[1]}]

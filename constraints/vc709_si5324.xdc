@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # VC709, si5324.
-# Written from vc709_pins.csv by inceptionn.boards.platforms.pin_table: change the table,
+# Written from vc709_pins.csv by inceptionn.boards.pin_table: change the table,
 # not this file. Read by no Vivado yet.
 # Sources: B Xilinx's public board files, T the connectivity reference design, X taxi,
 # F fpga-network-stack, N Netnod; A C D M U constraints of other open projects; recall: from memory.

@@ -24,9 +24,10 @@ class Entry:
     """A component by name.
 
     ``path`` is its class, ``module:Class`` below ``inceptionn.hdl``. ``variants`` are the constructor
-    arguments of the sizes that are checked, the usual one first. ``bench`` names the file ``bench_*.py`` in
-    the tests, which reads a variant's arguments and ``facts`` as its parameters; empty for a part that is
-    only checked within another.
+    arguments of the sizes that are checked, the usual one first; ``built`` are those of the part within the
+    NIC, if no variant has them. ``bench`` names the file ``bench_*.py`` below ``tests/hdl``, which reads a
+    variant's arguments and ``facts`` as its parameters; it is empty for a part that is only checked within
+    another.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Entry:
     variants: tuple[Arguments, ...] = ({},)
     bench: str | None = None
     facts: Arguments = field(default_factory=dict)
+    built: Arguments | None = None
 
     def __post_init__(self) -> None:
         if self.bench is None:
@@ -56,30 +58,34 @@ class Entry:
         """A new component of this variant."""
         return self.factory(**self.variants[variant])
 
+    def make_built(self) -> wiring.Component:
+        """A new component as the NIC has it, for figures of area and clock."""
+        return self.factory(**(self.variants[0] if self.built is None else self.built))
+
 
 CATALOGUE = {
     entry.name: entry
     for entry in (
         # The paper's Fig. 9: compression.
-        Entry("compression_block", "compression_block:CompressionBlock"),
-        Entry("compression_unit", "compression_unit:CompressionUnit", _BOTH_WIDTHS),
-        Entry("shifter_tree", "shifter_tree:ShifterTree", _BOTH_WIDTHS),
-        Entry("alignment_unit", "alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
-        Entry("tag_plane", "tag_plane:TagPlane", _BOTH_WIDTHS),
-        Entry("block_store", "block_store:BlockStore", _BOTH_WIDTHS),
-        Entry("block_statistics", "block_statistics:BlockStatistics", _BOTH_WIDTHS),
-        Entry("compressor", "compressor:Compressor", _both_widths(statistics=True)),
-        Entry("standalone_compressor", "compressor:StandaloneCompressor", _BOTH_WIDTHS),
+        Entry("compression_block", "codec.paper.compression_block:CompressionBlock"),
+        Entry("compression_unit", "codec.paper.compression_unit:CompressionUnit", _BOTH_WIDTHS),
+        Entry("shifter_tree", "codec.paper.shifter_tree:ShifterTree", _BOTH_WIDTHS),
+        Entry("alignment_unit", "codec.alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
+        Entry("tag_plane", "codec.paper.tag_plane:TagPlane", _BOTH_WIDTHS),
+        Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
+        Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
+        Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
+        Entry("standalone_compressor", "codec.paper.compressor:StandaloneCompressor", _BOTH_WIDTHS),
         # The paper's Fig. 10: decompression.
-        Entry("burst_buffer", "burst_buffer:BurstBuffer", _BOTH_WIDTHS),
-        Entry("tag_decoder", "tag_decoder:TagDecoder", _BOTH_WIDTHS),
-        Entry("decompression_block", "decompression_block:DecompressionBlock", bench=""),
-        Entry("decompression_unit", "decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
-        Entry("decompressor", "decompressor:Decompressor", _BOTH_WIDTHS),
+        Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS),
+        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS),
+        Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
+        Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
+        Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
         # From frame to payload.
         Entry(
             "frame_input",
-            "frame_input:FrameInput",
+            "frame.frame_input:FrameInput",
             tuple(
                 {"pace": pace, "data_bytes": data_bytes}
                 for pace, data_bytes in ((4, 32), (1, 32), (2, 32), (7, 32), (2, 64), (1, 128))
@@ -87,42 +93,47 @@ CATALOGUE = {
         ),
         Entry(
             "header_parser",
-            "header_parser:HeaderParser",
+            "frame.header_parser:HeaderParser",
             _both_widths(transmit=True) + _both_widths(transmit=False),
         ),
-        Entry("header_walk", "header_walk:HeaderWalk", _BOTH_WIDTHS),
-        Entry("tos_matcher", "tos_matcher:TosMatcher"),
-        Entry("payload_realigner", "payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
-        Entry("flow_table", "flow_table:FlowTable"),
-        Entry("checksum", "checksum:OnesComplementSum", _BOTH_WIDTHS),
+        Entry("header_walk", "frame.header_walk:HeaderWalk", _BOTH_WIDTHS),
+        Entry("tos_matcher", "frame.tos_matcher:TosMatcher"),
+        Entry("payload_realigner", "frame.payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
+        Entry("flow_table", "frame.flow_table:FlowTable"),
+        Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
         # The engines.
-        Entry("transmit_decision", "transmit_decision:TransmitDecision", _BOTH_WIDTHS),
-        Entry("transmit_assembler", "transmit_assembler:TransmitAssembler", _both_widths(ring_depth=64)),
-        Entry("compression_engine", "compression_engine:CompressionEngine", _BOTH_WIDTHS),
-        Entry("receive_decision", "receive_decision:ReceiveDecision", _BOTH_WIDTHS),
-        Entry("receive_assembler", "receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
-        Entry("decompression_engine", "decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
+        Entry("transmit_decision", "engine.transmit_decision:TransmitDecision", _BOTH_WIDTHS),
+        Entry(
+            "transmit_assembler",
+            "engine.transmit_assembler:TransmitAssembler",
+            _both_widths(ring_depth=64),  # small, so that a bench fills it
+            built={},
+        ),
+        Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS),
+        Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
+        Entry("receive_assembler", "engine.receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
+        Entry("decompression_engine", "engine.decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
         # Several engines side by side.
-        Entry("flow_directory", "flow_directory:FlowDirectory"),
-        Entry("dispatch_queue", "dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
-        Entry("packet_dispatch", "packet_dispatch:PacketDispatch", ({"engines": 2, "flows": True},)),
-        Entry("collect_queue", "collect_queue:CollectQueue", ({"engines": 2},), bench=""),
-        Entry("packet_collect", "packet_collect:PacketCollect", ({"engines": 2},)),
-        Entry("report_merge", "report_merge:ReportMerge", ({"engines": 2},), bench=""),
+        Entry("flow_directory", "parallel.flow_directory:FlowDirectory"),
+        Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
+        Entry("packet_dispatch", "parallel.packet_dispatch:PacketDispatch", ({"engines": 2, "flows": True},)),
+        Entry("collect_queue", "parallel.collect_queue:CollectQueue", ({"engines": 2},), bench=""),
+        Entry("packet_collect", "parallel.packet_collect:PacketCollect", ({"engines": 2},)),
+        Entry("report_merge", "parallel.report_merge:ReportMerge", ({"engines": 2},), bench=""),
         Entry(
             "parallel_engines",
-            "parallel_engines:ParallelEngines",
+            "parallel.parallel_engines:ParallelEngines",
             ({"engines": 2, "transmit": True}, {"engines": 2, "transmit": False}),
             bench="",
         ),
         # Registers and counters.
-        Entry("counters", "counters:FrameCounters", ({"direction": "tx"}, {"direction": "rx"})),
-        Entry("registers", "management:Management"),
+        Entry("counters", "control.counters:FrameCounters", ({"direction": "tx"}, {"direction": "rx"})),
+        Entry("registers", "control.management:Management"),
         # At a board's edge: frames, widths.
-        Entry("frame_guard", "frame_guard:FrameGuard"),
+        Entry("frame_guard", "attach.frame_guard:FrameGuard"),
         Entry(
             "frame_queue",
-            "frame_queue:FrameQueue",
+            "attach.frame_queue:FrameQueue",
             tuple(
                 {"data_bytes": 8, "depth": 32, "word_width": 8, "drop_bad": lost, "lossy": lost}
                 for lost in (False, True)
@@ -130,13 +141,13 @@ CATALOGUE = {
         ),
         Entry(
             "width_adapter",
-            "width_adapter:Widener",
+            "attach.width_adapter:Widener",
             ({"narrow_bytes": 8, "wide_bytes": 32},),
             facts={"widens": True},
         ),
         Entry(
             "narrower",
-            "width_adapter:Narrower",
+            "attach.width_adapter:Narrower",
             ({"wide_bytes": 32, "narrow_bytes": 8},),
             bench="width_adapter",
             facts={"widens": False},
@@ -144,7 +155,7 @@ CATALOGUE = {
         # Parts that everything uses.
         Entry(
             "queue",
-            "queue:PushQueue",
+            "parts.queue:PushQueue",
             (
                 {"shape": 33, "depth": 32, "slack": 9},
                 {"shape": 1, "depth": 4, "slack": 1},  # the smallest, with the most slack it can have
@@ -155,13 +166,13 @@ CATALOGUE = {
         ),
         Entry(
             "forward_queue",
-            "queue:PushQueue",
+            "parts.queue:PushQueue",
             ({"shape": 100, "depth": 16, "slack": 5, "forward": True},),
         ),
-        Entry("output_queue", "output_queue:OutputQueue", _both_widths(slack=11)),
-        Entry("elastic_register", "elastic_register:ElasticRegister", ({"shape": 33},)),
-        Entry("memory", "memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
-        Entry("lut_ram", "memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
+        Entry("output_queue", "parts.output_queue:OutputQueue", _both_widths(slack=11)),
+        Entry("elastic_register", "parts.elastic_register:ElasticRegister", ({"shape": 33},)),
+        Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
+        Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
         # All of it.
         Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
     )

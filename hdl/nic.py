@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANES
 
-from .axi import AXIStream, beat_bytes
-from .axi_lite import AXI4Lite
-from .compression_engine import CompressionEngine
-from .decompression_engine import DecompressionEngine
-from .management import Management
-from .parallel_engines import ENGINES, ParallelEngines
+from .control.axi_lite import AXI4Lite
+from .control.management import Management
+from .engine.compression_engine import CompressionEngine
+from .engine.decompression_engine import DecompressionEngine
+from .parallel.parallel_engines import ENGINES, ParallelEngines
+from .parts.axi import AXIStream, beat_bytes
 
 
 def check_size(engines: int, lanes: int) -> None:

@@ -8,8 +8,8 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import LANES
 
-from .compressor import StandaloneCompressor
-from .decompressor import Decompressor
+from .codec.paper.compressor import StandaloneCompressor
+from .codec.paper.decompressor import Decompressor
 from .nic import Nic
 
 _TOPS: dict[str, Callable[..., wiring.Component]] = {

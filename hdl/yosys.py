@@ -7,8 +7,8 @@ import os
 import shutil
 from typing import Any
 
-from inceptionn.extras import pip_install
-from inceptionn.programs import find_program
+from inceptionn.system.extras import pip_install
+from inceptionn.system.programs import find_program
 
 
 class YosysMissing(RuntimeError):

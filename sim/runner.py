@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run cocotb benches on emitted Verilog: one function for pytest files and for ``inceptionn simulate``.
 
-    run_bench(TagPlane, "tag_plane", Path("tests/hdl/bench_tag_plane.py"))
+    run_bench(TagPlane, "tag_plane", Path("tests/hdl/codec/paper/bench_tag_plane.py"))
 
 The component is emitted, a model is built or found in the cache (`inceptionn.sim.models`), and every
 test of the bench runs on it in a folder of its own.
@@ -75,13 +75,19 @@ def emit(component: Any, module: str) -> str:
 
 
 @contextmanager
-def _on_path(folder: Path) -> Iterator[None]:
-    """``folder`` in front of ``sys.path``, which cocotb's runner hands to the simulation."""
-    sys.path.insert(0, str(folder))
+def _on_path(bench: Path) -> Iterator[None]:
+    """``bench``'s folder, and those above it below ``tests``, in front of ``sys.path``.
+
+    cocotb's runner hands that path to the simulation; benches share modules of the folders above.
+    """
+    before = sys.path[:]
+    parents = bench.resolve().parents
+    names = [parent.name for parent in parents]
+    sys.path[:0] = map(str, parents[: max(1, names.index("tests"))] if "tests" in names else parents[:1])
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        sys.path[:] = before
 
 
 def _launch(simulator: Simulator, model: Path, module: str, waves: Path | None, **arguments: Any) -> None:
@@ -176,7 +182,7 @@ def run_bench(
     runs.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=runs, prefix=f"{module}-"))
     log, results = folder / "simulation.log", folder / "results.xml"
-    with _on_path(bench.resolve().parent):
+    with _on_path(bench):
         _launch(
             simulator, model, module, waves,
             test_module=bench.stem, testcase=testcase, seed=seed, test_dir=folder, results_xml=str(results),

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from inceptionn.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
 from inceptionn.wire import DEFAULT_TOS, LANE_BYTES, LANES
 
 from .golden import packets
@@ -201,8 +201,8 @@ def scale(
     Simulated with Verilator; building the models takes minutes the first time. The area of each comes from
     inceptionn timing --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
     """
-    from inceptionn.hdl.axi import beat_bytes
-    from inceptionn.hdl.parallel_engines import ENGINES
+    from inceptionn.hdl.parallel.parallel_engines import ENGINES
+    from inceptionn.hdl.parts.axi import beat_bytes
 
     counts = sorted(set(engines or ENGINES))
     for count in counts:

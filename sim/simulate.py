@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn simulate``: one module's cocotb bench, with a waveform to look at.
 
-The bench of module ``tag_plane`` is ``tests/hdl/bench_tag_plane.py``; its component stands in
-:mod:`inceptionn.hdl.catalogue`.
+A bench is a file ``bench_*.py`` below ``tests/hdl``; its component stands in :mod:`inceptionn.hdl.catalogue`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from inceptionn.console import Console, Table
+from inceptionn.commands.console import Console, Table
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 
 from .models.cache import build_root
@@ -42,7 +41,8 @@ def bench_folder() -> Path:
 
 def benches() -> dict[str, Path]:
     """Module names that have a bench, and the benches' files."""
-    return {path.stem.removeprefix("bench_"): path for path in sorted(bench_folder().glob("bench_*.py"))}
+    found = {path.stem.removeprefix("bench_"): path for path in bench_folder().rglob("bench_*.py")}
+    return dict(sorted(found.items()))
 
 
 def component(name: str) -> Entry:

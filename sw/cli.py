@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .extras import pip_install
+from .system.extras import pip_install
 
 
 class Verb(NamedTuple):
@@ -34,12 +34,14 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "encode": Verb("inceptionn.files", "encode", "plot", "Compress a .npy array into a message."),
-    "decode": Verb("inceptionn.files", "decode", "plot", "Write the array of a message."),
-    "inspect": Verb("inceptionn.files", "inspect", "plot", "Classes and errors of a message or an array."),
-    "tag": Verb("inceptionn.process_sockets", "tag_verb", "", "Mark another process's TCP connection."),
-    "untag": Verb("inceptionn.process_sockets", "untag_verb", "", "Take that mark back."),
-    "doctor": Verb("inceptionn.doctor", "doctor", "", "Say what this host can do."),
+    "encode": Verb("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
+    "decode": Verb("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
+    "inspect": Verb(
+        "inceptionn.commands.files", "inspect", "plot", "Classes and errors of a message or an array."
+    ),
+    "tag": Verb("inceptionn.tos.process_sockets", "tag_verb", "", "Mark another process's TCP connection."),
+    "untag": Verb("inceptionn.tos.process_sockets", "untag_verb", "", "Take that mark back."),
+    "doctor": Verb("inceptionn.commands.doctor", "doctor", "", "Say what this host can do."),
     "generate": Verb("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "bring-up": Verb(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
@@ -87,8 +89,10 @@ VERBS = {
         },
     ),  # fmt: skip
     "scale": Verb("inceptionn.sim.scaling", "scale", "sim", "Which link how many engines carry."),
-    "report": Verb("inceptionn.boards.report", "report", "timing", "Area and clock of every part."),
-    "timing": Verb("inceptionn.boards.timing", "timing", "timing", "Place and route; print clock and area."),
+    "report": Verb("inceptionn.boards.measure.report", "report", "timing", "Area and clock of every part."),
+    "timing": Verb(
+        "inceptionn.boards.measure.timing", "timing", "timing", "Place and route; print clock and area."
+    ),
 }
 
 # Newer versions of typer carry click inside, older ones use the installed one; this finds either's.

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from inceptionn.programs import find_program
+from inceptionn.system.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

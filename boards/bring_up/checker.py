@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.delay import delayed
+from inceptionn.hdl.parts.axi import AXIStream
+from inceptionn.hdl.parts.delay import delayed
 from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, LANES, MANTISSA_BITS
 
 from .pattern_source import SourceBeat, present

@@ -7,8 +7,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.queue import PushQueue
+from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, parameters
 
 from .commands import CommandParser

@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.compressor import StandaloneCompressor
-from inceptionn.hdl.decompressor import Decompressor
+from inceptionn.hdl.codec.paper.compressor import StandaloneCompressor
+from inceptionn.hdl.codec.paper.decompressor import Decompressor
 from inceptionn.wire import BURST_BYTES
 
 from .checker import Checker, CheckEvents

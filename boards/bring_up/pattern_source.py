@@ -7,8 +7,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.queue import PushQueue
+from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import EXPONENT_BIAS, LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
 
 from .patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
 
 from .. import output_folder
-from ..platforms.vc709 import VC709Platform
+from ..vc709.platform import VC709Platform
 from .clock import settings
 from .messages import MESSAGES
 from .top import BAUD, DEFAULT_MHZ, BringUp

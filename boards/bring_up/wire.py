@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.axi import AXIStream
-from inceptionn.hdl.delay import delayed
-from inceptionn.hdl.queue import PushQueue
+from inceptionn.hdl.parts.axi import AXIStream
+from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import BURST_BYTES
 
 from .checker import BLOCK_BITS

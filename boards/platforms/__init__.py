@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Amaranth platforms: what the pins of a board are, in the style of amaranth-boards."""
+"""Amaranth platforms by board, in the style of amaranth-boards; each is defined in its board's folder."""

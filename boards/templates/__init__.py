@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Text files that ``inceptionn generate`` fills in (``*.j2``) or copies."""
+"""Text files that ``inceptionn generate`` fills in (``*.j2``) or copies.
+
+Those of all boards are here, those of one board in its folder.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,12 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 
 def text(name: str) -> str:
-    """The text of a file of this package; ``FileNotFoundError`` for a name that is not there."""
-    return (files(__name__) / name).read_text(encoding="utf-8")
+    """The text of a file of this package, or of a board's as ``"vc709/readme.md.j2"``.
+
+    Raises ``FileNotFoundError`` for a name that is not there.
+    """
+    folder = files(__package__) if "/" not in name else files("inceptionn.boards")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
 from inceptionn.netns import require
 
 from .cluster import Cluster

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from inceptionn.hdl.register_map import Register
-from inceptionn.hdl.registers import REGISTERS, VERDICTS
+from inceptionn.hdl.control.register_map import Register
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, parameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit

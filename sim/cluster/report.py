@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from inceptionn.console import Table
-from inceptionn.hdl.registers import VERDICTS
+from inceptionn.commands.console import Table
+from inceptionn.hdl.control.registers import VERDICTS
 from inceptionn.wire import LANE_BYTES, Tag
 
 _UNCHANGED = {"COMPRESSED", "RESTORED"}

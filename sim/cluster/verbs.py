@@ -16,8 +16,8 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.console import STANDARD_OUTPUT, Console, JsonFile, check_json, write_json
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_json, write_json
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
 from inceptionn.wire import MODES, parameters

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from inceptionn.extras import pip_install
+from inceptionn.system.extras import pip_install
 
 _LOOK_SECONDS = 0.02
 """Between two looks at the tools that run."""

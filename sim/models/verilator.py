@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inceptionn import atomic_file
+from inceptionn.system import atomic_file
 
 from .cache import build_root, built_once, digest
 from .tools import ToolMissing, find_compiler, find_verilator, run_tool, run_tools

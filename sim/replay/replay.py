@@ -19,9 +19,9 @@ import numpy as np
 import typer
 from rich.progress import Progress
 
-from inceptionn import atomic_file
-from inceptionn.console import Console, JsonFile, check_json, new_progress, write_json
-from inceptionn.hdl.registers import REGISTERS, VERDICTS
+from inceptionn.commands.console import Console, JsonFile, check_json, new_progress, write_json
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
+from inceptionn.system import atomic_file
 from inceptionn.wire import EXPONENT_BIAS, MODES, Parameters, Tag, Verdict, parameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inceptionn.console import Console, Table
+from inceptionn.commands.console import Console, Table
 from inceptionn.wire import TAG_BYTES, Tag
 
 from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..console import Console, JsonFile, Table, write_json
+from ..commands.console import Console, JsonFile, Table, write_json
 from ..layers.a2dtwp import adt, host_to_device
 from . import report
 from .environment import conditions, environment

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..console import Console, JsonFile, new_progress, write_json
-from ..extras import pip_install
+from ..commands.console import Console, JsonFile, new_progress, write_json
 from ..netns import Network, bits_per_second, rate_text, require
+from ..system.extras import pip_install
 from ..training.data import require_digits
 from . import allreduce_report as tables
 from . import data, report

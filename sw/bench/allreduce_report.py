@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..console import Table
+from ..commands.console import Table
 from ..netns import rate_text
 from . import report
 from .data import REAL, SYNTHETIC

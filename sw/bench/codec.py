@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..codec import Codec, active_path, available_paths, force_path
-from ..console import Console, JsonFile, Table, new_progress, write_json
-from ..paths import NUMPY
+from ..codec.codec import Codec, active_path, available_paths, force_path
+from ..codec.paths import NUMPY
+from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..training.data import require_digits
 from . import data, report
 from .environment import conditions, environment, installed

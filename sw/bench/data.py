@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import npy_file
+from ..system import npy_file
 
 if TYPE_CHECKING:
     from ..training import Batches, Model

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from .. import Codec
-from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..layers.gradiveq import GradiVeQ
 from ..netns import Network, rate_text, require
 from ..training import CNN, Batches, digits

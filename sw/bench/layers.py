@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..netns import Network, bits_per_second, rate_text, require
 from ..training import count_of
 from ..training.data import require_digits

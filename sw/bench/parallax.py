@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..layers.parallax import CostModel, fit
 from ..netns import Network, bits_per_second, rate_text, require
 from . import report

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from .. import atomic_file
-from ..console import Table, check_json
+from ..commands.console import Table, check_json
+from ..system import atomic_file
 
 PlotFile = Annotated[
     Path | None,

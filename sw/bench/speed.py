@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..codec import Codec
+from ..codec.codec import Codec
 from .data import Floats, synthetic
 
 Calls = dict[str, Callable[[], object]]

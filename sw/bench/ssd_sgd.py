@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..console import Console, JsonFile, Table, new_progress, write_json
+from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..layers.parameter_server import MomentumSGD, ParameterServer
 from ..layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ..netns import Network, bits_per_second, rate_text, require

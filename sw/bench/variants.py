@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..codec import Codec
+from ..codec.codec import Codec
 from ..collectives import BFloat16
 
 Arguments = dict[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from ..codec import MAX_SCALE, Codec
+from ..codec.codec import MAX_SCALE, Codec
 from ..transport.base import name_of
 from .hierarchical import default_group_size
 from .parts import SUB_BLOCK

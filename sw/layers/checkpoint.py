@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import atomic_file
+from ..system import atomic_file
 
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY = "__array__"

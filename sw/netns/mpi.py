@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..extras import pip_install
-from ..programs import find_program
+from ..system.extras import pip_install
+from ..system.programs import find_program
 from .iproute import NetworkUnavailable
 from .namespaces import Host, Namespaces
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..extras import pip_install
+from ..system.extras import pip_install
 from .parameters import Floats
 
 

@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..tos import tag
+from ..tos.mark import tag
 from ..wire import DEFAULT_TOS
 from . import probe
 from .base import DEFAULT_TIMEOUT, TransportError, name_of
@@ -20,7 +20,7 @@ from .secret import nonce, secret_of
 from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from ..codec import Codec
+    from ..codec.codec import Codec
 
 DEFAULT_PORT = 29520
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ..tos import tag
+from ..tos.mark import tag
 from .base import PeerLost, TransportError, TransportTimeout, ranks_text
 from .door import Door, accepted
 from .line import Form, Line, checked, digest, whole

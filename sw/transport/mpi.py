@@ -36,7 +36,7 @@ from .rendezvous import listen
 from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from ..codec import Codec
+    from ..codec.codec import Codec
 
 _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; what ranks tell each other beside them (`MpiTransport._hear`); the values of an exchange,

@@ -18,7 +18,7 @@ from inceptionn.bench.memory import peak_of
 from inceptionn.bench.peers import PEERS, Peer
 from inceptionn.bench.report import Figure
 from inceptionn.bench.speed import best_seconds, speed
-from inceptionn.codec import active_path, available_paths
+from inceptionn.codec.codec import active_path, available_paths
 
 BOUND = 2.0**-10
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inceptionn.extras import pip_install
 from inceptionn.netns import require
+from inceptionn.system.extras import pip_install
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train.py"
 BASE = """

@@ -21,7 +21,7 @@ from shell_bench import (
     traffic,
 )
 
-from inceptionn.hdl.registers import IDENTITY
+from inceptionn.hdl.control.registers import IDENTITY
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Verdict
 

@@ -21,7 +21,7 @@ from shell_bench import (
     whole_or_cut,
 )
 
-from inceptionn.hdl.registers import IDENTITY, REGISTERS
+from inceptionn.hdl.control.registers import IDENTITY, REGISTERS
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 

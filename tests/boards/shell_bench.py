@@ -20,7 +20,7 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload

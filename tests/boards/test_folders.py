@@ -21,9 +21,9 @@ from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
 from inceptionn.hdl.yosys import find_yosys
-from inceptionn.programs import find_program
 from inceptionn.sim import runner
 from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
+from inceptionn.system.programs import find_program
 
 VARIANTS: dict[str, tuple[str, Options]] = {
     "generic": ("generic", Options()),

@@ -14,7 +14,7 @@ from amaranth.build import Attrs, DiffPairs, Subsignal
 from amaranth.hdl import Elaboratable, Instance, Module, Signal
 from amaranth.lib.io import DifferentialPort
 
-from inceptionn.boards.platforms import pin_table
+from inceptionn.boards import pin_table
 from inceptionn.constraints import read
 
 CLASSES = {"vc709": "VC709Platform", "netfpga_sume": "NetFPGASUMEPlatform"}
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 def platform(board: str) -> Any:
-    return getattr(import_module(f"inceptionn.boards.platforms.{board}"), CLASSES[board])()
+    return getattr(import_module(f"inceptionn.boards.{board}.platform"), CLASSES[board])()
 
 
 def places(board: str) -> list[tuple[str, Place]]:
@@ -119,7 +119,7 @@ def test_cages_and_sockets_have_their_own_numbers() -> None:
 def test_constraints_files_are_the_tables(board: str) -> None:
     functions = list(dict.fromkeys(pin.function for pin in pin_table.pins(board)))
     for function in functions:
-        # Written again: python -m inceptionn.boards.platforms.pin_table constraints
+        # Written again: python -m inceptionn.boards.pin_table constraints
         assert read(f"{board}_{function}.xdc") == pin_table.xdc(board, function)
     placed = re.findall(r"PACKAGE_PIN (\S+?)[ }]", "".join(pin_table.xdc(board, name) for name in functions))
     assert sorted(placed) == sorted(pin.pin for pin in pin_table.pins(board))

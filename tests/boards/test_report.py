@@ -14,11 +14,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn import cli
-from inceptionn.boards import report, report_history, series7
-from inceptionn.boards.place_and_route import ToolError, fingerprint
-from inceptionn.boards.report_history import Entry, Figures
-from inceptionn.boards.report_plot import draw
-from inceptionn.boards.timing import resolve
+from inceptionn.boards.measure import history as report_history
+from inceptionn.boards.measure import report, series7
+from inceptionn.boards.measure.history import Entry, Figures
+from inceptionn.boards.measure.place_and_route import ToolError, fingerprint
+from inceptionn.boards.measure.plot import draw
+from inceptionn.boards.measure.timing import resolve
 
 FIGURES = {
     "nic": Figures(20_000, 30_000, 18.5, 0, 12, 150.0),
@@ -73,7 +74,7 @@ def test_every_component_can_be_made(name: str) -> None:
 
 def test_clock_of_what_was_routed(tmp_path: Path) -> None:
     """Only the route of the very same circuit counts."""
-    target = "inceptionn.hdl.compression_block:CompressionBlock"
+    target = "inceptionn.hdl.codec.paper.compression_block:CompressionBlock"
     short, factory = resolve(target)
     assert report.known_routes(target, tmp_path) == []
     other = tmp_path / f"{short}-0000000000000000"

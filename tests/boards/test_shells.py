@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from inceptionn.boards.board import ENGINE, Options
-from inceptionn.boards.corundum import LINKS
+from inceptionn.boards.corundum.shell import CorundumShell
+from inceptionn.boards.corundum.target import LINKS
 from inceptionn.boards.generate import load_board
-from inceptionn.boards.shells.common import EnginePair, emit
-from inceptionn.boards.shells.corundum import CorundumShell
-from inceptionn.boards.shells.vc709 import Vc709Shell
+from inceptionn.boards.shell_parts import EnginePair, emit
+from inceptionn.boards.vc709.shell import Vc709Shell
+from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.transmit_decision import TransmitDecision
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
 from inceptionn.wire import LANES

@@ -14,7 +14,7 @@ import pytest
 from inceptionn.boards.board import Options
 from inceptionn.boards.package_files import port_table
 from inceptionn.boards.templates import text
-from inceptionn.boards.vc709 import BOARD
+from inceptionn.boards.vc709.target import BOARD
 from inceptionn.hdl.yosys import find_yosys
 
 TWICE = "assign px_axi_str_wr_tdata[0] = axi_str_s2c0_app_tdata;"
@@ -59,7 +59,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target = BOARD.target(BOARD, BOARD.resolve(Options(**choice)))
     assert target.make is not None
     path = tmp_path_factory.mktemp("vc709")
-    (path / "patch_trd.py").write_text(text("patch_trd.py"))
+    (path / "patch_trd.py").write_text(text("vc709/patch_trd.py"))
     (path / "ports.json").write_text(json.dumps({"ports": port_table(target.make(), own_clocks=True)}))
     return path
 
@@ -193,7 +193,7 @@ def test_a_link_stays_and_modes_too(folder: Path, tmp_path: Path) -> None:
     ids=["cut", "wrong type", "deep", "another shell", "missing"],
 )
 def test_a_wrong_port_list_is_one_line(tmp_path: Path, ports: str | None, reason: str) -> None:
-    (tmp_path / "patch_trd.py").write_text(text("patch_trd.py"))
+    (tmp_path / "patch_trd.py").write_text(text("vc709/patch_trd.py"))
     if ports is not None:
         (tmp_path / "ports.json").write_text(ports)
     top = tmp_path / "top.v"

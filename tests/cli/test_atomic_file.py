@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inceptionn import atomic_file
+from inceptionn.system import atomic_file
 
 
 @contextmanager

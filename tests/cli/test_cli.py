@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
-from inceptionn.extras import pip_install
+from inceptionn.system.extras import pip_install
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
 

@@ -17,7 +17,7 @@ import inceptionn.boards
 import inceptionn.sim
 from inceptionn import cli
 from inceptionn.bench.allreduce_report import Results, tables_of
-from inceptionn.console import Console, Table, new_progress, write_json
+from inceptionn.commands.console import Console, Table, new_progress, write_json
 from inceptionn.sim.cluster.report import HostReport, Report, end_table, live_table
 
 PACKAGES = inceptionn, inceptionn.sim, inceptionn.boards

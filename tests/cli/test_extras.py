@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from inceptionn import cli
-from inceptionn.extras import pip_install
+from inceptionn.system.extras import pip_install
 
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from inceptionn.extras import pip_install
+from inceptionn.system.extras import pip_install
 print(pip_install("mpi"))
 """
 

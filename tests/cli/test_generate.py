@@ -16,7 +16,7 @@ import pytest
 
 from inceptionn import cli
 from inceptionn.boards import output_folder
-from inceptionn.hdl.shifter_tree import ShifterTree
+from inceptionn.hdl.codec.paper.shifter_tree import ShifterTree
 from inceptionn.hdl.verilog import convert
 
 STREAM = {"tdata": 256, "tkeep": 32, "tuser": 1, "tlast": 1, "tvalid": 1, "tready": 1}

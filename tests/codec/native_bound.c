@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "_native.h"
+#include "codec.h"
 
 static const kernel *const kernels[] = {
     &scalar_kernel,

@@ -15,8 +15,9 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from inceptionn import Codec, codec, wire
+from inceptionn import Codec, wire
 from inceptionn.bench.speed import speed
+from inceptionn.codec import codec
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
@@ -408,7 +409,7 @@ def test_speed_measures_every_operation() -> None:
 
 FALLBACK = """
 import sys, warnings
-sys.modules["inceptionn._native"] = None
+sys.modules["inceptionn.native.codec"] = None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import inceptionn, numpy as np

@@ -69,7 +69,7 @@ def test_force_writes_over_a_file_even_the_input_and_the_name_printed_is_the_fil
 
 def test_an_array_that_is_cut_off_while_it_is_used_does_no_harm(gradients: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from inceptionn import npy_file\n"
+        "import os, sys; from pathlib import Path; from inceptionn.system import npy_file\n"
         "values = npy_file.load(Path(sys.argv[1])); os.truncate(sys.argv[1], 100); print(values.sum())"
     )
     done = subprocess.run([sys.executable, "-c", program, str(gradients)], timeout=60, check=False)

@@ -9,9 +9,10 @@ import zlib
 import numpy as np
 import pytest
 
-from inceptionn import Codec, codec, wire
+from inceptionn import Codec, wire
 from inceptionn.bench.data import synthetic
 from inceptionn.bench.memory import peak_of
+from inceptionn.codec import codec
 from inceptionn.message import Kind, pack, parse, unpack
 from inceptionn.sim import golden
 

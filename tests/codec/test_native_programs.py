@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from inceptionn import codec, wire
+from inceptionn import wire
+from inceptionn.codec import codec
 
 HERE = Path(__file__).parent
-PARTS = ("scalar", "avx2", "avx512", "compress", "decompress", "threads")
-SOURCES = [HERE.parents[1] / "sw" / f"_native_{part}.c" for part in PARTS]
+PARTS = ("codec_scalar", "codec_avx2", "codec_avx512", "compress", "decompress", "threads")
+SOURCES = [HERE.parents[1] / "sw" / "native" / f"{part}.c" for part in PARTS]
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
 NATIVE = [path for path in codec.available_paths() if path != "numpy"]
 
@@ -79,10 +80,10 @@ def test_the_check_of_the_bound_can_fail(build: Callable[..., Path], tmp_path: P
     shift = "bytes << (32 - 8 * tag_bytes[tag])"
     broken = source.replace(shift, shift.replace("bytes", "(bytes & ~1u)", 1))
     assert broken != source
-    (tmp_path / "_native_scalar.c").write_text(broken)
+    (tmp_path / "codec_scalar.c").write_text(broken)
     program = tmp_path / "broken"
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
-    files = [HERE / "native_bound.c", tmp_path / "_native_scalar.c", *SOURCES[1:]]
+    files = [HERE / "native_bound.c", tmp_path / "codec_scalar.c", *SOURCES[1:]]
     flags = ["-std=gnu11", "-O1", f"-I{SOURCES[0].parent}", "-lpthread", "-lm"]
     output(compiler, "-o", program, *files, *flags)
     done = subprocess.run([program, "scalar", "10", "509"], capture_output=True, text=True, check=False)

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inceptionn import Codec, codec, wire
+from inceptionn import Codec, wire
+from inceptionn.codec import codec
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
@@ -185,6 +186,6 @@ def test_names() -> None:
 
 
 def test_constants_of_the_native_module() -> None:
-    native = pytest.importorskip("inceptionn._native")
+    native = pytest.importorskip("inceptionn.native.codec")
     for name in ("LANES", "STREAM_LANES", "TAG_WORD_BYTES", "EXPONENT_BIAS", "MANTISSA_BITS"):
         assert getattr(native, name) == getattr(wire, name)

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from inceptionn.boards.corundum import APP_ID
-from inceptionn.console import Console, Table, check_json, write_json
+from inceptionn.boards.corundum.target import APP_ID
+from inceptionn.commands.console import Console, Table, check_json, write_json
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:

@@ -18,7 +18,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
-from inceptionn.hdl.registers import DIRECTIONS, REGISTERS, Direction, counters
+from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction, counters
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.cases_receive import receive_sequences

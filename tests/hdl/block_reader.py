@@ -9,7 +9,7 @@ from collections import deque
 from compressor_blocks import WIDTH, Shape, beats_of
 from lockstep import Lockstep
 
-from inceptionn.hdl.block_store import BlockStore, block_shape
+from inceptionn.hdl.codec.block_store import BlockStore, block_shape
 from inceptionn.wire import TAG_WORD_BYTES
 
 

@@ -16,8 +16,8 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
-from inceptionn.hdl.config import EngineConfig as ConfigBits
-from inceptionn.hdl.counters import FrameReport
+from inceptionn.hdl.control.config import EngineConfig as ConfigBits
+from inceptionn.hdl.control.counters import FrameReport
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench

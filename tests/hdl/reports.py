@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from compressor_blocks import WIDTH, Group
 
-from inceptionn.hdl.block_statistics import Statistics
+from inceptionn.hdl.codec.paper.block_statistics import Statistics
 from inceptionn.wire import Tag
 
 

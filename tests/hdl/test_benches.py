@@ -27,11 +27,11 @@ def variants() -> Iterator[object]:
 
 @pytest.mark.parametrize(("entry", "variant"), list(variants()))
 def test_bench(entry: Entry, variant: int) -> None:
-    bench = FOLDER / f"bench_{entry.bench}.py"
+    (bench,) = FOLDER.rglob(f"bench_{entry.bench}.py")
     run_bench(entry.make(variant), entry.name, bench, parameters=entry.parameters(variant))
 
 
 def test_every_bench_runs() -> None:
-    assert {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")} == {
+    assert {path.stem.removeprefix("bench_") for path in FOLDER.rglob("bench_*.py")} == {
         entry.bench for entry in CATALOGUE.values() if entry.bench
     }

@@ -126,7 +126,7 @@ def test_codec() -> None:
 FUZZ = """
 #include <stdio.h>
 #include <stdlib.h>
-#include "_adt.h"
+#include "adt.h"
 int main(void)
 {
     const adt_kernel *kernels[] = {&adt_scalar,
@@ -179,7 +179,7 @@ def test_no_access_outside(tmp_path: Path) -> None:
         "-o",
         str(tmp_path / "fuzz"),
     ]
-    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "_adt_kernels.c")]
+    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "adt_kernels.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cannot find" in done.stderr and not os.environ.get("CI"):
         pytest.skip("the compiler has no sanitizers")

@@ -23,9 +23,9 @@ PACKAGES = {
     "inceptionn": "sw",
 }
 NAMES = {folder: package for package, folder in PACKAGES.items()}
-TOOLS = ("inceptionn.programs", "inceptionn.extras")
+TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
-PRINTS_AND_WRITES = ("inceptionn.console", "inceptionn.atomic_file")
+PRINTS_AND_WRITES = ("inceptionn.commands.console", "inceptionn.system.atomic_file")
 """What all commands share."""
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),

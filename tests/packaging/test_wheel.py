@@ -22,7 +22,9 @@ FOLDERS = {"sw": "inceptionn"} | {
     folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
 }
 DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi", ".j2", ".csv", ".vlt")
-NATIVE = {f"inceptionn/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("_adt", "_native")}
+NATIVE = {
+    f"inceptionn/native/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("adt", "codec")
+}
 
 
 def source_files() -> list[Path]:
@@ -121,7 +123,7 @@ def test_every_module_imports(installed: SimpleNamespace) -> None:
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for path in map(packaged, source_files())
         if path is not None and path.endswith(".py")
-    } | {"inceptionn._adt", "inceptionn._native"}
+    } | {"inceptionn.native.adt", "inceptionn.native.codec"}
     assert set(files) == expected
     outside = [file for file in files.values() if not Path(file).is_relative_to(installed.site)]
     assert not outside, outside
@@ -132,7 +134,7 @@ def test_command_line_and_data(installed: SimpleNamespace) -> None:
     assert run(installed.command, "--version") == f"inceptionn {run(installed.python, '-c', code)}"
     code = "from inceptionn.constraints import read; print(read('crossings.tcl'))"
     assert "set_max_delay" in run(installed.python, "-c", code)
-    code = "from inceptionn.boards.templates import text; print(text('patch_trd.py'), text('core.j2'))"
+    code = "from inceptionn.boards.templates import text; print(text('vc709/patch_trd.py'), text('core.j2'))"
     assert "CAPI=2" in run(installed.python, "-c", code)
 
 

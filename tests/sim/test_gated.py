@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.gated import gate
 from inceptionn.sim.verilated import Output, VerilatedNic
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from inceptionn.hdl.registers import VERDICTS, Direction
+from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
 from inceptionn.sim.replay.performance import measure
 from inceptionn.sim.replay.replay import read_counter

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from scapy.utils import rdpcap
 
 from inceptionn import wire
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
 from inceptionn.sim.replay import referee, replay
 from inceptionn.sim.replay.capture import read_pcap

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import wire
-from inceptionn.hdl.registers import REGISTERS, VERDICTS
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, packets, receive, transmit
 from inceptionn.sim.replay.replay import read_counter
 from inceptionn.sim.traffic import host_frames, wire_frames

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inceptionn.hdl.registers import REGISTERS
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.replay import read_counter
 from inceptionn.sim.verilated import VerilatedNic

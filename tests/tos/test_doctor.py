@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from inceptionn import cli, codec, doctor
-from inceptionn.tos import TosError
+from inceptionn import cli
+from inceptionn.codec import codec
+from inceptionn.commands import doctor
+from inceptionn.tos.mark import TosError
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:

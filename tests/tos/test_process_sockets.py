@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from inceptionn import cli
-from inceptionn.process_sockets import ProcessError, sockets_of
+from inceptionn.tos.process_sockets import ProcessError, sockets_of
 
 OTHER = """
 import socket, sys

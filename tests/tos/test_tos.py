@@ -14,7 +14,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import allreduce_comp
-from inceptionn.tos import TosError, is_tagged, tag, tagged, tos_of, untag
+from inceptionn.tos.mark import TosError, is_tagged, tag, tagged, tos_of, untag
 from inceptionn.transport import connect
 
 FAMILIES = [socket.AF_INET, socket.AF_INET6]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from inceptionn import Codec
-from inceptionn.tos import is_tagged, tos_of
+from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import (
     PeerLost,
     TcpTransport,

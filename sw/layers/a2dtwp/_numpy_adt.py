@@ -19,7 +19,7 @@ def _columns(buffer: Any, keep: int) -> NDArray[np.uint8]:
 
 
 def pack(values: Any, out: Any, keep: int, threads: int) -> None:
-    """See `inceptionn._adt.pack`."""
+    """See `inceptionn.native.adt.pack`."""
     if not memoryview(values).nbytes:
         return
     words = _bytes(values).view("=u4").astype("<u4", copy=False).view(np.uint8).reshape(-1, 4)
@@ -27,7 +27,7 @@ def pack(values: Any, out: Any, keep: int, threads: int) -> None:
 
 
 def unpack(packed: Any, out: Any, keep: int, threads: int) -> None:
-    """See `inceptionn._adt.unpack`."""
+    """See `inceptionn.native.adt.unpack`."""
     if not memoryview(out).nbytes:
         return
     words = np.zeros((memoryview(out).nbytes // 4, 4), np.uint8)

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...paths import Paths
+from ...codec.paths import Paths
 from ..checks import integer
 from . import _numpy_adt
 
 try:
-    from ... import _adt as _compiled
+    from ...native import adt as _compiled
 except ImportError:
     _compiled = None  # type: ignore[assignment]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...extras import pip_install
+from ...system.extras import pip_install
 from ...training import Floats
 from .adt import WHOLE, bitpack, check_round_to
 

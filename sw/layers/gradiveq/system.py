@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import scale_exponent
+from ...codec.codec import scale_exponent
 from ...collectives.agreement import agree
 from ...collectives.allreduce import transport_of
 from ...collectives.lost_energy import watch

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Shell for Corundum's application block, at the ``sync`` tap; ``mqnic_app_block`` wraps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.attach.user_forwarder import UserForwarder
+from inceptionn.hdl.attach.width_adapter import Narrower, Widener
+from inceptionn.hdl.control.axi_lite import AXI4Lite
+from inceptionn.hdl.control.registers import ADDRESS_WIDTH
+from inceptionn.hdl.parts.axi import beat_bytes
+from inceptionn.wire import LANES
+
+from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_registers
+
+MAX_PORTS = 8
+TX_TAG_WIDTH = 32
+"""Bits above ``tuser[0]`` that go with a frame to the MAC: a tag, 16 bits by default."""
+RX_TIMESTAMP_WIDTH = 96
+"""Bits above ``tuser[0]`` that come with a frame: its PTP timestamp."""
+BUS_ADDRESS_WIDTH = 32
+"""The application's BAR has 24 bits on Corundum's boards; all of an address counts."""
+
+
+class CorundumShell(wiring.Component):
+    """One engine pair per port; ``tuser`` goes around it, frame by frame.
+
+    ``tuser[0]`` at ``tlast`` means *bad* on all streams. The bits above are those of a frame's first beat and
+    go with all beats. Streams narrower than the engine's are widened for it and narrowed behind it. There are
+    none that are wider: the engine would take less than the MAC's side gives, which does not wait.
+
+    Parameters
+    ----------
+    ports : :class:`int`
+        1 to 8.
+    data_bytes : :class:`int`
+        Width of the streams: 8, 16, 32 or 64.
+    lanes : :class:`int`
+        Of the engines, 8 or 16; 16 for 64 bytes.
+
+    Members
+    -------
+    clk, rst : :py:`In(1)`
+        Reset is active high.
+    s_axis_tx{n}, m_axis_tx{n} : :py:`In(TargetStream(data_bytes, 33))`, :py:`Out(...)`
+    s_axis_rx{n}, m_axis_rx{n} : :py:`In(TargetStream(data_bytes, 97))`, :py:`Out(...)`
+    s_axil : :py:`In(AXI4Lite(32))`
+        Port n's registers from ``0x1000 * n`` on, ``SLVERR`` behind the last port's.
+    """
+
+    WIDTHS = (8, 16, 32, 64)
+
+    def __init__(self, ports: int = 1, *, data_bytes: int = 64, lanes: int = 2 * LANES):
+        if not 1 <= ports <= MAX_PORTS:
+            raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
+        if data_bytes not in self.WIDTHS:
+            raise ValueError(f"stream width in bytes must be one of {self.WIDTHS}, not {data_bytes!r}")
+        if data_bytes > beat_bytes(lanes):
+            raise ValueError(f"lanes must be 16 for a stream of {data_bytes} bytes, not {lanes!r}")
+        self.ports = ports
+        self.data_bytes = data_bytes
+        self.lanes = lanes
+        members: dict[str, Any] = {"clk": In(1), "rst": In(1)}
+        tx = TargetStream(data_bytes, TX_TAG_WIDTH + 1)
+        rx = TargetStream(data_bytes, RX_TIMESTAMP_WIDTH + 1)
+        for n in range(ports):
+            members |= {f"s_axis_tx{n}": In(tx), f"m_axis_tx{n}": Out(tx)}
+            members |= {f"s_axis_rx{n}": In(rx), f"m_axis_rx{n}": Out(rx)}
+        super().__init__(members | {"s_axil": In(AXI4Lite(BUS_ADDRESS_WIDTH))})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        clock_domain(m, "sync", self.clk, self.rst)
+        engines = []
+        for n in range(self.ports):
+            m.submodules[f"engines{n}"] = engine = EnginePair(lanes=self.lanes)
+            engines.append(engine)
+            for way, width in (("tx", TX_TAG_WIDTH), ("rx", RX_TIMESTAMP_WIDTH)):
+                source, sink = (getattr(self, f"{side}_axis_{way}{n}") for side in "sm")
+                user = UserForwarder(self.data_bytes, width, bad_bit=True)
+                m.submodules[f"{way}_user{n}"] = user
+                link(m, source, user.s_axis)
+                self._adapt(m, f"{way}_in{n}", user.to_engine, getattr(engine, f"s_axis_{way}"))
+                self._adapt(m, f"{way}_out{n}", getattr(engine, f"m_axis_{way}"), user.from_engine)
+                link(m, user.m_axis, sink)
+        share_registers(m, self.s_axil, engines, page_width=ADDRESS_WIDTH, domain="sync")
+        return m
+
+    @staticmethod
+    def _adapt(m: Module, name: str, source: Any, sink: Any) -> None:
+        """``source`` to ``sink``, through an adapter if their widths differ."""
+        widths = len(source.tkeep), len(sink.tkeep)
+        if widths[0] == widths[1]:
+            wiring.connect(m, source, sink)
+            return
+        adapter = (Widener if widths[0] < widths[1] else Narrower)(*widths)
+        m.submodules[name] = adapter
+        wiring.connect(m, source, adapter.s_axis)
+        wiring.connect(m, adapter.m_axis, sink)

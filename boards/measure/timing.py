@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn timing``: routed clock, critical path and area of components, as a table and as JSON."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich.progress import TaskID
+from rich.text import Text
+
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from .place_and_route import PART, Area, Hop, Route, area, fingerprint, route, synthesize
+
+XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
+"""What the VC709's part has (DS180, Virtex-7 family table)."""
+
+DEFAULT_COMPONENTS = ("compressor", "decompressor", "nic")
+TARGETS_MHZ = {"compressor": 195, "decompressor": 195, "nic": 150}
+"""The project's own aims; they set the colour in the table and the exit status of ``--check``."""
+
+
+def resolve(name: str) -> tuple[str, Callable[[], Any]]:
+    """Short name and factory of a component.
+
+    ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
+    :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
+    other.
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            return attribute, getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"no component {name!r}: {error}") from error
+    from inceptionn.hdl.catalogue import CATALOGUE
+    from inceptionn.hdl.tops import TOPS
+
+    short = name.removeprefix("inceptionn_")
+    if f"inceptionn_{short}" in TOPS:
+        return short, TOPS[f"inceptionn_{short}"]
+    if name in CATALOGUE:
+        return name, CATALOGUE[name].make_built
+    known = ", ".join(sorted(top.removeprefix("inceptionn_") for top in TOPS))
+    raise ValueError(
+        f"component must be one of {known}, a part (`inceptionn simulate --list`) or "
+        f"package.module:Factory, not {name!r}"
+    )
+
+
+def measure(
+    name: str,
+    seeds: list[int],
+    cache_dir: Path,
+    *,
+    with_route: bool = True,
+    with_area: bool = True,
+    note: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Routes and area of one component, from ``cache_dir`` where nothing has changed since.
+
+    ``note`` is told what is being done. Raises ``ValueError`` for an unknown name and
+    :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
+    """
+    short, factory = resolve(name)
+    note(f"{short}: elaborate")
+    folder = cache_dir / f"{short}-{fingerprint(factory())}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run of the same component does the work only once
+        return _measure_in(folder, short, factory, seeds, with_route, with_area, note)
+
+
+def _measure_in(
+    folder: Path,
+    short: str,
+    factory: Callable[[], Any],
+    seeds: list[int],
+    with_route: bool,
+    with_area: bool,
+    note: Callable[[str], None],
+) -> dict[str, Any]:
+    """What :func:`measure` does, with ``folder`` to itself."""
+    kept = folder / "result.json"
+    result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
+    result["name"] = short
+    wanted = [seed for seed in seeds if str(seed) not in result["routes"]] if with_route else []
+    if with_area and result["area"] is None:
+        note(f"{short}: map to series 7")
+        result["area"] = asdict(area(factory(), folder))
+        kept.write_text(json.dumps(result))
+    if wanted:
+        note(f"{short}: synthesize for ECP5")
+        netlist = synthesize(factory(), folder)
+        for seed in wanted:
+            note(f"{short}: place and route, seed {seed} (log: {folder / f'route-{seed}.log'})")
+            result["routes"][str(seed)] = asdict(route(netlist, seed))
+            kept.write_text(json.dumps(result))
+    result["routes"] = [result["routes"][str(seed)] for seed in seeds] if with_route else []
+    return result
+
+
+def _route(fields: dict[str, Any]) -> Route:
+    return Route(**{**fields, "path": tuple(Hop(**hop) for hop in fields["path"])})
+
+
+def _clock_cell(short: str, routes: list[Route]) -> str | Text:
+    if not routes:
+        return "-"
+    rates = [r.mhz for r in routes]
+    text = f"{median(rates):.0f}"
+    if len(rates) > 1:
+        text += f" ({min(rates):.0f}-{max(rates):.0f})"
+    target = TARGETS_MHZ.get(short)
+    if target is None:
+        return text
+    return Text.assemble((text, "green" if median(rates) >= target else "red"), f" (aim {target})")
+
+
+def table(results: list[dict[str, Any]]) -> Table:
+    """The results as a table: routed clock, and series 7 resources with their share of an XC7VX690T."""
+    title = f"clock: {PART}, routed; area: series 7, share of an XC7VX690T"
+    made = Table(title, "component", "MHz", "LUT", "SRL", "LUT RAM", "FF", "RAMB36", "DSP")
+    for result in results:
+        found = Area(**result["area"]) if result["area"] else None
+        resources = ["-"] * 6
+        if found:
+            lut, ff, bram = (
+                f"{getattr(found, key):,} ({getattr(found, key) / of:.2%})" for key, of in XC7VX690T.items()
+            )
+            resources = [lut, f"{found.srl:,}", f"{found.lutram:,}", ff, bram, str(found.dsp)]
+        clock = _clock_cell(result["name"], [_route(fields) for fields in result["routes"]])
+        made.add_row(result["name"], clock, *resources)
+    return made
+
+
+def path_summary(short: str, found: Route) -> str:
+    """One line about a route's critical path: where it starts and ends, its logic and its wires."""
+    logic = found.nanoseconds("clk-to-q", "logic", "setup")
+    return (
+        f"{short}, seed {found.seed}: {found.start} -> {found.end}: {found.levels} levels, "
+        f"{logic:.2f} ns cells + {found.nanoseconds('routing'):.2f} ns wires; "
+        f"{found.packed_rams} RAMs with output registers"
+    )
+
+
+def timing(
+    components: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="compressor, decompressor, nic, or package.module:Factory. Default: the first three.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option("--seed", help="Random seed of the placer, 1 by default; repeat it for more runs."),
+    ] = None,
+    json_file: JsonFile = None,
+    with_route: Annotated[
+        bool, typer.Option("--route/--no-route", help="Place and route for the clock.")
+    ] = True,
+    with_area: Annotated[bool, typer.Option("--area/--no-area", help="Map to series 7 for the area.")] = True,
+    path: Annotated[bool, typer.Option("--path", help="Print every hop of the critical paths.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Fail if a clock misses the aim.")] = False,
+    cache_dir: Annotated[
+        Path, typer.Option("--cache", metavar="DIR", help="Keeps results and intermediate files.")
+    ] = Path("build/timing"),
+) -> None:
+    """Place and route components; print their clock, critical path and area.
+
+    The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
+    series 7. Minutes per component; a result is kept until the circuit changes.
+    """
+    check_json(json_file)
+    console, errors = Console(json_file=json_file), Console(stderr=True)
+    seeds = list(dict.fromkeys(seed or [1]))
+    for name in components or ():
+        try:
+            resolve(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
+    results = []
+    with new_progress(errors, bar=False) as progress:
+        for name in components or DEFAULT_COMPONENTS:
+            task = progress.add_task(name)
+
+            def note(text: str, task: TaskID = task) -> None:
+                progress.update(task, description=text)
+                if not errors.is_terminal:
+                    errors.print(text)
+
+            results.append(
+                measure(name, seeds, cache_dir, with_route=with_route, with_area=with_area, note=note)
+            )
+            progress.remove_task(task)
+    console.print(table(results))
+    missed = []
+    for result in results:
+        routes = [_route(fields) for fields in result["routes"]]
+        for found in routes:
+            console.print(path_summary(result["name"], found), style="dim")
+            for hop in (hop for hop in found.path if path and hop.ns):
+                line = f"    {hop.ns:6.3f} ns  {hop.kind:9}  {hop.cell}"
+                console.print(line)
+        target = TARGETS_MHZ.get(result["name"])
+        if target and routes and median(found.mhz for found in routes) < target:
+            missed.append(result["name"])
+    write_json(json_file, {"part": PART, "components": results})
+    if check and missed:
+        raise ValueError(f"below the aimed clock: {', '.join(missed)}")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The NetFPGA-SUME reference NIC: target, shell, platform."""

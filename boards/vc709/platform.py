@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""AMD VC709 (UG887) for Amaranth, in the style of amaranth-boards, which has no file for it.
+
+Pins are those of ``constraints/vc709_pins.csv`` and ``vc709_ddr3_pins.csv``. The first gives the sources of
+each: Xilinx's public board files, the connectivity reference design, constraints of independent open projects
+(taxi, fpga-network-stack and others). Not seen on hardware. From memory alone (*recall*): that the push
+buttons are active high, and the frequency of ``emcclk``. From one source only: PMBus and fan. ``cpu_reset``
+is active high by the board files; one third-party file says low. The FMC connector is not here: no table of
+its pins was at hand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+from amaranth.build import Attrs, Clock, DiffPairs, Pins, PinsN, Resource, Subsignal
+from amaranth.vendor import XilinxPlatform
+from amaranth_boards.resources import (
+    ButtonResources,
+    I2CResource,
+    LEDResources,
+    SwitchResources,
+    UARTResource,
+)
+
+from inceptionn.hdl.yosys import yosys_path
+
+__all__ = ["VC709Platform"]
+
+_LVCMOS18 = Attrs(IOSTANDARD="LVCMOS18")
+
+
+def _sfp(
+    number: int,
+    *,
+    tx: tuple[str, str],
+    rx: tuple[str, str],
+    tx_disable: str,
+    tx_fault: str,
+    mod_detect: str,
+    los: str,
+    rate_select: str,
+) -> Resource:
+    """One cage. Request ``tx`` and ``rx`` with ``dir="-"``: their pins belong to a transceiver."""
+    return Resource(
+        "sfp",
+        number,
+        Subsignal("tx", DiffPairs(*tx, dir="o")),
+        Subsignal("rx", DiffPairs(*rx, dir="i")),
+        Subsignal("tx_disable", Pins(tx_disable, dir="o"), _LVCMOS18),
+        Subsignal("tx_fault", Pins(tx_fault, dir="i"), _LVCMOS18),
+        Subsignal("mod_detect", Pins(mod_detect, dir="i"), _LVCMOS18),
+        Subsignal("los", Pins(los, dir="i"), _LVCMOS18),
+        Subsignal("rate_select", Pins(rate_select, dir="o"), _LVCMOS18),
+    )
+
+
+def _ddr3(
+    number: int,
+    *,
+    clk: tuple[str, str],
+    rst: str,
+    clk_en: str,
+    cs: str,
+    we: str,
+    ras: str,
+    cas: str,
+    odt: str,
+    a: str,
+    ba: str,
+    dqs_p: str,
+    dqs_n: str,
+    dq: str,
+    dm: str,
+) -> Resource:
+    """One SODIMM socket, 64 bits; a memory controller that Vivado generates brings its own constraints."""
+    return Resource(
+        "ddr3",
+        number,
+        Subsignal("rst", PinsN(rst, dir="o"), Attrs(IOSTANDARD="LVCMOS15")),
+        Subsignal("clk", DiffPairs(*clk, dir="o"), Attrs(IOSTANDARD="DIFF_SSTL15")),
+        Subsignal("clk_en", Pins(clk_en, dir="o")),
+        Subsignal("cs", PinsN(cs, dir="o")),
+        Subsignal("we", PinsN(we, dir="o")),
+        Subsignal("ras", PinsN(ras, dir="o")),
+        Subsignal("cas", PinsN(cas, dir="o")),
+        Subsignal("odt", Pins(odt, dir="o")),
+        Subsignal("a", Pins(a, dir="o")),
+        Subsignal("ba", Pins(ba, dir="o")),
+        Subsignal("dqs", DiffPairs(dqs_p, dqs_n, dir="io"), Attrs(IOSTANDARD="DIFF_SSTL15_T_DCI")),
+        Subsignal("dq", Pins(dq, dir="io"), Attrs(IOSTANDARD="SSTL15_T_DCI")),
+        Subsignal("dm", Pins(dm, dir="o")),
+        Attrs(IOSTANDARD="SSTL15"),
+    )  # fmt: skip
+
+
+class VC709Platform(XilinxPlatform):
+    """XC7VX690T-2 with four SFP+ cages, PCI Express x8 and two DDR3 SODIMM sockets.
+
+    ``sync`` is 200 MHz from the system clock by default, reset by the CPU reset button. Pins of transceivers
+    (``sfp_clk``, ``sma_clk``, ``sfp``, ``pcie``) must be requested with ``dir="-"``. The SFP+ reference clock
+    ``sfp_clk`` runs only once the Si5324 was programmed over I2C (behind the PCA9548 multiplexer).
+
+    ``build(..., do_program=True)`` loads the bitstream over JTAG with openFPGALoader, or the program that
+    ``OPENFPGALOADER`` names.
+    """
+
+    device = "xc7vx690t"
+    package = "ffg1761"
+    speed = "2"
+    default_clk = "clk200"
+    default_rst = "rst"
+
+    resources = [
+        Resource(
+            "clk200", 0, DiffPairs("H19", "G18", dir="i"), Clock(200e6), Attrs(IOSTANDARD="DIFF_SSTL15")
+        ),
+        Resource(
+            "clk233", 0, DiffPairs("AY18", "AY17", dir="i"), Clock(233.33e6), Attrs(IOSTANDARD="DIFF_SSTL15")
+        ),
+        # Si570: 156.25 MHz at power-up, programmable.
+        Resource(
+            "clk_user", 0, DiffPairs("AK34", "AL34", dir="i"), Clock(156.25e6), Attrs(IOSTANDARD="LVDS")
+        ),
+        Resource("clk_sma", 0, DiffPairs("AJ32", "AK32", dir="i"), Attrs(IOSTANDARD="LVDS")),
+        Resource("emcclk", 0, Pins("AP37", dir="i"), Clock(80e6), _LVCMOS18),
+        Resource("rst", 0, Pins("AV40", dir="i"), _LVCMOS18),
+        *LEDResources(pins="AM39 AN39 AR37 AT37 AR35 AP41 AP42 AU39", attrs=_LVCMOS18),
+        # Centre, west, south, east, north, as the board files number them.
+        *ButtonResources(pins="AV39 AW40 AP40 AU38 AR40", attrs=_LVCMOS18),
+        *SwitchResources(pins="AV30 AY33 BA31 BA32 AW30 AY30 BA30 BB31", attrs=_LVCMOS18),
+        # CP2103; its RTS is an input here and its CTS an output.
+        UARTResource(0, rx="AU33", tx="AU36", rts="AT32", cts="AR34", attrs=_LVCMOS18, role="dce"),
+        I2CResource(
+            0,
+            scl="AT35",
+            sda="AU32",
+            attrs=Attrs(IOSTANDARD="LVCMOS18", SLEW="SLOW", DRIVE="16", PULLUP="TRUE"),
+        ),
+        Resource("i2c_mux_reset", 0, PinsN("AY42", dir="o"), _LVCMOS18),
+        Resource(
+            "si5324",
+            0,
+            Subsignal("rst", PinsN("AT36", dir="o"), _LVCMOS18),
+            Subsignal("int_alarm", Pins("AU34", dir="i"), _LVCMOS18),
+            Subsignal("rec_clock", DiffPairs("AW32", "AW33", dir="o"), Attrs(IOSTANDARD="LVDS")),
+        ),
+        Resource(
+            "pmbus",
+            0,
+            Subsignal("clk", Pins("AW37", dir="io")),
+            Subsignal("data", Pins("AY39", dir="io")),
+            Subsignal("alert", Pins("AV38", dir="i")),
+            _LVCMOS18,
+        ),
+        Resource(
+            "fan",
+            0,
+            Subsignal("pwm", Pins("BA37", dir="o")),
+            Subsignal("tach", Pins("BB37", dir="i")),
+            _LVCMOS18,
+        ),
+        # MGTREFCLK0 of quad 113, from the Si5324: 156.25 MHz once that is programmed.
+        Resource("sfp_clk", 0, DiffPairs("AH8", "AH7", dir="i"), Clock(156.25e6)),
+        Resource("sma_clk", 0, DiffPairs("AK8", "AK7", dir="i")),
+        # Cages P3, P2, P4, P5: GTHE2_CHANNEL_X1Y12 to X1Y15.
+        _sfp(
+            0,
+            tx=("AP4", "AP3"),
+            rx=("AN6", "AN5"),
+            tx_disable="AB41",
+            tx_fault="Y38",
+            mod_detect="AB42",
+            los="Y39",
+            rate_select="W40 Y40",
+        ),
+        _sfp(
+            1,
+            tx=("AN2", "AN1"),
+            rx=("AM8", "AM7"),
+            tx_disable="Y42",
+            tx_fault="AA39",
+            mod_detect="AA42",
+            los="AA40",
+            rate_select="AB38 AB39",
+        ),
+        _sfp(
+            2,
+            tx=("AM4", "AM3"),
+            rx=("AL6", "AL5"),
+            tx_disable="AC38",
+            tx_fault="AA41",
+            mod_detect="AC39",
+            los="AD38",
+            rate_select="AD42 AE42",
+        ),
+        _sfp(
+            3,
+            tx=("AL2", "AL1"),
+            rx=("AJ6", "AJ5"),
+            tx_disable="AC40",
+            tx_fault="AE38",
+            mod_detect="AC41",
+            los="AD40",
+            rate_select="AE39 AE40",
+        ),
+        # GTHE2_CHANNEL_X1Y23 down to X1Y16, hard block PCIE_X0Y1.
+        Resource(
+            "pcie",
+            0,
+            Subsignal("clk", DiffPairs("AB8", "AB7", dir="i"), Clock(100e6)),
+            Subsignal("perst", PinsN("AV35", dir="i"), Attrs(IOSTANDARD="LVCMOS18", PULLUP="TRUE")),
+            Subsignal(
+                "tx", DiffPairs("W2 AA2 AC2 AE2 AG2 AH4 AJ2 AK4", "W1 AA1 AC1 AE1 AG1 AH3 AJ1 AK3", dir="o")
+            ),
+            Subsignal(
+                "rx", DiffPairs("Y4 AA6 AB4 AC6 AD4 AE6 AF4 AG6", "Y3 AA5 AB3 AC5 AD3 AE5 AF3 AG5", dir="i")
+            ),
+        ),
+        # Micron PC28F00AG18FE, 16 bits; address bit 0 here is A1 of the chip.
+        Resource(
+            "bpi_flash",
+            0,
+            Subsignal(
+                "a",
+                Pins(
+                    "AJ28 AH28 AG31 AF30 AK29 AK28 AG29 AK30 AJ30 AH30 AH29 AL30 "
+                    "AL29 AN33 AM33 AM32 AV41 AU41 BA42 AU42 AT41 BA40 BA39 BB39 "
+                    "AW42 AW41",
+                    dir="o",
+                ),
+            ),
+            Subsignal(
+                "dq",
+                Pins(
+                    "AM36 AN36 AJ36 AJ37 AK37 AL37 AN35 AP35 AM37 AG33 AH33 AK35 AL35 AJ31 AH34 AJ35",
+                    dir="io",
+                ),
+            ),
+            Subsignal("adv", PinsN("AY37", dir="o")),
+            Subsignal("ce", PinsN("AL36", dir="o")),
+            Subsignal("oe", PinsN("BA41", dir="o")),
+            Subsignal("we", PinsN("BB41", dir="o")),
+            _LVCMOS18,
+        ),
+        _ddr3(
+            0,
+            rst="P18",
+            clk=("E19", "E18"),
+            clk_en="K19",
+            cs="J17",
+            we="F20",
+            ras="E20",
+            cas="K17",
+            odt="H20",
+            a="A20 B19 C20 A19 A17 A16 D20 C18 D17 C19 B21 B17 A15 A21 F17 E17",
+            ba="D21 C21 D18",
+            dqs_p="N16 K12 H16 C15 A26 F25 B28 E27",
+            dqs_n="M16 J12 G16 C14 A27 E25 B29 E28",
+            dq=(
+                "N14 N13 L14 M14 M12 N15 M11 L12 K14 K13 H13 J13 L16 L15 H14 J15 E15 E13 F15 E14 "
+                "G13 G12 F14 G14 B14 C13 B16 D15 D13 E12 C16 D16 A24 B23 B27 B26 A22 B22 A25 C24 "
+                "E24 D23 D26 C25 E23 D22 F22 E22 A30 D27 A29 C28 D28 B31 A31 A32 E30 F29 F30 F27 "
+                "C30 E29 F26 D30"
+            ),
+            dm="M13 K15 F12 A14 C23 D25 C31 F31",
+        ),
+        _ddr3(
+            1,
+            rst="BB19",
+            clk=("AT17", "AU17"),
+            clk_en="AW17",
+            cs="AV16",
+            we="AU19",
+            ras="AV19",
+            cas="AT20",
+            odt="AT16",
+            a="AN19 AR19 AP20 AP17 AP18 AJ18 AN16 AM16 AK18 AK19 AM17 AM18 AL17 AK17 AM19 AL19",
+            ba="AR17 AR18 AN18",
+            dqs_p="AP23 AJ22 AT21 BA22 BA15 AP12 AK15 AN15",
+            dqs_n="AP22 AK22 AU21 BB22 BA14 AR12 AL14 AN14",
+            dq=(
+                "AN24 AM24 AR22 AR23 AN23 AM23 AN21 AP21 AK23 AJ23 AL21 AM21 AJ21 AJ20 AK20 AL20 "
+                "AW22 AW23 AW21 AV21 AU23 AV23 AR24 AT24 BB24 BA24 AY23 AY24 AY25 BA25 BB21 BA21 "
+                "AY14 AW15 BB14 BB13 AW12 AY13 AY12 BA12 AU12 AU13 AT12 AU14 AV13 AW13 AT15 AR15 "
+                "AL15 AJ15 AK14 AJ12 AJ16 AL16 AJ13 AK13 AR14 AT14 AM12 AP11 AM13 AN13 AM11 AN11"
+            ),
+            dm="AT22 AL22 AU24 BB23 BB12 AV15 AK12 AP13",
+        ),
+    ]
+    connectors: list[Any] = []
+
+    def toolchain_prepare(self, fragment: Any, name: str, **kwargs: Any) -> Any:
+        """Find Yosys; add the configuration bank's voltage, which Vivado's design rules ask for."""
+        yosys_path()
+        voltage = "set_property CFGBVS GND [current_design]\nset_property CONFIG_VOLTAGE 1.8 [current_design]"
+        given = kwargs.pop("add_constraints", None)
+        kwargs["add_constraints"] = f"{voltage}\n{given}" if given else voltage
+        return super().toolchain_prepare(fragment, name, **kwargs)
+
+    def toolchain_program(self, products: Any, name: str) -> None:
+        """Load the bitstream with openFPGALoader; not run on a board yet."""
+        loader = os.environ.get("OPENFPGALOADER", "openFPGALoader")
+        with products.extract(f"{name}.bit") as bitstream:
+            subprocess.run([loader, "-b", "vc709", bitstream], check=True)

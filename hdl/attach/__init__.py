@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""At a board's edge: clocks, resets, widths, side signals, frame queues."""

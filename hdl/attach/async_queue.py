@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Queues between two clocks, and what the synthesis tool must know of them."""
+
+from typing import Any
+
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    DomainRenamer,
+    Module,
+    Mux,
+    ResetSignal,
+    Shape,
+    Signal,
+    Value,
+)
+from amaranth.lib import wiring
+from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..parts.memory import LutRam
+
+CROSSING_ATTRIBUTE = "inceptionn.crossing"
+"""On every register that samples another clock's data; the timing constraints find them by it."""
+
+
+class CrossingPlatform:
+    """Give it to the Verilog conversion: synchronisers then carry ``ASYNC_REG`` and the crossing's mark.
+
+    Plain registers, as Amaranth makes them without a platform, so every simulator and family takes them;
+    its Xilinx platform would instantiate ``FDPE``.
+    """
+
+    @staticmethod
+    def get_ff_sync(sync: Any) -> Module:
+        """Registers of an ``FFSynchronizer``."""
+        m = Module()
+        previous: Any = sync.i
+        for number in range(sync._stages):
+            attrs = {"ASYNC_REG": "TRUE", **({} if number else {CROSSING_ATTRIBUTE: "TRUE"})}
+            stage = Signal(
+                sync.i.shape(), name=f"stage{number}", init=sync._init, reset_less=sync._reset_less,
+                attrs=attrs,
+            )  # fmt: skip
+            m.d[sync._o_domain] += stage.eq(previous)
+            previous = stage
+        m.d.comb += sync.o.eq(previous)
+        return m
+
+    @staticmethod
+    def get_async_ff_sync(sync: Any) -> Module:
+        """Registers of an ``AsyncFFSynchronizer``: set at once, released by the clock."""
+        m = Module()
+        m.domains += ClockDomain("asynchronous", async_reset=True, local=True)
+        previous: Any = 0
+        for number in range(sync._stages):
+            attrs = {"ASYNC_REG": "TRUE", "inceptionn.reset_crossing": "TRUE"}
+            stage = Signal(name=f"stage{number}", init=1, attrs=attrs)
+            m.d.asynchronous += stage.eq(previous)
+            previous = stage
+        set_by = sync.i if sync._edge == "pos" else ~sync.i
+        m.d.comb += [
+            ClockSignal("asynchronous").eq(ClockSignal(sync._o_domain)),
+            ResetSignal("asynchronous").eq(set_by),
+            sync.o.eq(previous),
+        ]
+        return m
+
+
+def _gray(value: Value) -> Value:
+    return value ^ value[1:]
+
+
+class AsyncQueue(wiring.Component):
+    """First-in first-out queue with a clock on each side; both handshakes come from registers.
+
+    Gray-coded pointers through two registers (Cummings, *Simulation and Synthesis Techniques for
+    Asynchronous FIFO Design*, SNUG 2002, style 2). A reset of either domain, of any length, empties the
+    queue on both sides: each side waits until the other is out of reset.
+
+    One item per cycle of the slower clock. Latency: 2 to 3 cycles of the reading clock.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Of an item.
+    depth : :class:`int`
+        Places, a power of two of at least 8 (less could not cover the pointers' way there and back).
+    write_domain, read_domain : :class:`str`
+
+    Members
+    -------
+    write_valid, write_data : :py:`In`
+        An item is offered.
+    write_ready : :py:`Out(1)`
+        It is taken. Low in reset.
+    valid, data : :py:`Out`
+        The oldest item; holds until popped.
+    pop : :py:`In(1)`
+        Takes the item; ignored without ``valid``.
+    """
+
+    def __init__(self, shape: Any, depth: int, *, write_domain: str, read_domain: str):
+        if depth < 8 or depth & (depth - 1):
+            raise ValueError(f"queue depth must be a power of two of at least 8, not {depth!r}")
+        self.shape = shape
+        self.depth = depth
+        self.write_domain = write_domain
+        self.read_domain = read_domain
+        super().__init__(
+            {
+                "write_valid": In(1),
+                "write_data": In(shape),
+                "write_ready": Out(1),
+                "valid": Out(1),
+                "data": Out(shape),
+                "pop": In(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        # Pointers count places; their low bits address the RAM, which is written by one clock and read
+        # into `output` by the other.
+        m = Module()
+        d_write, d_read = m.d[self.write_domain], m.d[self.read_domain]
+        width, bits = Shape.cast(self.shape).width, exact_log2(self.depth)
+        write_hold = self._hold(m, "write", self.write_domain, self.read_domain)
+        read_hold = self._hold(m, "read", self.read_domain, self.write_domain)
+
+        produced = Signal(bits + 1)
+        produced_next = Signal(bits + 1)
+        produced_gray = Signal(bits + 1)
+        produced_seen = Signal(bits + 1)
+        consumed = Signal(bits + 1)
+        consumed_next = Signal(bits + 1)
+        consumed_gray = Signal(bits + 1)
+        consumed_seen = Signal(bits + 1)
+        m.submodules.produced = FFSynchronizer(produced_gray, produced_seen, o_domain=self.read_domain)
+        m.submodules.consumed = FFSynchronizer(consumed_gray, consumed_seen, o_domain=self.write_domain)
+
+        m.submodules.ram = ram = DomainRenamer(self.write_domain)(LutRam(width, self.depth))
+        m.d.comb += [
+            ram.write.eq(self.write_valid & self.write_ready),
+            ram.write_address.eq(produced[:bits]),
+            ram.write_data.eq(self.write_data),
+            produced_next.eq(Mux(write_hold, 0, produced + ram.write)),
+        ]
+        # Full: the reader is one whole round behind, as Gray code says it (top two bits differ).
+        full = _gray(produced_next) == (consumed_seen ^ (0b11 << bits - 1))
+        d_write += [
+            produced.eq(produced_next),
+            produced_gray.eq(_gray(produced_next)),
+            self.write_ready.eq(~write_hold & ~full),
+        ]
+
+        output = Signal(width, reset_less=True, attrs={CROSSING_ATTRIBUTE: "TRUE"})
+        load = Signal()
+        stored = Signal()
+        m.d.comb += [
+            stored.eq((produced_seen != consumed_gray) & ~read_hold),
+            load.eq(stored & (~self.valid | self.pop)),
+            ram.read_address.eq(consumed[:bits]),
+            consumed_next.eq(Mux(read_hold, 0, consumed + load)),
+            self.data.eq(output),
+        ]
+        d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
+        # A hold comes at any time of the cycle: it clears `valid`, and never changes what `valid` stands for.
+        with m.If(~self.valid | self.pop):
+            d_read += output.eq(ram.read_data)
+        with m.If(~self.valid | self.pop | read_hold):
+            d_read += self.valid.eq(stored)
+        return m
+
+    @staticmethod
+    def _hold(m: Module, name: str, own: str, other: str) -> Signal:
+        """In the domain ``own``: stay empty, since a reset of either side has not yet reached both.
+
+        That is while the other side is in reset, and after an own reset until the other side has seen it:
+        its pointer, as it is seen here, may be that of before.
+        """
+        own_reset, other_reset = (ResetSignal(domain, allow_reset_less=True) for domain in (own, other))
+        there, back, direct, hold = (Signal(name=f"{name}_{part}") for part in ("out", "back", "in", "hold"))
+        for part, source, sink, domain in (
+            ("out", own_reset, there, other),
+            ("back", there, back, own),
+            ("in", other_reset, direct, own),
+        ):
+            m.submodules[f"{name}_{part}"] = AsyncFFSynchronizer(source, sink, o_domain=domain)
+        m.d.comb += hold.eq(direct | back)
+        return hold

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""AXI4-Stream and AXI4-Lite from one clock to another."""
+
+from typing import Any
+
+from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import BURST_BYTES
+
+from ..control.axi_lite import AXI4Lite
+from ..parts.axi import AXIStream
+from .async_queue import AsyncQueue
+
+
+def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
+    """The level of ``reset``, which belongs to another clock or to none, in ``domain``.
+
+    A pulse of any length gives at least one cycle. It rises and falls with the clock, 2 to 4 cycles late, so
+    that all registers behind it see the same; a synchroniser that is set at once would not grant them that.
+    High until the first cycles have passed.
+    """
+    caught = Signal(name=f"{name}_caught")
+    level = Signal(name=name, init=1)
+    m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
+    m.submodules[name] = FFSynchronizer(caught, level, o_domain=domain, init=1)
+    return level
+
+
+class StreamCrossing(wiring.Component):
+    """A stream from one clock to another, beat by beat, through an :class:`AsyncQueue`.
+
+    One beat per cycle of the slower clock. Frames may show gaps behind it where the writing clock is the
+    slower one; a MAC that takes none needs a :class:`~inceptionn.hdl.attach.frame_queue.FrameQueue` behind.
+
+    Parameters
+    ----------
+    write_domain, read_domain : :class:`str`
+        Clock domains of ``s_axis`` and ``m_axis``.
+    data_bytes, user_width : :class:`int`
+        As of :class:`AXIStream`.
+    depth : :class:`int`
+        Beats; a power of two.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(data_bytes, user_width))`
+    m_axis : :py:`Out(AXIStream(data_bytes, user_width))`
+    """
+
+    def __init__(
+        self,
+        *,
+        write_domain: str,
+        read_domain: str,
+        data_bytes: int = BURST_BYTES,
+        user_width: int = 1,
+        depth: int = 32,
+    ):
+        self.write_domain = write_domain
+        self.read_domain = read_domain
+        self.depth = depth
+        stream = AXIStream(data_bytes, user_width)
+        self.shape = data.StructLayout(
+            {"tdata": 8 * data_bytes, "tkeep": data_bytes, "tuser": user_width, "tlast": 1}
+        )
+        super().__init__({"s_axis": In(stream), "m_axis": Out(stream)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.queue = queue = AsyncQueue(
+            self.shape, self.depth, write_domain=self.write_domain, read_domain=self.read_domain
+        )
+        m.d.comb += [
+            queue.write_valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(queue.write_ready),
+            self.m_axis.tvalid.eq(queue.valid),
+            queue.pop.eq(self.m_axis.tready),
+        ]
+        for name in self.shape.members:
+            m.d.comb += [
+                queue.write_data[name].eq(getattr(self.s_axis, name)),
+                getattr(self.m_axis, name).eq(queue.data[name]),
+            ]
+        return m
+
+
+CHANNELS = {
+    "aw": ("awaddr", "awprot"),
+    "w": ("wdata", "wstrb"),
+    "ar": ("araddr", "arprot"),
+    "b": ("bresp",),
+    "r": ("rdata", "rresp"),
+}
+"""AXI4-Lite's channels: prefix of valid and ready to what they carry (Arm IHI 0022, A2)."""
+
+
+class AXI4LiteCrossing(wiring.Component):
+    """AXI4-Lite from the master's clock to the slave's; requests and answers through an :class:`AsyncQueue`.
+
+    One read and one write are under way at the slave at a time; address and data of a write go over together.
+    Either side may be reset alone, at any moment. After a reset of the master's side what the slave has
+    begun is finished there, and its answer dropped; what it has not begun is forgotten. After a reset of the
+    slave's side nothing that was under way is answered: whoever drives ``s_axil`` sees ``alive`` fall, and
+    gives the answer itself.
+
+    Parameters
+    ----------
+    master_domain, slave_domain : :class:`str`
+        Clock domains of the side that asks and of the side that answers.
+    addr_width : :class:`int`
+
+    Members
+    -------
+    s_axil : :py:`In(AXI4Lite(addr_width))`
+        To the master.
+    m_axil : :py:`Out(AXI4Lite(addr_width))`
+        To the slave.
+    alive : :py:`Out(1)`
+        In the master's clock: the slave is not in reset. Low for at least one cycle for each of its resets;
+        no request is taken then.
+    """
+
+    DEPTH = 8
+
+    def __init__(self, *, master_domain: str, slave_domain: str, addr_width: int):
+        self.master_domain = master_domain
+        self.slave_domain = slave_domain
+        self.addr_width = addr_width
+        bus = AXI4Lite(addr_width)
+        super().__init__({"s_axil": In(bus), "m_axil": Out(bus), "alive": Out(1)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        master, slave = self.master_domain, self.slave_domain
+        stopped = reset_seen(m, "stopped", ResetSignal(slave, allow_reset_less=True), master)
+        orphaned = reset_seen(m, "orphaned", ResetSignal(master, allow_reset_less=True), slave)
+        m.d.comb += self.alive.eq(~stopped)
+        self._access(m, "write", ("aw", "w"), "b", orphaned)
+        self._access(m, "read", ("ar",), "r", orphaned)
+        return m
+
+    def _access(
+        self, m: Module, kind: str, request: tuple[str, ...], response: str, orphaned: Signal
+    ) -> None:
+        """One kind of access. The side of the slave keeps a request until it is answered, come what may."""
+        master, slave = self.s_axil, self.m_axil
+        names = [name for prefix in request for name in CHANNELS[prefix]]
+        there, back = (
+            data.StructLayout({name: getattr(master, name).shape() for name in part})
+            for part in (names, CHANNELS[response])
+        )
+        asked = AsyncQueue(there, self.DEPTH, write_domain=self.master_domain, read_domain=self.slave_domain)
+        answered = AsyncQueue(
+            back, self.DEPTH, write_domain=self.slave_domain, read_domain=self.master_domain
+        )
+        m.submodules[f"{kind}_asked"], m.submodules[f"{kind}_answered"] = asked, answered
+
+        taken = Signal(name=f"{kind}_taken")
+        m.d.comb += [
+            taken.eq(asked.write_valid & asked.write_ready),
+            getattr(master, f"{response}valid").eq(answered.valid),
+            answered.pop.eq(getattr(master, f"{response}ready")),
+        ]
+        m.d.comb += [asked.write_data[name].eq(getattr(master, name)) for name in names]
+        m.d.comb += [getattr(master, name).eq(answered.data[name]) for name in back.members]
+        offered: Any = self.alive
+        for prefix in request:
+            offered = offered & getattr(master, f"{prefix}valid")
+            m.d.comb += getattr(master, f"{prefix}ready").eq(taken)
+        m.d.comb += asked.write_valid.eq(offered)
+
+        # `busy`: the slave has a request. `orphan`: its master has been reset since.
+        sync = m.d[self.slave_domain]
+        busy = Signal(name=f"{kind}_busy")
+        orphan = Signal(name=f"{kind}_orphan")
+        drop = Signal(name=f"{kind}_drop")
+        free = Signal(name=f"{kind}_free")
+        valid, ready = getattr(slave, f"{response}valid"), getattr(slave, f"{response}ready")
+        m.d.comb += [
+            drop.eq(orphan | orphaned),
+            free.eq(~busy & ~orphaned),
+            asked.pop.eq(free),
+            ready.eq(busy & (drop | answered.write_ready)),
+            answered.write_valid.eq(busy & valid & ~drop),
+        ]
+        m.d.comb += [answered.write_data[name].eq(getattr(slave, name)) for name in back.members]
+        with m.If(free):
+            sync += [busy.eq(asked.valid), orphan.eq(0)]
+            sync += [getattr(slave, name).eq(asked.data[name]) for name in names]
+            sync += [getattr(slave, f"{prefix}valid").eq(asked.valid) for prefix in request]
+        with m.Else():
+            sync += [busy.eq(busy & ~(valid & ready)), orphan.eq(drop)]
+            for prefix in request:
+                with m.If(getattr(slave, f"{prefix}ready")):
+                    sync += getattr(slave, f"{prefix}valid").eq(0)

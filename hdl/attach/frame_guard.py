@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Keeps frames whole between two sides that are reset at different times."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import BURST_BYTES
+
+from ..parts.axi import AXIStream
+from ..parts.elastic_register import ElasticRegister
+
+
+class FrameGuard(wiring.Component):
+    """Passes frames on; neither side ever sees a part of a frame that the other side's reset has left.
+
+    A frame whose source is reset in its middle is ended by one more beat of one byte with ``tlast``, marked
+    bad. The rest of a frame whose sink was reset in its middle goes nowhere; frames that have not begun wait
+    for the sink. While a side is in reset, nothing is taken from it or offered to it.
+
+    One beat per cycle, one cycle of latency, every control output from a flip-flop or one gate behind it.
+
+    Parameters
+    ----------
+    data_bytes, user_width : :class:`int`
+        As of :class:`AXIStream`; bit 0 of ``tuser`` at ``tlast`` marks a bad frame.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(data_bytes, user_width))`
+    m_axis : :py:`Out(AXIStream(data_bytes, user_width))`
+    source_reset, sink_reset : :py:`In(1)`
+        The side is in reset; synchronous to this clock. What a side does in the first cycles of its reset,
+        before these rise, does not matter.
+    """
+
+    def __init__(self, data_bytes: int = BURST_BYTES, user_width: int = 1):
+        self.data_bytes = data_bytes
+        self.user_width = user_width
+        stream = AXIStream(data_bytes, user_width)
+        super().__init__(
+            {"s_axis": In(stream), "m_axis": Out(stream), "source_reset": In(1), "sink_reset": In(1)}
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        source, sink = self.s_axis, self.m_axis
+        shape = data.StructLayout(
+            {"tdata": 8 * self.data_bytes, "tkeep": self.data_bytes, "tuser": self.user_width, "tlast": 1}
+        )
+        m.submodules.register = register = ElasticRegister(shape)
+
+        # In front of the register: `begun`, it has a frame's beginning; `closing`, its end is owed.
+        begun = Signal()
+        closing = Signal()
+        end = Signal()
+        m.d.comb += [
+            end.eq(begun & (self.source_reset | closing)),
+            source.tready.eq(register.source_ready & ~self.source_reset & ~closing),
+            register.source_valid.eq(Mux(self.source_reset | closing, begun, source.tvalid)),
+            register.source_data.tdata.eq(source.tdata),
+            register.source_data.tkeep.eq(Mux(end, 1, source.tkeep)),
+            register.source_data.tuser.eq(Mux(end, 1, source.tuser)),
+            register.source_data.tlast.eq(end | source.tlast),
+        ]
+        m.d.sync += closing.eq(end & ~register.source_ready)
+        with m.If(register.source_valid & register.source_ready):
+            m.d.sync += begun.eq(~register.source_data.tlast)
+
+        # Behind it: `inside`, the frame at hand has begun to leave; `discard`, its rest is of no use.
+        inside = Signal()
+        discard = Signal()
+        m.d.comb += [
+            sink.tvalid.eq(register.valid & ~self.sink_reset & ~discard),
+            register.pop.eq(discard | (sink.tready & ~self.sink_reset)),
+        ]
+        for name in shape.members:
+            m.d.comb += getattr(sink, name).eq(register.data[name])
+        moved = Signal()
+        m.d.comb += moved.eq(register.valid & register.pop)
+        with m.If(moved):
+            m.d.sync += inside.eq(~register.data.tlast)
+        with m.If(discard):
+            m.d.sync += discard.eq(~(moved & register.data.tlast))
+        with m.Elif(self.sink_reset):
+            m.d.sync += discard.eq(inside)
+        return m

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Alignment Unit: collects aligned vectors and puts out whole beats (paper, Fig. 9)."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..parts.axi import beat_bytes
+from ..parts.delay import delayed
+
+
+def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:
+    """``value`` rotated up by ``digit * step`` bytes: one multiplexer of 2**len(digit) inputs."""
+    result = value
+    for position in range(len(digit)):
+        result = Mux(digit[position], result.rotate_left(8 * step << position), result)
+    return result
+
+
+class AlignmentUnit(wiring.Component):
+    """Packs vectors of 0 to 32 bytes, or 64, back to back into beats of as many bytes, block by block.
+
+    The only loop that carries an address is the fill level of 5 or 6 bits; the vector is rotated by it, one
+    base-4 digit per stage, split at the level into the part that completes the beat at hand and
+    the part that begins the next, and ORed into the beat. From the vector that completes
+    a beat to the beat it takes :meth:`latency` cycles: 5 for 8 lanes, 6 for 16.
+
+    A block's last vector may complete one beat and begin another, which follows one cycle later. With 8 lanes
+    **the cycle after** ``last`` must therefore **be idle**. With 16 the next block may follow at once: its
+    beats are then one cycle late until one of its vectors completes none, which happens before it can end
+    like that itself, since no block has more beats than vectors.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Beats of 4 bytes per lane: 8 or 16.
+
+    Members
+    -------
+    valid : :py:`In(1)`
+    last : :py:`In(1)`
+        The block's last vector; only with ``valid``.
+    size : :py:`In(range(4 * lanes + 1))`
+        Bytes of ``vector``.
+    vector : :py:`In(32 * lanes)`
+        Zero above ``size``.
+    beat : :py:`Out(32 * lanes)`
+        Packed bytes, zero behind the block's end.
+    beat_valid : :py:`Out(1)`
+        High for one cycle per beat.
+    done : :py:`Out(1)`
+        High for one cycle when the block is complete, with its last beat (or alone, where no byte was
+        left for one), one cycle after ``latency`` at the latest.
+    """
+
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        self.beat_bytes = beat_bytes(lanes)
+        self.back_to_back = lanes > LANES
+        super().__init__(
+            {
+                "valid": In(1),
+                "last": In(1),
+                "size": In(range(self.beat_bytes + 1)),
+                "vector": In(8 * self.beat_bytes),
+                "beat": Out(8 * self.beat_bytes),
+                "beat_valid": Out(1),
+                "done": Out(1),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from a vector to the beat that it completes."""
+        # Level, base-4 digits of a rotation (the split shares the stage of a single bit), beat.
+        return 3 + (beat_bytes(lanes) - 1).bit_length() // 2
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        bits = (self.beat_bytes - 1).bit_length()
+        split = self.latency(self.lanes) - 1  # stage of the split
+
+        # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
+        # `valid` comes in behind the adder, whose result alone takes most of the cycle.
+        level = Signal(bits)
+        total = Signal(bits + 1)
+        over = Signal()
+        full = Signal()
+        rest = Signal()
+        m.d.comb += [total.eq(level + self.size), full.eq(total[bits]), rest.eq(total[:bits].any())]
+        rotation1 = Signal(bits, reset_less=True)
+        vector1 = Signal(8 * self.beat_bytes, reset_less=True)
+        emit1 = Signal()
+        done1 = Signal()
+        ending = self.valid & self.last
+        with m.If(self.valid):
+            m.d.sync += level.eq(Mux(self.last, 0, total[:bits]))
+        emits, ends = self.valid & (full | (self.last & rest)), ending & ~(full & rest)
+        m.d.sync += [
+            over.eq(ending & full & rest),
+            rotation1.eq(level),
+            vector1.eq(Mux(self.valid, self.vector, 0)),
+            emit1.eq(emits if self.back_to_back else over | emits),
+            done1.eq(ends if self.back_to_back else over | ends),
+        ]
+
+        # Rotate by the level, then split at it. A last digit of one bit shares the stage of the split.
+        rotated, rotation = vector1, rotation1
+        current = Signal(self.beat_bytes, name=f"current{split - 1}", reset_less=True)
+        for stage in range(2, split):
+            digits, step = 2 * (stage - 2), 4 ** (stage - 2)
+            remaining = Signal(bits, reset_less=True)
+            following = Signal(8 * self.beat_bytes, name=f"rotated{stage}", reset_less=True)
+            m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
+            rotated = following
+            if stage < split - 1:
+                m.d.sync += remaining.eq(rotation)
+                rotation = remaining
+        last_digit = Signal(bits % 2, name=f"rotation{split - 1}", reset_less=True)
+        m.d.sync += last_digit.eq(rotation[bits - bits % 2 :])
+        for i in range(self.beat_bytes):
+            m.d.sync += current[i].eq(rotation <= i)
+        current_part = Signal(8 * self.beat_bytes, name=f"current{split}", reset_less=True)
+        following_part = Signal(8 * self.beat_bytes, name=f"following{split}", reset_less=True)
+        rotated = rotate_left_bytes(rotated, last_digit, self.beat_bytes // 2)
+        for i in range(self.beat_bytes):
+            byte = rotated.word_select(i, 8)
+            m.d.sync += [
+                current_part.word_select(i, 8).eq(Mux(current[i], byte, 0)),
+                following_part.word_select(i, 8).eq(Mux(current[i], 0, byte)),
+            ]
+        emit = delayed(m, emit1, split - 1, name="emit", reset=True)
+        done = delayed(m, done1, split - 1, name="done", reset=True)
+
+        # The beat at hand. It is zero whenever a block begins: every block's end emits.
+        pending = Signal(8 * self.beat_bytes)
+        # Only what was let in counts: the rotation has no reset.
+        counts = delayed(m, self.valid, split, name="counts", reset=True)
+        if self.back_to_back:
+            # `owed`: one end more came than could leave. The beat at hand is whole and leaves now; what comes
+            # begins a beat, and waits in its place.
+            owed = Signal()
+            owed_emit = Signal()
+            owed_done = Signal()
+            over = delayed(m, over, split - 1, name="over", reset=True)
+            with m.If(owed | emit | counts):
+                kept = Mux(owed, 0, pending)
+                m.d.sync += pending.eq(Mux(emit & ~owed, following_part, kept | current_part))
+            m.d.sync += [
+                self.beat.eq(pending | Mux(owed, 0, current_part)),
+                self.beat_valid.eq(Mux(owed, owed_emit, emit)),
+                self.done.eq(Mux(owed, owed_done, done)),
+                owed.eq(Mux(owed, emit | done, over)),
+                owed_emit.eq(emit | ~owed),
+                owed_done.eq(done | ~owed),
+            ]
+            return m
+        with m.If(emit | counts):
+            m.d.sync += pending.eq(Mux(emit, following_part, pending | current_part))
+        m.d.sync += [
+            self.beat.eq(pending | current_part),
+            self.beat_valid.eq(emit),
+            self.done.eq(done),
+        ]
+        return m

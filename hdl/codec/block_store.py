@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where a block waits: tags and data in two rings, read together as the block's bytes."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_WORD_BYTES
+
+from ..parts.axi import beat_bytes
+from ..parts.delay import delayed
+from ..parts.memory import BlockRam
+from ..parts.queue import PushQueue
+from .alignment_unit import rotate_left_bytes
+
+
+def block_shape(lanes: int = LANES) -> data.StructLayout:
+    """What the reader must know of a block to step through it, in beats of ``lanes`` lanes."""
+    width = beat_bytes(lanes)
+    words = width // TAG_WORD_BYTES
+    tags = MAX_LANES // LANES + words - 1  # with the words before the first one
+    data_beats = MAX_LANES // lanes
+    return data.StructLayout(
+        {
+            # Beats that hold tags; beats that hold nothing but tags (and what precedes them).
+            "tag_beats": range(-(-tags // words) + 1),
+            "tag_whole": range(-(-tags // words) + 1),
+            # Beats of the data ring, and of the block as it is read.
+            "data_beats": range(data_beats + 1),
+            "beats": range(-(-(tags * TAG_WORD_BYTES + MAX_LANES * LANE_BYTES) // width) + 1),
+            # Place of the first data byte in its beat, in 16-bit words.
+            "rotation": range(words),
+            # Bytes in the last beat, modulo its width.
+            "ending": range(width),
+        }
+    )
+
+
+def _rotations(lanes: int) -> int:
+    """Stages that rotate by words, a base-4 digit each."""
+    return (exact_log2(beat_bytes(lanes) // TAG_WORD_BYTES) + 1) // 2
+
+
+class BlockStore(wiring.Component):
+    """Rings of finished tag and data beats, and the reader that joins them.
+
+    Data lies packed from byte 0 of a beat; where it belongs in the block, behind ``2 * groups`` bytes
+    of tags, is known only at the block's end. So the reader rotates it by that and ORs it onto the
+    tags, which lie where they belong. Reading is a pipeline without stall: ``step`` takes one beat of
+    the block at hand, which appears :meth:`latency` cycles later (5 with 8 lanes, 6 with 16).
+
+    Parameters
+    ----------
+    data_depth, tag_depth : :class:`int`
+        Beats in the rings, powers of two. 512 hold a block of 2304 lanes while another is read, of 16 lanes
+        each more than one; but a block RAM is no smaller.
+    slack : :class:`int`
+        Most beats that each ring may still be given when ``room`` has fallen; and as many blocks may still
+        be finished, or half as many with 8 lanes, where none has less than two cycles.
+    lanes : :class:`int`
+        Beats of 4 bytes per lane: 8 or 16.
+
+    Members
+    -------
+    tag_valid, tag_beat, data_valid, data_beat
+        Beats to store.
+    finished : :py:`In(1)`
+        A block is complete; not before its last beat was written.
+    finished_shape : :py:`In(block_shape(lanes))`
+    room : :py:`Out(1)`
+    ready : :py:`Out(1)`
+        A block is at hand: ``step`` and ``drop`` are allowed, ``shape`` describes it.
+    shape : :py:`Out(block_shape(lanes))`
+    step : :py:`In(1)`
+        Reads the next beat of the block at hand; the next block follows after the last.
+    last : :py:`Out(1)`
+        The next ``step`` is the block's last.
+    drop : :py:`In(1)`
+        Discards the block at hand, of which no beat may have been read. Not together with ``step``.
+    beat : :py:`Out(32 * lanes)`
+        The beat of the ``step`` ``latency`` cycles before; zero outside the block.
+    """
+
+    def __init__(self, data_depth: int = 512, tag_depth: int = 128, slack: int = 40, *, lanes: int = LANES):
+        self.data_depth = data_depth
+        self.tag_depth = tag_depth
+        self.slack = slack
+        self.lanes = lanes
+        self.width = beat_bytes(lanes)
+        beat, shape = 8 * self.width, block_shape(lanes)
+        super().__init__(
+            {
+                "tag_valid": In(1),
+                "tag_beat": In(beat),
+                "data_valid": In(1),
+                "data_beat": In(beat),
+                "finished": In(1),
+                "finished_shape": In(shape),
+                "room": Out(1),
+                "ready": Out(1),
+                "shape": Out(shape),
+                "step": In(1),
+                "last": Out(1),
+                "drop": In(1),
+                "beat": Out(beat),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from ``step`` to its beat."""
+        return BlockRam.LATENCY + _rotations(lanes) + 1
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.tags = tags = BlockRam(8 * self.width, self.tag_depth)
+        m.submodules.data = stored = BlockRam(8 * self.width, self.data_depth)
+        blocks = self.slack if self.lanes > LANES else self.slack // 2
+        # One more than may still be finished: `room` falls a cycle after the queue's own.
+        m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
+        m.d.comb += [shapes.push.eq(self.finished), shapes.push_data.eq(self.finished_shape)]
+
+        # Writing.
+        for ram, valid, beat in (
+            (tags, self.tag_valid, self.tag_beat),
+            (stored, self.data_valid, self.data_beat),
+        ):
+            m.d.comb += [ram.write.eq(valid), ram.write_data.eq(beat)]
+            m.d.sync += ram.write_address.eq(ram.write_address + valid)
+        # `room` follows the addresses three cycles late, and a full ring would look like an empty one.
+        spare = self.slack + 3 + 1
+        tag_room = Signal()
+        data_room = Signal()
+        for ram, room in ((tags, tag_room), (stored, data_room)):
+            level = Signal.like(ram.write_address)
+            m.d.sync += [
+                level.eq(ram.write_address - ram.read_address),
+                room.eq(level < ram.depth - spare),
+            ]
+        m.d.sync += self.room.eq(tag_room & data_room & shapes.room)
+
+        # Stepping. The counters count what is left; their zero flags are registers of their own.
+        # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
+        shape = shapes.data
+        tag_left = Signal(len(shape.tag_beats))
+        data_wait = Signal(len(shape.tag_whole))
+        data_left = Signal(len(shape.data_beats))
+        beats_left = Signal(len(shape.beats))
+        tag_more = Signal()
+        data_due = Signal()
+        data_more = Signal()
+        take_tag = Signal()
+        take_data = Signal()
+        load = Signal()
+        m.d.comb += [
+            take_tag.eq(self.step & tag_more),
+            take_data.eq(self.step & data_due & data_more),
+            load.eq(~self.ready | self.drop | (self.step & self.last)),
+            shapes.pop.eq(load),
+        ]
+        with m.If(load):
+            m.d.sync += [
+                self.ready.eq(shapes.valid),
+                self.shape.eq(shape),
+                tag_left.eq(shape.tag_beats),
+                data_wait.eq(shape.tag_whole),
+                data_left.eq(shape.data_beats),
+                beats_left.eq(shape.beats),
+                tag_more.eq(1),
+                data_due.eq(shape.tag_whole == 0),
+                data_more.eq(shape.data_beats != 0),
+                self.last.eq(shape.beats == 1),
+            ]
+        with m.Elif(self.step):
+            m.d.sync += [
+                tag_left.eq(tag_left - 1),
+                data_wait.eq(data_wait - 1),
+                data_left.eq(data_left - data_due),
+                beats_left.eq(beats_left - 1),
+                tag_more.eq(tag_more & (tag_left != 1)),
+                data_due.eq(data_due | (data_wait == 1)),
+                data_more.eq(data_more & ~(data_due & (data_left == 1))),
+                self.last.eq(beats_left == 2),
+            ]
+        m.d.sync += [
+            tags.read_address.eq(tags.read_address + Mux(self.drop, self.shape.tag_beats, take_tag)),
+            stored.read_address.eq(stored.read_address + Mux(self.drop, self.shape.data_beats, take_data)),
+        ]
+
+        # Two cycles later the beats are there: rotate the data, split it at its place, OR.
+        stages = _rotations(self.lanes)
+        stepped = delayed(m, self.step, BlockRam.LATENCY + stages, name="stepped", reset=True)
+        have_tag = delayed(m, take_tag, BlockRam.LATENCY, name="have_tag")
+        have_data = delayed(m, take_data, BlockRam.LATENCY, name="have_data")
+        rotation = delayed(m, self.shape.rotation, BlockRam.LATENCY, name="rotation")
+        rotated = Mux(have_data, stored.read_data, 0)
+        for stage in range(1, stages + 1):
+            digits, step = 2 * (stage - 1), TAG_WORD_BYTES * 4 ** (stage - 1)
+            following = Signal(8 * self.width, name=f"rotated{stage}", reset_less=True)
+            m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
+            rotated = following
+            if stage < stages:
+                remaining = Signal(len(rotation), name=f"rotation{stage}", reset_less=True)
+                m.d.sync += remaining.eq(rotation)
+                rotation = remaining
+        current = Signal(self.width // 2, name=f"current{stages}", reset_less=True)
+        for i in range(self.width // 2):
+            m.d.sync += current[i].eq(rotation <= i)
+        tag = Mux(have_tag, tags.read_data, 0)
+        for stage in range(1, stages + 1):
+            following = Signal(8 * self.width, name=f"tag{stage}", reset_less=True)
+            m.d.sync += following.eq(tag)
+            tag = following
+        carry = Signal(8 * self.width)
+        for i in range(self.width // 2):
+            word, held = rotated.word_select(i, 16), carry.word_select(i, 16)
+            m.d.sync += self.beat.word_select(i, 16).eq(
+                tag.word_select(i, 16) | held | Mux(current[i], word, 0)
+            )
+            with m.If(stepped):
+                m.d.sync += held.eq(Mux(current[i], 0, word))
+        return m

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compression Unit: a Compression Block per lane and the shifter tree (paper, Fig. 9)."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANE_BYTES, LANES
+
+from ...parts.axi import beat_bytes
+from ...parts.delay import delayed
+from .compression_block import CompressionBlock
+from .shifter_tree import ShifterTree
+
+
+class CompressionUnit(wiring.Component):
+    """Turns a burst of 8 or 16 fp32 lanes into its tag words and an aligned vector of 0 to 4 bytes per lane.
+
+    One burst per cycle, :meth:`latency` cycles (11 for 8 lanes, 14 for 16), no stall. ``tags`` and
+    ``cleared`` leave with the vector they belong to.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes per burst: 8, a group, or 16, two groups.
+
+    Members
+    -------
+    burst : :py:`In(32 * lanes)`
+        Lane 0 in the low bits.
+    present : :py:`In(lanes)`
+        One bit per lane; low behind the end of a block.
+    e0, t, b : :py:`In(8)`
+        Codec parameters, see :class:`CompressionBlock`.
+    tags : :py:`Out(2 * lanes)`
+        Tag words: lane *i* in bits 2i+1..2i.
+    size : :py:`Out(range(4 * lanes + 1))`
+        Bytes of ``aligned``.
+    aligned : :py:`Out(32 * lanes)`
+    cleared : :py:`Out(32 * lanes)`
+        Bits of ``burst`` that the lossy values lack; zero for absent lanes.
+    """
+
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "burst": In(8 * beat_bytes(lanes)),
+                "present": In(lanes),
+                "e0": In(8),
+                "t": In(8),
+                "b": In(8),
+                "tags": Out(2 * lanes),
+                "size": Out(range(beat_bytes(lanes) + 1)),
+                "aligned": Out(8 * beat_bytes(lanes)),
+                "cleared": Out(8 * beat_bytes(lanes)),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from input to output."""
+        return CompressionBlock.LATENCY + ShifterTree.latency(lanes)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.tree = tree = ShifterTree(lanes=self.lanes)
+        tags = Signal(data.ArrayLayout(2, self.lanes))
+        cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, self.lanes))
+        for i in range(self.lanes):
+            m.submodules[f"block{i}"] = block = CompressionBlock()
+            m.d.comb += [
+                block.lane.eq(self.burst.word_select(i, 8 * LANE_BYTES)),
+                block.present.eq(self.present[i]),
+                block.e0.eq(self.e0),
+                block.t.eq(self.t),
+                block.b.eq(self.b),
+                tags[i].eq(block.tag),
+                cleared[i].eq(block.cleared),
+                tree.tags[i].eq(block.tag),
+                tree.vectors[i].eq(block.vector),
+            ]
+        behind = tree.latency(self.lanes)
+        m.d.comb += [
+            self.tags.eq(delayed(m, tags.as_value(), behind, name="tags")),
+            self.cleared.eq(delayed(m, cleared.as_value(), behind, name="cleared")),
+            self.size.eq(tree.size),
+            self.aligned.eq(tree.aligned),
+        ]
+        return m

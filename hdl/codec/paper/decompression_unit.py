@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A Decompression Block per lane, side by side (the paper's Fig. 10)."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ...parts.axi import beat_bytes
+from .decompression_block import DecompressionBlock
+
+
+class DecompressionUnit(wiring.Component):
+    """The tags and vectors of a group, or two, to a burst of fp32 (the paper's Decompression Unit, Fig. 10).
+
+    Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes of a burst: 8 or 16.
+
+    Members
+    -------
+    tags : :py:`In(2 * lanes)`
+        The tag word, or two: lane *i* in bits 2i+1..2i.
+    vectors : :py:`In(32 * lanes)`
+        Lane *i*'s vector right-aligned in bits 32i+31..32i; bits beyond its size are ignored.
+    base : :py:`In(8)`
+        Biased exponent that the 8-bit class is normalised to (B).
+    burst : :py:`Out(32 * lanes)`
+        Lane *i* in bits 32i+31..32i.
+    impossible : :py:`Out(lanes)`
+        Lanes whose exponent would fall below 1; their values are undefined.
+    """
+
+    LATENCY = DecompressionBlock.LATENCY
+
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "tags": In(2 * lanes),
+                "vectors": In(8 * beat_bytes(lanes)),
+                "base": In(8),
+                "burst": Out(8 * beat_bytes(lanes)),
+                "impossible": Out(lanes),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        for lane in range(self.lanes):
+            m.submodules[f"block_{lane}"] = block = DecompressionBlock()
+            m.d.comb += [
+                block.tag.eq(self.tags.word_select(lane, 2)),
+                block.vector.eq(self.vectors.word_select(lane, 32)),
+                block.base.eq(self.base),
+                self.burst.word_select(lane, 32).eq(block.value),
+                self.impossible[lane].eq(block.impossible),
+            ]
+        return m

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tag plane: a block's tag words, collected into beats (wire format, section 2)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES, TAG_WORD_BYTES
+
+from ...parts.axi import beat_bytes
+from ...parts.queue import PushQueue
+
+
+class TagPlane(wiring.Component):
+    """Collects 16 or 32 tag words into a beat, the first of a block at a given place in its beat.
+
+    One word per cycle with 8 lanes, two with 16. A beat leaves :meth:`latency` cycles after the word that
+    completes it.
+
+    With 16 lanes a block of an even number of words that ends with the first word of a beat completes two
+    beats in its last cycle. The second leaves a cycle later, and what follows waits in a short queue: such a
+    block takes one more cycle than it has. At most two of these cycles may be *owed*, that is not made up for
+    by an idle one. In a frame one is always there: such a payload fills one burst less than its frame has
+    beats, since at least 42 bytes of headers precede it, and 33 to 64 bytes are in its last burst.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: one word per cycle, beats of 32 bytes. 16: two words, 64 bytes.
+
+    Members
+    -------
+    valid, first, last : :py:`In(1)`
+    place : :py:`In(range(lanes * 2))`
+        Word of the beat in which the block's first tag word belongs; read with ``first``.
+    tags : :py:`In(2 * lanes)`
+    both : :py:`In(1)`
+        Only with 16 lanes: the upper word exists. Always but with ``last``.
+    beat : :py:`Out(32 * lanes)`
+        Zero where the block has no tag word.
+    beat_valid : :py:`Out(1)`
+    """
+
+    def __init__(self, *, lanes: int = LANES):
+        self.lanes = lanes
+        self.words = beat_bytes(lanes) // TAG_WORD_BYTES
+        pair = {"both": In(1)} if lanes > LANES else {}
+        super().__init__(
+            {
+                "valid": In(1),
+                "first": In(1),
+                "last": In(1),
+                "place": In(range(self.words)),
+                "tags": In(2 * lanes),
+                **pair,
+                "beat": Out(8 * beat_bytes(lanes)),
+                "beat_valid": Out(1),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from the word that completes a beat to the beat."""
+        return 2 if lanes == LANES else 4
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        if self.lanes > LANES:
+            self._collect_pairs(m)
+            return m
+        # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.
+        following = Signal(4)
+        place = Signal(4)
+        tags1 = Signal(2 * LANES, reset_less=True)
+        select1 = Signal(self.words)
+        fresh1 = Signal(reset_less=True)
+        full1 = Signal()
+        m.d.comb += place.eq(Mux(self.first, self.place, following))
+        with m.If(self.valid):
+            m.d.sync += following.eq(place + 1)
+        m.d.sync += [
+            tags1.eq(self.tags),
+            select1.eq(Mux(self.valid, 1 << place, 0)),
+            fresh1.eq(self.valid & (self.first | (place == 0))),
+            full1.eq(self.valid & (self.last | place.all())),
+            self.beat_valid.eq(full1),
+        ]
+        # Stage 2: the beat.
+        for i in range(self.words):
+            word = self.beat.word_select(i, 16)
+            m.d.sync += word.eq(Mux(select1[i], tags1, Mux(fresh1, 0, word)))
+        return m
+
+    def _collect_pairs(self, m: Module) -> None:
+        """Two words per cycle, behind a queue.
+
+        The upper word belongs one place behind the lower. Behind the beat's last place, it is *carried*: it
+        begins the next beat a cycle later, beside the words that come then.
+        """
+        item = data.StructLayout(
+            {"first": 1, "last": 1, "both": 1, "place": self.place.shape(), "tags": self.tags.shape()}
+        )
+        m.submodules.queue = queue = PushQueue(item, 4, 0)
+        m.d.comb += queue.push.eq(self.valid)
+        for name in item.members:
+            m.d.comb += queue.push_data[name].eq(getattr(self, name))
+
+        # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.
+        pair = queue.data
+        following = Signal.like(self.place)
+        place = Signal.like(self.place)
+        lower1 = Signal(16, reset_less=True)
+        upper1 = Signal(16, reset_less=True)
+        select1 = Signal(self.words)
+        fresh1 = Signal(reset_less=True)
+        full1 = Signal()
+        carries1 = Signal()
+        alone1 = Signal()
+        valid = queue.valid & ~alone1
+        m.d.comb += [queue.pop.eq(~alone1), place.eq(Mux(pair.first, pair.place, following))]
+        with m.If(valid):
+            m.d.sync += following.eq(place + 2)
+        carries = valid & place.all() & pair.both
+        m.d.sync += [
+            Cat(lower1, upper1).eq(pair.tags),
+            select1.eq(Mux(valid, 1 << place, 0)),
+            fresh1.eq(valid & (pair.first | (place == 0))),
+            full1.eq(alone1 | (valid & (pair.last | place[1:].all()))),
+            carries1.eq(carries),
+            alone1.eq(carries & pair.last),
+            self.beat_valid.eq(full1),
+        ]
+
+        # Stage 2: the beat.
+        carried2 = Signal()
+        word2 = Signal(16, reset_less=True)
+        m.d.sync += [carried2.eq(carries1), word2.eq(upper1)]
+        for i in range(self.words):
+            word = self.beat.word_select(i, 16)
+            kept = Mux(fresh1 | carried2, 0, word)
+            behind = Mux(select1[i - 1], upper1, kept) if i else Mux(carried2, word2, kept)
+            m.d.sync += word.eq(Mux(select1[i], lower1, behind))

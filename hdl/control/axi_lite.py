@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""AXI4-Lite (Arm IHI 0022) and the NIC's register bank behind it."""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
+
+from .config import DEFAULT_CONFIG, EngineConfig
+from .counters import COUNTER_READ_LATENCY, CounterRead
+from .register_map import DATA_WIDTH
+from .registers import (
+    ADDRESS_WIDTH,
+    COUNTER_BASE,
+    COUNTER_BYTES,
+    COUNTER_SLOTS,
+    DIRECTIONS,
+    REGISTERS,
+    counters,
+)
+
+
+class Response(enum.Enum, shape=2):
+    """Values of ``bresp`` and ``rresp`` that a slave of this kind gives."""
+
+    OKAY = 0b00
+    SLVERR = 0b10
+
+
+class AXI4Lite(wiring.Signature):
+    """AXI4-Lite, seen from the master; use ``In(AXI4Lite())`` for a slave.
+
+    Parameters
+    ----------
+    addr_width : :class:`int`
+        Width of ``awaddr`` and ``araddr``; addresses count bytes.
+    data_width : :class:`int`
+        Width of ``wdata`` and ``rdata``: 32 or 64.
+
+    Members
+    -------
+    awaddr, awprot, awvalid, wdata, wstrb, wvalid, bready, araddr, arprot, arvalid, rready : :py:`Out`
+    awready, wready, bresp, bvalid, arready, rdata, rresp, rvalid : :py:`In`
+    """
+
+    def __init__(self, addr_width: int = ADDRESS_WIDTH, data_width: int = DATA_WIDTH):
+        if not isinstance(addr_width, int) or not isinstance(data_width, int):
+            raise TypeError(f"AXI4-Lite widths must be integers, not {(addr_width, data_width)!r}")
+        if not 1 <= addr_width <= 64:
+            raise ValueError(f"AXI4-Lite address width must be 1..64, not {addr_width!r}")
+        if data_width not in (32, 64):
+            raise ValueError(f"AXI4-Lite data width must be 32 or 64, not {data_width!r}")
+        self.addr_width = addr_width
+        self.data_width = data_width
+        super().__init__(
+            {
+                "awaddr": Out(addr_width),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(data_width),
+                "wstrb": Out(data_width // 8),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(addr_width),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(data_width),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, AXI4Lite)
+            and self.addr_width == other.addr_width
+            and self.data_width == other.data_width
+        )
+
+    def __repr__(self) -> str:
+        return f"AXI4Lite(addr_width={self.addr_width}, data_width={self.data_width})"
+
+
+class RegisterBank(wiring.Component):
+    """AXI4-Lite slave of :data:`inceptionn.hdl.control.registers.REGISTERS`: settings and counters.
+
+    One write and one read are under way at a time, independent of each other; address and data of a write
+    come in any order. All outputs are flip-flops. With a master that never waits, a write takes 4 cycles
+    from the later of its two handshakes to ``bvalid``; a read takes 4 cycles to ``rvalid``, of a counter's
+    low word 5 + ``COUNTER_READ_LATENCY``, more only while the counters are being cleared.
+
+    A write of ``PAYLOAD.MAX`` beyond 9216 is clamped. Settings reach both engines in the same cycle, together
+    with the ``parameters_valid`` that belongs to them, no later than the write's ``bvalid``.
+
+    Members
+    -------
+    s_axil : :py:`In(AXI4Lite())`
+    tx_config, rx_config : :py:`Out(EngineConfig)`
+    clear : :py:`Out(1)`
+        High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
+    tx_counters, rx_counters : :py:`Out(CounterRead())`
+    """
+
+    s_axil: In(AXI4Lite())
+    tx_config: Out(EngineConfig)
+    rx_config: Out(EngineConfig)
+    clear: Out(1)
+    tx_counters: Out(CounterRead())
+    rx_counters: Out(CounterRead())
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        values = {
+            register.name: Signal(DATA_WIDTH, name=register.name.lower(), init=register.reset)
+            for register in REGISTERS
+            if register.fields
+        }
+        self._write(m, values)
+        self._settings(m, values)
+        self._read(m, values)
+        return m
+
+    def _write(self, m: Module, values: dict[str, Signal]) -> None:
+        """Address and data are held until both are there; then decode, apply, respond: one cycle each."""
+        bus = self.s_axil
+        aw_held = Signal()
+        w_held = Signal()
+        address = Signal(ADDRESS_WIDTH - 2)
+        data = Signal.like(bus.wdata)
+        strobe = Signal.like(bus.wstrb)
+        decode = Signal()
+        apply = Signal()
+        respond = Signal()
+
+        # Ready is low in reset and while something is held, and never depends on valid.
+        for valid, ready, held in ((bus.awvalid, bus.awready, aw_held), (bus.wvalid, bus.wready, w_held)):
+            with m.If(ready & valid):
+                m.d.sync += [ready.eq(0), held.eq(1)]
+            with m.Elif(~held):
+                m.d.sync += ready.eq(1)
+        with m.If(bus.awready):
+            m.d.sync += address.eq(bus.awaddr[2:])
+        with m.If(bus.wready):
+            m.d.sync += [data.eq(bus.wdata), strobe.eq(bus.wstrb)]
+
+        # decode -> apply -> respond -> bvalid: a token that walks once for each write.
+        m.d.comb += decode.eq(aw_held & w_held & ~apply & ~respond & ~bus.bvalid)
+        m.d.sync += [apply.eq(decode), respond.eq(apply)]
+        hit = Signal()
+        m.d.sync += [self.clear.eq(0), hit.eq(0)]
+        for register in REGISTERS:
+            if register.access == "ro":
+                continue
+            selected = Signal(name=f"write_{register.name.lower()}")
+            m.d.sync += selected.eq(decode & (address == register.offset >> 2))
+            with m.If(selected):
+                m.d.sync += hit.eq(1)
+            if register.access == "rw":
+                for lane in range(DATA_WIDTH // 8):
+                    part = slice(8 * lane, 8 * lane + 8)
+                    existing = (register.mask >> 8 * lane) & 0xFF
+                    with m.If(selected & strobe[lane]):
+                        m.d.sync += values[register.name][part].eq(data[part] & existing)
+            else:
+                command = register["CLEAR_COUNTERS"]
+                m.d.sync += self.clear.eq(selected & strobe[command.lsb // 8] & data[command.lsb])
+        with m.If(respond):
+            m.d.sync += [
+                bus.bvalid.eq(1),
+                bus.bresp.eq(Mux(hit, Response.OKAY.value, Response.SLVERR.value)),
+                aw_held.eq(0),
+                w_held.eq(0),
+            ]
+        with m.Elif(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+
+    def _settings(self, m: Module, values: dict[str, Signal]) -> None:
+        """A second row of flip-flops: what the engines see, clamped and checked, one cycle later."""
+
+        def field(register: str, name: str) -> Any:
+            part = REGISTERS[register][name]
+            return values[register][part.lsb : part.lsb + part.width]
+
+        e0, t, b = (field("PARAMETERS", name) for name in ("E0", "T", "B"))
+        valid = field("STATUS", "PARAMETERS_VALID")
+        max_payload = field("PAYLOAD", "MAX")
+        beyond = max_payload > DEFAULT_MAX_PAYLOAD
+        m.d.sync += valid.eq((e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b))
+        with m.If(beyond):
+            m.d.sync += max_payload.eq(DEFAULT_MAX_PAYLOAD)
+
+        settings = {
+            "tos": field("TOS", "VALUE"),
+            "tos_mask": field("TOS", "MASK"),
+            "e0": e0,
+            "t": t,
+            "b": b,
+            "min_payload": field("PAYLOAD", "MIN"),
+            "max_payload": Mux(beyond, DEFAULT_MAX_PAYLOAD, max_payload),
+        }
+        for name, value in settings.items():
+            setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
+            m.d.sync += setting.eq(value)
+            m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
+        for config, name in ((self.tx_config, "TX_ENABLE"), (self.rx_config, "RX_ENABLE")):
+            enable = Signal(name=name.lower(), init=REGISTERS["CONTROL"][name].reset)
+            m.d.sync += enable.eq(field("CONTROL", name))
+            m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
+
+    def _read(self, m: Module, values: dict[str, Signal]) -> None:
+        """The address holds until the response is made, so every decoding stage runs freely behind it."""
+        bus = self.s_axil
+        held = Signal()
+        address = Signal(ADDRESS_WIDTH - 2)
+        with m.If(bus.arready & bus.arvalid):
+            m.d.sync += [bus.arready.eq(0), held.eq(1)]
+        with m.Elif(~held):
+            m.d.sync += bus.arready.eq(1)
+        with m.If(bus.arready):
+            m.d.sync += address.eq(bus.araddr[2:])
+
+        # First stage: which register. Second stage: the value of one that is no counter.
+        known = Signal()
+        is_high = Signal()
+        is_low = Signal()
+        selected = {name: Signal(name=f"read_{name.lower()}") for name in values}
+        for name, select in selected.items():
+            m.d.sync += select.eq(address == REGISTERS[name].offset >> 2)
+        slot = address[1 : 1 + exact_log2(COUNTER_SLOTS)]
+        page = address[1 + len(slot) :]
+        reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
+        for direction, select in reading.items():
+            slots = Const(sum(1 << number for number in counters(direction)), COUNTER_SLOTS)
+            base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
+            m.d.sync += select.eq((page == base) & slots.bit_select(slot, 1))
+        high_word = Signal()
+        m.d.sync += high_word.eq(address[0])
+        is_counter = Cat(reading.values()).any()
+        value = Signal(DATA_WIDTH)
+        m.d.sync += [
+            value.eq(reduce(or_, (Mux(select, values[name], 0) for name, select in selected.items()))),
+            known.eq(is_counter | Cat(selected.values()).any()),
+            is_low.eq(is_counter & ~high_word),
+            is_high.eq(is_counter & high_word),
+        ]
+
+        ports = {direction: getattr(self, f"{direction}_counters") for direction in DIRECTIONS}
+        from_tx = Signal()
+        m.d.sync += from_tx.eq(reading["tx"])
+        data = Signal(2 * DATA_WIDTH)
+        m.d.comb += data.eq(Mux(from_tx, ports["tx"].data, ports["rx"].data))
+        kept_high = Signal(DATA_WIDTH)
+        for port in ports.values():
+            m.d.sync += port.slot.eq(slot)
+        strobes = Cat(port.strobe for port in ports.values())
+        m.d.sync += strobes.eq(0)
+
+        with m.FSM():
+            with m.State("IDLE"), m.If(held & ~bus.rvalid):
+                m.next = "DECODE"
+            with m.State("DECODE"):
+                m.next = "RESPOND"
+                with m.If(is_counter & ~high_word):
+                    m.next = "FETCH"
+            # While counters are being cleared they may still hold what they had: wait.
+            with m.State("FETCH"), m.If(~ports["tx"].busy & ~ports["rx"].busy):
+                m.d.sync += strobes.eq(Cat(reading.values()))
+                m.next = "WAIT_0"
+            for cycle in range(COUNTER_READ_LATENCY):
+                with m.State(f"WAIT_{cycle}"):
+                    m.next = f"WAIT_{cycle + 1}" if cycle + 1 < COUNTER_READ_LATENCY else "RESPOND"
+            with m.State("RESPOND"):
+                m.d.sync += [
+                    bus.rvalid.eq(1),
+                    bus.rdata.eq(Mux(is_low, data[:DATA_WIDTH], Mux(is_high, kept_high, value))),
+                    bus.rresp.eq(Mux(known, Response.OKAY.value, Response.SLVERR.value)),
+                    held.eq(0),
+                ]
+                with m.If(is_low):
+                    m.d.sync += kept_high.eq(data[DATA_WIDTH:])
+                m.next = "IDLE"
+        with m.If(bus.rvalid & bus.rready):
+            m.d.sync += bus.rvalid.eq(0)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Frame, byte, verdict and lane counters of one engine."""
+
+from functools import reduce
+from operator import or_
+from typing import Any, get_args
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import Tag
+
+from .registers import (
+    COUNTER_SLOTS,
+    SLOT_BYTES_IN,
+    SLOT_BYTES_OUT,
+    SLOT_FRAMES_IN,
+    SLOT_FRAMES_OUT,
+    SLOT_LANES,
+    VERDICTS,
+    Direction,
+    counters,
+)
+
+COUNTER_WIDTH = 64
+HALF = COUNTER_WIDTH // 2
+COUNTER_READ_LATENCY = 2
+"""Cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
+PENDING_EVENTS_WIDTH = 6
+"""Bits for the events between two visits of the sweep: 32 slots and at most 16 reads in between."""
+
+
+class FrameReport(data.Struct):
+    """What an engine says about one frame, once, when the frame's fate is known.
+
+    Members
+    -------
+    verdict : 5 bits
+        :class:`inceptionn.wire.Verdict`.
+    bytes_in, bytes_out : 17 bits each
+        Frame length at the engine's input and output, in bytes from the destination MAC address to the
+        last data byte (no FCS), modulo 2^17.
+    lanes : 4 elements of 12 bits
+        Lanes of the block by :class:`inceptionn.wire.Tag`, absent lanes of the last group not counted
+        (so they add up to payload / 4); all zero unless the verdict is ``COMPRESSED``.
+    """
+
+    verdict: 5
+    bytes_in: 17
+    bytes_out: 17
+    lanes: data.ArrayLayout(12, 4)
+
+
+class CounterRead(wiring.Signature):
+    """The way to read one direction's counters, seen from the reader.
+
+    Members
+    -------
+    slot : :py:`Out(5)`
+        Which counter: :mod:`inceptionn.hdl.control.registers`, ``COUNTER_BASE`` and following.
+    strobe : :py:`Out(1)`
+        Read now; at most in every third cycle.
+    data : :py:`In(64)`
+        The counter, whole and of one moment, ``COUNTER_READ_LATENCY`` cycles after ``strobe``; for one cycle.
+    busy : :py:`In(1)`
+        The counters are being cleared: not all of them read as zero yet.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "slot": Out(range(COUNTER_SLOTS)),
+                "strobe": Out(1),
+                "data": In(COUNTER_WIDTH),
+                "busy": In(1, init=1),
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CounterRead)
+
+    def __repr__(self) -> str:
+        return "CounterRead()"
+
+
+class FrameCounters(wiring.Component):
+    """All 64-bit counters of one engine.
+
+    Takes a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
+    later. After reset, and after ``clear``, the counters are zero when ``busy`` is low again (about 40
+    cycles); events in the cycle of ``clear`` and before do not count any more, later ones do. Counters wrap
+    at 2^64. A verdict that the direction cannot reach adds to the byte counters only.
+
+    Parameters
+    ----------
+    direction : ``"tx"`` or ``"rx"``
+        Which verdicts there are, and whether lanes are counted (``"tx"`` only).
+
+    Members
+    -------
+    report : :py:`In(FrameReport)`
+    report_valid, frame_in, frame_out, clear : :py:`In(1)`
+    read : :py:`In(CounterRead())`
+    """
+
+    def __init__(self, direction: Direction):
+        if direction not in get_args(Direction):
+            raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
+        self.direction: Direction = direction
+        super().__init__(
+            {
+                "report": In(FrameReport),
+                "report_valid": In(1),
+                "frame_in": In(1),
+                "frame_out": In(1),
+                "clear": In(1),
+                "read": In(CounterRead()),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        # Sweep: the 64-bit sums live in one LUT memory with one adder. Each event is first counted in a small
+        # *pending* register of its own; the sweep visits one slot per cycle, takes its pending amount (and
+        # leaves zero or the event of that cycle), adds it to the sum and writes the sum back. A read takes
+        # the memory's port for one cycle, in which the sweep stands still.
+        m = Module()
+        amounts = self._amounts(m)
+
+        clear = Signal()
+        m.d.sync += clear.eq(self.clear)
+        turn = Signal(COUNTER_SLOTS, init=1)
+        slot = Signal(range(COUNTER_SLOTS))
+        # Visits that are still to start their slot from zero instead of from its sum.
+        unclear = Signal(range(COUNTER_SLOTS + 1), init=COUNTER_SLOTS)
+        sweep = Signal()
+        m.d.comb += sweep.eq(~self.read.strobe)
+        with m.If(sweep):
+            m.d.sync += [turn.eq(turn.rotate_left(1)), slot.eq(slot + 1)]
+            with m.If(unclear.any()):
+                m.d.sync += unclear.eq(unclear - 1)
+        with m.If(clear):
+            m.d.sync += unclear.eq(COUNTER_SLOTS)
+
+        names = counters(self.direction)
+        taken = []
+        for number, amount in amounts.items():
+            name = names[number].name.lower()
+            pending = Signal(len(amount) + PENDING_EVENTS_WIDTH - (len(amount) == 1), name=f"pending_{name}")
+            visited = sweep & turn[number]
+            with m.If(clear):
+                m.d.sync += pending.eq(0)
+            with m.Else():
+                m.d.sync += pending.eq(Mux(visited, 0, pending) + amount)
+            taken.append(Mux(turn[number], pending, 0))
+
+        # Stage 1: address and amount. Stage 2: sum so far. Stages 3 and 4: low and high half of the new sum.
+        address1 = Signal.like(slot)
+        amount1, amount2 = (Signal(max(map(len, taken)), name=f"amount{n}") for n in (1, 2))
+        add1, add2, add3, add4 = (Signal(name=f"add{n}") for n in (1, 2, 3, 4))
+        zero1 = Signal()
+        slot2, slot3, slot4 = (Signal.like(slot, name=f"slot{n}") for n in (2, 3, 4))
+        sum2 = Signal(COUNTER_WIDTH)
+        low3 = Signal(HALF + 1)
+        low4 = Signal(HALF)
+        high3 = Signal(HALF)
+        high4 = Signal(HALF)
+
+        m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=COUNTER_SLOTS, init=[])
+        read_port = sums.read_port(domain="comb")
+        write_port = sums.write_port()
+        m.d.comb += [
+            read_port.addr.eq(address1),
+            write_port.addr.eq(slot4),
+            write_port.data.eq(Cat(low4, high4)),
+            write_port.en.eq(add4),
+            self.read.data.eq(sum2),
+        ]
+        m.d.sync += [
+            address1.eq(Mux(sweep, slot, self.read.slot)),
+            amount1.eq(reduce(or_, taken)),
+            add1.eq(sweep),
+            zero1.eq(sweep & unclear.any()),
+            amount2.eq(amount1),
+            add2.eq(add1),
+            slot2.eq(address1),
+            sum2.eq(Mux(zero1, 0, read_port.data)),
+            low3.eq(sum2[:HALF] + amount2),
+            high3.eq(sum2[HALF:]),
+            add3.eq(add2),
+            slot3.eq(slot2),
+            low4.eq(low3),
+            high4.eq(high3 + low3[HALF]),
+            add4.eq(add3),
+            slot4.eq(slot3),
+        ]
+
+        # The last cleared slot is written four cycles after its visit, and a read takes one to get there.
+        drain = Signal()
+        m.d.sync += [
+            drain.eq(zero1),
+            self.read.busy.eq(clear | unclear.any() | zero1 | drain),
+        ]
+        return m
+
+    def _amounts(self, m: Module) -> dict[int, Signal]:
+        """Slot to what is added to its counter in this cycle, from flip-flops."""
+        events: dict[int, Any] = {
+            verdict: self.report_valid & (self.report.verdict == verdict)
+            for verdict in VERDICTS[self.direction]
+        }
+        events[SLOT_FRAMES_IN] = self.frame_in
+        events[SLOT_FRAMES_OUT] = self.frame_out
+        events[SLOT_BYTES_IN] = Mux(self.report_valid, self.report.bytes_in, 0)
+        events[SLOT_BYTES_OUT] = Mux(self.report_valid, self.report.bytes_out, 0)
+        if self.direction == "tx":
+            for tag in Tag:
+                events[SLOT_LANES + tag] = Mux(self.report_valid, self.report.lanes[tag], 0)
+        amounts = {}
+        for number, event in events.items():
+            amounts[number] = Signal(len(event), name=f"amount_{number}")
+            m.d.sync += amounts[number].eq(event)
+        return amounts

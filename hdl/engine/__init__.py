@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The transmit and the receive engine, their decisions and assemblers."""

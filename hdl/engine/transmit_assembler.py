@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Puts frames together for the wire: raw from the ring, or patched header, shim and block."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+
+from ..codec.block_store import BlockStore
+from ..frame.header_walk import HeaderWalk, patched_word
+from ..parts.axi import AXIStream, beat_bytes
+from ..parts.checksum import swap16
+from ..parts.delay import delayed
+from ..parts.memory import BlockRam
+from ..parts.output_queue import OutputQueue
+from .transmit_decision import frame_order
+
+_IP_BYTES = 20
+
+
+def raw_ring_depth(lanes: int = LANES) -> int:
+    """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
+    return 2 * MAX_TRANSMIT_FRAME // beat_bytes(lanes)
+
+
+class TransmitAssembler(wiring.Component):
+    """Carries out one order after the other, one output beat per cycle, without a gap between frames.
+
+    Each cycle with room issues the command for one beat: read the raw ring, step the block, or both, where
+    header and block share a beat. Both memories answer after a fixed time, so patch, raw beat and block beat
+    meet in one OR. The Compressor has placed the block where it belongs in its first beat.
+
+    Parameters
+    ----------
+    ring_depth : :class:`int`
+        Beats in the raw ring. Default: :func:`raw_ring_depth`.
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
+
+    Members
+    -------
+    order, order_valid, order_pop
+        From the decision.
+    raw_address : :py:`Out`
+        Next beat of the raw ring that is read; what lies before it may be overwritten.
+    raw_beat : :py:`In(32 * lanes)`
+        The ring's answer, :attr:`BlockRam.LATENCY` cycles later.
+    block_ready, block_step, block_last, block_ending, block_drop, block_beat
+        The reading side of the Compressor.
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
+    """
+
+    def __init__(self, ring_depth: int | None = None, *, lanes: int = LANES):
+        width = beat_bytes(lanes)
+        self.ring_depth = raw_ring_depth(lanes) if ring_depth is None else ring_depth
+        self.lanes = lanes
+        self.beat_bytes = width
+        super().__init__(
+            {
+                "order": In(frame_order(lanes)),
+                "order_valid": In(1),
+                "order_pop": Out(1),
+                "raw_address": Out(range(self.ring_depth)),
+                "raw_beat": In(8 * width),
+                "block_ready": In(1),
+                "block_step": Out(1),
+                "block_last": In(1),
+                "block_ending": In(range(width)),
+                "block_drop": Out(1),
+                "block_beat": In(8 * width),
+                "m_axis": Out(AXIStream(width)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
+        # here is a cycle old.
+        block_latency = BlockStore.latency(self.lanes)
+        wait = block_latency + 1
+        m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
+        wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
+
+        # The order at hand; the next one is taken with the last command of this one. What a command needs and
+        # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one, be it
+        # to throw it away (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
+        # beat of a frame that is copied.
+        words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
+        compressed = Signal()
+        idle = Signal(init=1)
+        room = Signal()
+        left = Signal(10)  # raw beats
+        following_base = Signal(range(self.ring_depth))
+        copying, fetching, dropping, in_block, raw_last = (
+            Signal(name=name) for name in ("copying", "fetching", "dropping", "in_block", "raw_last")
+        )
+        spills = Signal()  # the shim ends in the beat behind the one in which it begins
+        in_shim = Signal()
+        behind_shim = Signal()
+        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
+        go = Signal()
+        last = Signal()
+        load = Signal()
+        following = self.order
+        block_wanted = following.compressed | following.drop
+        following_spills = following.payload_at[:place_bits] >= self.beat_bytes - SHIM_BYTES
+        # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
+        wide = self.lanes != LANES
+        copied = raw_last & (copying | self.block_ready) if wide else raw_last
+        begins_in_block = (
+            self.order_valid
+            & following.compressed
+            & (following.payload_at[place_bits:] == 0)
+            & ~following_spills
+            if wide
+            else 0
+        )
+        m.d.comb += [
+            go.eq(room & (copying | (fetching & self.block_ready))),
+            self.block_drop.eq(room & self.block_ready & dropping),
+            self.block_step.eq(room & self.block_ready & in_block),
+            last.eq(raw_last | (in_block & self.block_last)),
+            load.eq(idle | (room & (copied | (in_block & self.block_ready & self.block_last)))),
+            self.order_pop.eq(load),
+            walk.load.eq(load),
+            walk.step.eq(go),
+            walk.patch.eq(following.compressed),
+            walk.vlan.eq(following.vlan),
+            walk.tcp.eq(following.tcp),
+            walk.payload_at.eq(following.payload_at),
+            in_shim.eq(walk.in_header & walk.in_payload),
+        ]
+        m.d.sync += room.eq(output.room)
+        with m.If(go):
+            m.d.sync += [
+                left.eq(left - 1),
+                raw_last.eq(~compressed & (left == 2)),
+                copying.eq(~compressed),
+                fetching.eq(compressed),
+                dropping.eq(0),
+                in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
+                behind_shim.eq(in_shim),
+            ]
+        with m.If(go & walk.in_header):
+            m.d.sync += self.raw_address.eq(self.raw_address + 1)
+        with m.If(load):
+            m.d.sync += [
+                idle.eq(~self.order_valid),
+                compressed.eq(following.compressed),
+                left.eq(following.beats),
+                raw_last.eq(self.order_valid & ~following.compressed & (following.beats == 1)),
+                copying.eq(self.order_valid & ~block_wanted),
+                fetching.eq(self.order_valid & block_wanted),
+                dropping.eq(self.order_valid & following.drop),
+                in_block.eq(begins_in_block),
+                behind_shim.eq(0),
+                spills.eq(following_spills),
+                self.raw_address.eq(following_base),
+            ]
+            with m.If(self.order_valid):
+                m.d.sync += following_base.eq(following_base + following.beats)
+
+        # The order in whole follows a cycle behind the command, by a plain register: loaded at once, its many
+        # flip-flops would wait for everything that a frame's last command waits for.
+        order = Signal(frame_order(self.lanes))
+        udp_length = Signal(16, reset_less=True)
+        waiting_order = Signal(frame_order(self.lanes), reset_less=True)
+        m.d.sync += waiting_order.eq(following)
+        with m.If(delayed(m, load, 1, name="load", reset=True)):
+            m.d.sync += [order.eq(waiting_order), udp_length.eq(waiting_order.total_length - _IP_BYTES)]
+        marks1 = delayed(m, walk.marks, 1, name="walk_marks")
+        keep1 = delayed(m, walk.keep, 1, name="walk_keep")
+        in_shim1, behind_shim1 = delayed(m, Cat(in_shim, behind_shim), 1, name="shim")
+
+        # Two cycles after the command: the patch, and the raw beat. Later: the block's.
+        patch2 = Signal(16 * words, reset_less=True)
+        keep2 = Signal(words, reset_less=True)
+        fields = {
+            "total_length": order.total_length,
+            "ip_checksum": order.ip_checksum,
+            "udp_length": udp_length,
+            "udp_checksum": order.checksum,
+            "tcp_checksum": order.checksum,
+        }
+        for i in range(words):
+            hit, value = patched_word(marks1, i, fields, self.lanes)
+            m.d.sync += [
+                patch2.word_select(i, 16).eq(
+                    Mux(hit, value, 0) | self._shim_word(order, in_shim1, behind_shim1, i)
+                ),
+                keep2[i].eq(keep1[i] & ~hit),
+            ]
+        header3 = Signal(16 * words, reset_less=True)
+        for i in range(words):
+            word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
+            m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
+        header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
+        m.d.sync += output.push_data.tdata.eq(header | self.block_beat)
+
+        ends1 = delayed(m, last, 1, name="last") & order.end
+        block_ending1 = delayed(m, self.block_ending, 1, name="block_ending")
+        ending = Mux(order.compressed, block_ending1, order.ending)
+        late = delayed(m, Cat(ends1, order.bad & ends1, Mux(ends1, ending, 0)), wait - 1, name="marks")
+        m.d.comb += [
+            output.push.eq(delayed(m, go, wait, name="push", reset=True)),
+            output.push_data.tlast.eq(late[0]),
+            output.push_data.tuser.eq(late[1]),
+            output.push_data.ending.eq(late[2:]),
+        ]
+        return m
+
+    def _shim_word(self, order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
+        """What the shim puts into ``word`` of the beat in which it begins, or of the one behind that."""
+        # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
+        words = self.beat_bytes // 2
+        place = order.payload_at[1 : exact_log2(self.beat_bytes)]
+        shim = [
+            swap16(Const(SHIM_MAGIC, 16)),
+            Cat(Const(SHIM_VERSION, 8), order.b),
+            swap16(order.original_length),
+            Const(0, 16),
+        ]
+        result: Any = Const(0, 16)
+        for number, value in enumerate(shim):
+            begins = (word - number) % words
+            if begins % 2:
+                here = (in_shim if word >= number else behind_shim) & (place == begins)
+                result = result | Mux(here, value, 0)
+        return result[:16]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From an Ethernet frame to its payload: parser, matcher, realigner, flow table."""

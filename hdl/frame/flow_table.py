@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The flow-phase table: where each TCP flow's 4-byte grid lies (wire format, section 7)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import FLOW_TABLE_SIZE
+
+from ..parts.memory import BlockRam
+
+
+class FlowKey(data.Struct):
+    """A TCP connection's direction, in host order."""
+
+    source: 32
+    destination: 32
+    source_port: 16
+    destination_port: 16
+
+
+class _Entry(data.Struct):
+    known: 1
+    phase: 2
+    key: FlowKey
+
+
+def flow_index(key: Any) -> Value:
+    """Slot of a flow, 10 bits; the circuit of :func:`inceptionn.wire.flow_index`."""
+    fold = (
+        key.source[:16]
+        ^ key.source[16:].rotate_left(3)
+        ^ key.destination[:16].rotate_left(5)
+        ^ key.destination[16:].rotate_left(7)
+        ^ key.source_port
+        ^ key.destination_port.rotate_left(9)
+    )
+    width = (FLOW_TABLE_SIZE - 1).bit_length()
+    return (fold ^ fold[width:])[:width]
+
+
+class FlowTable(wiring.Component):
+    """1024 flows and their phase, direct-mapped; a newer flow displaces an older one.
+
+    ``index`` and ``key`` hold from the cycle in which a look-up begins until its end; ``known`` and
+    ``phase`` answer :attr:`LATENCY` cycles later. ``learn`` may come from then on and counts from the
+    next look-up on, which may begin one cycle after it. After reset the table empties itself, one slot
+    per cycle, before ``ready`` rises.
+
+    Members
+    -------
+    ready : :py:`Out(1)`
+    index : :py:`In(10)`
+        :func:`flow_index` of ``key``.
+    key : :py:`In(FlowKey)`
+    known : :py:`Out(1)`
+    phase : :py:`Out(2)`
+        Undefined unless ``known``.
+    learn : :py:`In(1)`
+        Stores ``key`` with ``learn_phase``.
+    learn_phase : :py:`In(2)`
+    """
+
+    LATENCY = BlockRam.LATENCY + 1
+
+    ready: Out(1)
+    index: In(range(FLOW_TABLE_SIZE))
+    key: In(FlowKey)
+    known: Out(1)
+    phase: Out(2)
+    learn: In(1)
+    learn_phase: In(2)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.ram = ram = BlockRam(_Entry.as_shape().size, FLOW_TABLE_SIZE)
+        entry = Signal(_Entry)
+        found = data.View(_Entry, ram.read_data)
+        sweep = Signal(range(FLOW_TABLE_SIZE))
+        m.d.comb += [
+            entry.known.eq(self.ready),
+            entry.phase.eq(self.learn_phase),
+            entry.key.eq(self.key),
+            ram.read_address.eq(self.index),
+            ram.write_data.eq(entry),
+            ram.write.eq(self.learn | ~self.ready),
+        ]
+        with m.If(~self.ready):
+            m.d.comb += ram.write_address.eq(sweep)
+            m.d.sync += sweep.eq(sweep + 1)
+            with m.If(sweep.all()):
+                m.d.sync += self.ready.eq(1)
+        with m.Else():
+            m.d.comb += ram.write_address.eq(self.index)
+
+        # The comparison in two halves, joined in the cycle in which the answer is used.
+        equal = Signal(2)
+        stored, wanted = Cat(found.key.as_value()), Cat(self.key.as_value())
+        half = len(wanted) // 2
+        known = Signal()
+        phase = Signal(2)
+        m.d.sync += [
+            equal[0].eq(stored[:half] == wanted[:half]),
+            equal[1].eq(stored[half:] == wanted[half:]),
+            known.eq(found.known),
+            phase.eq(found.phase),
+        ]
+        m.d.comb += [self.known.eq(known & equal.all()), self.phase.eq(phase)]
+        return m

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict that they allow."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import (
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_SERVICE_VLAN,
+    ETHERTYPE_VLAN,
+    LANES,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    SHIM_BYTES,
+    Verdict,
+)
+
+from ..control.config import EngineConfig
+from ..parts.axi import beat_bytes
+from ..parts.delay import delayed
+from .payload_realigner import payload_run
+from .tos_matcher import TosMatcher
+
+_IP_BYTES = 20
+_TCP_MINIMUM = 20
+_UDP_BYTES = 8
+_FIELD_BYTES = 58
+"""Bytes of a frame in which every field lies, up to the TCP checksum behind a VLAN tag."""
+
+
+class ParsedHeader(data.Struct):
+    """What an engine keeps of a frame's headers. Numbers are in host order, lengths in bytes."""
+
+    verdict: 5  # the first objection of the headers, or 0 (no objection)
+    tcp: 1  # else UDP
+    vlan: 1  # one 802.1Q tag
+    payload_at: 7  # H: where the payload begins in the frame, 42..98
+    frame_length: 17  # what Ethernet header and IP total length make
+    total_length: 16
+    payload_length: 16
+    ip_checksum: 16
+    checksum: 16  # of TCP or UDP
+    source: 32
+    destination: 32
+    source_port: 16
+    destination_port: 16
+    phase: 2  # low bits of the TCP sequence number
+    config: EngineConfig  # as sampled with the frame's first beat
+
+
+def be16(value: Value, at: int) -> Value:
+    """The big-endian 16-bit number at byte ``at`` of ``value``."""
+    return Cat(value[8 * at + 8 : 8 * at + 16], value[8 * at : 8 * at + 8])
+
+
+def be32(value: Value, at: int) -> Value:
+    """The big-endian 32-bit number at byte ``at`` of ``value``."""
+    return Cat(be16(value, at + 2), be16(value, at))
+
+
+def parsed_beat(lanes: int = LANES) -> int:
+    """Number of the beat with which all headers are known, up to the TCP checksum: 1, with 16 lanes 0."""
+    return (_FIELD_BYTES - 1) // beat_bytes(lanes)
+
+
+def sums_to(a: Value, b: int, c: Value) -> Value:
+    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: each bit against the next lower."""
+    wrong = []
+    carry: Any = Const(0, 1)
+    for i in range(len(a)):
+        wrong.append(a[i] ^ c[i] ^ carry if not b >> i & 1 else ~(a[i] ^ c[i] ^ carry))
+        # Of a right sum, the carry out of a bit follows from that bit alone.
+        carry = a[i] | ~c[i] if b >> i & 1 else a[i] & ~c[i]
+    return ~Cat(wrong).any()
+
+
+def _first(objections: Sequence[tuple[Verdict, Any]]) -> Value:
+    """The first verdict whose objection holds, or 0."""
+    choice: Any = Const(0, 5)
+    for verdict, objection in reversed(objections):
+        choice = Mux(objection, verdict, choice)
+    return choice
+
+
+class HeaderParser(wiring.Component):
+    """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
+
+    All headers up to the TCP checksum lie in the first 58 bytes, so two beats suffice, whatever VLAN tag or
+    options there are; with 16 lanes it is one, and a stage more, since the fields' places are known only
+    behind it. One frame may follow the other without a gap.
+
+    What a frame's end alone can tell is left to the engine: ``BAD``, a frame shorter than IP says, and
+    (receive) the shim. The order of the checks is that of docs/wire-format.md.
+
+    Parameters
+    ----------
+    transmit : :class:`bool`
+        Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
+        multiple of 4. Without it: a wire payload shorter than a shim has ``NO_SHIM``.
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+
+    Members
+    -------
+    config : :py:`In(EngineConfig)`
+        Sampled with a frame's first beat.
+    first, second : :py:`In(1)`
+        A frame's first or second beat is at hand.
+    last : :py:`In(1)`
+    count : :py:`In(6)`, with 16 lanes :py:`In(7)`
+        Bytes in the beat, from 1 on.
+    beat : :py:`In(32 * lanes)`
+    header : :py:`Out(ParsedHeader)`
+        Valid together with ``header_valid`` only.
+    run : :py:`Out(payload_run(lanes))`
+        Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
+        where nothing does.
+    clear : :py:`Out(1)`
+        The verdict is 0; a register.
+    header_valid : :py:`Out(1)`
+        High for one cycle per frame, :meth:`latency` cycles after its second beat, or its first if it
+        has no other; with 16 lanes always after its first.
+    """
+
+    def __init__(self, *, transmit: bool, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.transmit = transmit
+        self.lanes = lanes
+        super().__init__(
+            {
+                "config": In(EngineConfig),
+                "first": In(1),
+                "second": In(1),
+                "last": In(1),
+                "count": In(range(self.beat_bytes + 1)),
+                "beat": In(8 * self.beat_bytes),
+                "header": Out(ParsedHeader),
+                "run": Out(payload_run(lanes)),
+                "clear": Out(1),
+                "header_valid": Out(1),
+            }
+        )
+
+    @staticmethod
+    def latency(lanes: int = LANES) -> int:
+        """Cycles from beat number :func:`parsed_beat` (the only one) to ``header``: 3, with 16 lanes 4."""
+        return 4 - parsed_beat(lanes)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+
+        # First beat: types, and the beat itself.
+        outer, inner = be16(self.beat, 12), be16(self.beat, 16)
+        first, second = self.first, self.second
+        head = Signal(8 * self.beat_bytes, reset_less=True)
+        config = Signal(EngineConfig, reset_less=True)
+        vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
+        tagged = outer == ETHERTYPE_VLAN
+        with m.If(first):
+            m.d.sync += [
+                head.eq(self.beat),
+                config.eq(self.config),
+                vlan.eq(tagged),
+                stacked.eq(
+                    (outer == ETHERTYPE_SERVICE_VLAN)
+                    | (tagged & ((inner == ETHERTYPE_SERVICE_VLAN) | (inner == ETHERTYPE_VLAN)))
+                ),
+                ipv6.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV6),
+                ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
+            ]
+
+        # Second beat (visible one cycle later, "stage 1"): fields at their place, with or without VLAN tag.
+        # Where the first beat holds them all, a cycle behind it, and what was taken with it goes along.
+        one_beat = parsed_beat(self.lanes) == 0
+        window = head if one_beat else Cat(head, self.beat)
+
+        def field(at: int, size: int) -> Value:
+            """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
+            untagged, shifted = 8 * (14 + at), 8 * (18 + at)
+            return Mux(vlan, window[shifted : shifted + 8 * size], window[untagged : untagged + 8 * size])
+
+        ip1 = Signal(8 * _IP_BYTES, reset_less=True)
+        l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
+        seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
+        tcp = Signal(reset_less=True)
+        captured1 = Signal()
+        fields = [
+            ip1.eq(field(0, _IP_BYTES)),
+            l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM)),
+            tcp.eq(field(9, 1) == PROTOCOL_TCP),
+        ]
+        if one_beat:
+            capture = delayed(m, first, 1, name="capture", reset=True)
+            seen = delayed(m, self.count, 1, name="seen")
+            m.d.sync += captured1.eq(capture)
+            with m.If(capture):
+                m.d.sync += [*fields, seen1.eq(seen)]
+            vlan, stacked, ipv6, ipv4 = delayed(m, Cat(vlan, stacked, ipv6, ipv4), 1, name="kinds")
+            config = EngineConfig(delayed(m, config.as_value(), 1, name="config"))
+        else:
+            m.d.sync += captured1.eq(second | (first & self.last))
+            with m.If(second):
+                m.d.sync += [*fields, seen1.eq(self.beat_bytes + self.count)]
+            with m.Elif(first):
+                m.d.sync += seen1.eq(self.count)
+
+        # Stage 2: every check that needs no arithmetic on another's result.
+        version, ihl = ip1[4:8], ip1[0:4]
+        protocol = ip1[8 * 9 : 8 * 10]
+        total_length, offset = be16(ip1, 2), l4_1[8 * 12 + 4 : 8 * 12 + 8]
+        m.submodules.matcher = matcher = TosMatcher()
+        m.d.comb += [
+            matcher.tos.eq(ip1[8:16]),
+            matcher.config_tos.eq(config.tos),
+            matcher.config_mask.eq(config.tos_mask),
+        ]
+        l3_at = Signal(5)
+        l4_at = Signal(6)
+        m.d.comb += [l3_at.eq(Mux(vlan, 18, 14)), l4_at.eq(Mux(vlan, 38, 34))]
+        enabled = config.enable & config.parameters_valid if self.transmit else config.enable
+        objections = [
+            (Verdict.DISABLED, ~enabled),
+            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18, 14)),
+            (Verdict.VLAN_STACK, stacked),
+            (Verdict.IPV6, ipv6),
+            (Verdict.NOT_IPV4, ~ipv4),
+            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18 + _IP_BYTES, 14 + _IP_BYTES)),
+            (Verdict.NOT_IPV4, version != 4),
+            (Verdict.UNTAGGED, ~matcher.match),
+            (Verdict.IP_OPTIONS, ihl != 5),
+            (Verdict.FRAGMENT, (be16(ip1, 6) & 0x3FFF) != 0),
+            (Verdict.PROTOCOL, ~tcp & (protocol != PROTOCOL_UDP)),
+            (
+                Verdict.TRUNCATED,
+                seen1
+                < Mux(
+                    tcp,
+                    Mux(vlan, 38 + _TCP_MINIMUM, 34 + _TCP_MINIMUM),
+                    Mux(vlan, 38 + _UDP_BYTES, 34 + _UDP_BYTES),
+                ),
+            ),
+            (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(be16(l4_1, 4), _IP_BYTES, total_length))),
+        ]
+        flags2 = Signal(len(objections), reset_less=True)
+        syn2 = Signal(reset_less=True)
+        unsummed2 = Signal(reset_less=True)
+        l4_bytes = Signal(6)
+        payload_length = Signal(17)  # bit 16: negative
+        # 4-byte words of IP and TCP header, from a table: an adder less in front of the subtraction.
+        header_words = Signal(5)
+        with m.Switch(offset):
+            for words in range(16):
+                with m.Case(words):
+                    m.d.comb += header_words.eq(words + _IP_BYTES // 4)
+        header_bytes = Mux(tcp, header_words << 2, _IP_BYTES + _UDP_BYTES)
+        m.d.comb += [
+            l4_bytes.eq(Mux(tcp, offset << 2, _UDP_BYTES)),
+            payload_length.eq(total_length - header_bytes),
+        ]
+        negative2 = Signal(reset_less=True)
+        parsed2 = Signal(ParsedHeader, reset_less=True)
+        captured2 = Signal()
+        m.d.sync += [
+            captured2.eq(captured1),
+            flags2.eq(Cat(objection for _, objection in objections)),
+            syn2.eq(tcp & l4_1[8 * 13 + 1]),
+            unsummed2.eq(~tcp & (be16(l4_1, 6) == 0)),
+            negative2.eq(payload_length[16]),
+            parsed2.tcp.eq(tcp),
+            parsed2.vlan.eq(vlan),
+            parsed2.payload_at.eq(l4_at + l4_bytes),
+            parsed2.frame_length.eq(l3_at + total_length),
+            parsed2.total_length.eq(total_length),
+            parsed2.payload_length.eq(payload_length),
+            parsed2.ip_checksum.eq(be16(ip1, 10)),
+            parsed2.checksum.eq(Mux(tcp, be16(l4_1, 16), be16(l4_1, 6))),
+            parsed2.source.eq(be32(ip1, 12)),
+            parsed2.destination.eq(be32(ip1, 16)),
+            parsed2.source_port.eq(be16(l4_1, 0)),
+            parsed2.destination_port.eq(be16(l4_1, 2)),
+            parsed2.phase.eq(l4_1[8 * 7 : 8 * 7 + 2]),
+            parsed2.config.eq(config),
+        ]
+
+        # Stage 3: the first objection of those at hand, and of those that need the payload's length.
+        early = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
+        length = parsed2.payload_length
+        late = [
+            (Verdict.LENGTHS, negative2),
+            (Verdict.SYN, syn2),
+            (Verdict.NO_CHECKSUM, unsummed2),
+        ]
+        if self.transmit:
+            late += [
+                (Verdict.SHORT, (length < parsed2.config.min_payload) | (length == 0)),
+                (Verdict.LONG, length > parsed2.config.max_payload),
+                (Verdict.ALIGNMENT, length[:2].any()),
+            ]
+        else:
+            late.append((Verdict.NO_SHIM, length < SHIM_BYTES))
+        parsed3 = Signal(ParsedHeader, reset_less=True)
+        early3 = Signal(5, reset_less=True)
+        early_any3 = Signal(reset_less=True)
+        late3 = Signal(5, reset_less=True)
+        m.d.sync += [
+            parsed3.eq(parsed2),
+            early3.eq(_first(early)),
+            early_any3.eq(flags2.any()),
+            late3.eq(_first(late)),
+            self.clear.eq(~(flags2.any() | Cat(objection for _, objection in late).any())),
+            self.header_valid.eq(captured2),
+        ]
+        m.d.comb += [self.header.eq(parsed3), self.header.verdict.eq(Mux(early_any3, early3, late3))]
+
+        # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
+        in_front = 0 if self.transmit else SHIM_BYTES
+        place_bits = exact_log2(self.beat_bytes)
+        run_at = Signal(7)
+        run_length = Signal(place_bits)
+        m.d.comb += [
+            run_at.eq(parsed2.payload_at + in_front),
+            run_length.eq(length[:place_bits] - in_front),
+        ]
+        empty = Const(0) if self.transmit else length == SHIM_BYTES
+        m.d.sync += [
+            self.run.skip.eq(run_at[place_bits:] - parsed_beat(self.lanes)),
+            self.run.lane.eq(run_at[2:place_bits]),
+            self.run.bursts.eq(Mux(empty, 1, (length + (self.beat_bytes - 1 - in_front))[place_bits:])),
+            self.run.ending.eq(Mux(empty, 1, run_length)),
+        ]
+        return m

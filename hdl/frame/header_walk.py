@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A walk along a frame's beats: which hold its headers, and which words of them are patched."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import LANES
+
+from ..parts.axi import beat_bytes
+from ..parts.checksum import swap16
+
+_MOST_HEADER_BYTES = 98
+"""Bytes of headers in front of a payload, at most: VLAN tag and TCP options."""
+
+
+class HeaderMarks(data.Struct):
+    """Where the beat is that has fields to patch; each mark without VLAN tag (0) and with one (1)."""
+
+    first: 2  # the first beat: IPv4 header
+    udp: 2  # the beat of the UDP header's fields: the second one, with 16 lanes the first
+    tcp: 2  # the same of TCP
+
+
+# Field, its mark, its word in the frame without VLAN tag; a tag moves everything by two words.
+_FIELDS = (
+    ("total_length", "first", 8),
+    ("ip_checksum", "first", 12),
+    ("udp_length", "udp", 19),
+    ("udp_checksum", "udp", 20),
+    ("tcp_checksum", "tcp", 25),
+)
+
+
+def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = LANES) -> tuple[Value, Value]:
+    """Whether ``word`` of the beat is one of ``fields``, and its 16 bits as they lie in ``tdata``.
+
+    ``marks``: a :class:`HeaderMarks`. ``lanes``: of a beat. ``fields``: values in host order; names as in the
+    wire format: ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
+    fields share a word.
+    """
+    words = beat_bytes(lanes) // 2
+    for name, mark, place in _FIELDS:
+        for vlan in range(2):
+            if name in fields and word == place % words + 2 * vlan:
+                return marks[mark][vlan], swap16(fields[name])
+    return Const(0, 1), Const(0, 16)
+
+
+class HeaderWalk(wiring.Component):
+    """What an assembler must know of the beat at hand, worked out one beat ahead: every output is a register.
+
+    ``load`` begins a frame and ``step`` goes to its next beat; of both in one cycle, ``load`` counts.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+
+    Members
+    -------
+    load : :py:`In(1)`
+    patch : :py:`In(1)`
+        With ``load``: the frame's header is patched and its payload replaced. Without, the frame is taken
+        as it is: all of it is "header".
+    vlan, tcp : :py:`In(1)`
+        With ``load``.
+    payload_at : :py:`In(7)`
+        With ``load``: byte of the frame where the payload begins, 34..98 and 2 modulo 4.
+    step : :py:`In(1)`
+    in_header : :py:`Out(1)`
+        The beat holds bytes of the header.
+    header_follows : :py:`Out(1)`
+        The next one does.
+    in_payload : :py:`Out(1)`
+        The beat holds bytes behind the header, or comes later.
+    payload_follows : :py:`Out(1)`
+        The next one does.
+    keep : :py:`Out(2 * lanes)`
+        Words of the beat that belong to the header.
+    marks : :py:`Out(HeaderMarks)`
+    """
+
+    def __init__(self, *, lanes: int = LANES):
+        self.words = beat_bytes(lanes) // 2
+        self.lanes = lanes
+        super().__init__(
+            {
+                "load": In(1),
+                "patch": In(1),
+                "vlan": In(1),
+                "tcp": In(1),
+                "payload_at": In(7),
+                "step": In(1),
+                "in_header": Out(1),
+                "header_follows": Out(1),
+                "in_payload": Out(1),
+                "payload_follows": Out(1),
+                "keep": Out(self.words),
+                "marks": Out(HeaderMarks),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        # One bit for this beat and each of the next ones that may hold headers, shifted by one with every
+        # step: no counter, no comparison. `covers`: words of the header in the beat that header and payload
+        # share.
+        beats = -(-_MOST_HEADER_BYTES // (2 * self.words))
+        header = Signal(beats)
+        payload = Signal(beats)
+        covers = Signal(self.words)
+        patch = Signal()
+        tcp = Signal()
+        place_bits = exact_log2(2 * self.words)
+        join = self.payload_at[place_bits:]
+        covered = [self.payload_at[1:place_bits] > word for word in range(self.words)]
+        # Whether all fields lie in the first beat, and the payload may begin in it.
+        one_beat = 2 * self.words > 2 * _FIELDS[-1][2]
+        first = Mux(self.patch, Cat(~self.vlan, self.vlan), 0)
+        m.d.comb += [
+            Cat(self.in_header, self.header_follows).eq(header),
+            Cat(self.in_payload, self.payload_follows).eq(payload),
+        ]
+        with m.If(self.load):
+            m.d.sync += [
+                header.eq(Cat(~self.patch | (join >= beat) for beat in range(beats))),
+                payload.eq(Cat(self.patch & (join <= beat) for beat in range(beats))),
+                covers.eq(Cat(covered)),
+                patch.eq(self.patch),
+                tcp.eq(self.tcp),
+                self.keep.eq(Cat(~self.patch | (join != 0) | word for word in covered) if one_beat else ~0),
+                self.marks.first.eq(first),
+                self.marks.udp.eq(Mux(self.tcp, 0, first) if one_beat else 0),
+                self.marks.tcp.eq(Mux(self.tcp, first, 0) if one_beat else 0),
+            ]
+        with m.Elif(self.step):
+            m.d.sync += [
+                header.eq(Cat(header[1:], ~patch)),
+                payload.eq(Cat(payload[1:], patch)),
+                self.keep.eq(Cat(header[1] & (~payload[1] | word) for word in covers)),
+                self.marks.first.eq(0),
+                self.marks.udp.eq(0 if one_beat else Mux(tcp, 0, self.marks.first)),
+                self.marks.tcp.eq(0 if one_beat else Mux(tcp, self.marks.first, 0)),
+            ]
+        return m

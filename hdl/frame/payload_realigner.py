@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Moves a frame's payload from where the headers end to the start of a burst."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import LANES, SHIM_BYTES
+
+from ..parts.axi import beat_bytes
+from ..parts.delay import delayed
+
+
+def payload_run(lanes: int = LANES) -> data.StructLayout:
+    """Where a run of bytes lies in a frame, as :class:`PayloadRealigner` counts.
+
+    ``skip``: beats between the frame's second beat (with 16 lanes its first) and the one in which the run
+    begins. ``lane``: its place in that beat, byte ``4 * lane + 2``. ``bursts``: the run's length in bursts,
+    rounded up, 1..2047. ``ending``: bytes in the last of them, 0: all.
+    """
+    place_bits = exact_log2(beat_bytes(lanes))
+    return data.StructLayout(
+        {"skip": 7 - place_bits, "lane": place_bits - 2, "bursts": 11, "ending": place_bits}
+    )
+
+
+class PayloadRealigner(wiring.Component):
+    """Cuts a run of bytes out of a frame and lays it out from byte 0 of a burst on.
+
+    With an IPv4 header of 20 bytes, payload and block begin at a byte that is 2 modulo 4: as many places
+    as lanes, so the beat is rotated by two bytes (wires) and then by whole lanes, one base-4 digit per
+    stage. What lies behind the place is held for the next beat to complete.
+
+    No stall: a burst leaves :attr:`LATENCY` cycles after the beat behind the one in which it begins. If
+    that one is the frame's last, the burst is a rest, which leaves one cycle later than a burst of the
+    last beat; with 8 lanes it never meets the next frame's bytes, because these begin in the second beat at
+    the earliest. With 16 lanes they may begin while it leaves; their own first burst leaves one cycle later.
+    Should the frame end too early, the run ends with it: every run that was loaded gives at least one
+    burst, and exactly one with ``out_last``.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+
+    Members
+    -------
+    load : :py:`In(1)`
+        Takes ``run``; in the cycle before the frame's second beat, with 16 lanes before its first.
+    run : :py:`In(payload_run(lanes))`
+    valid, last : :py:`In(1)`
+        A beat of the frame; its last.
+    beat : :py:`In(32 * lanes)`
+    out_valid, out_first, out_last : :py:`Out(1)`
+    out_count : :py:`Out(6)`, with 16 lanes :py:`Out(7)`
+        Bytes of the run in the burst, from 1 on; with ``out_last``, as if the frame had not ended too early.
+    out_burst : :py:`Out(32 * lanes)`
+        Not cleared behind the run. With 8 lanes, :attr:`LATENCY` cycles after the beat in which the run
+        begins, it holds the 32 bytes in front of the run, as far as they lie behind the frame's first beat:
+        the shim, if the run is a block.
+    out_front : :py:`Out(64)`
+        With 16 lanes only, where a rest may take that place: the 8 bytes in front of the run, then.
+    """
+
+    LATENCY = 3
+
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self.overlaps = lanes != LANES
+        """Whether a run may begin in its frame's first beat, and so while the last frame's rest leaves."""
+        members = {
+            "load": In(1),
+            "run": In(payload_run(lanes)),
+            "valid": In(1),
+            "last": In(1),
+            "beat": In(8 * self.beat_bytes),
+            "out_valid": Out(1),
+            "out_first": Out(1),
+            "out_last": Out(1),
+            "out_count": Out(range(self.beat_bytes + 1)),
+            "out_burst": Out(8 * self.beat_bytes),
+        }
+        if self.overlaps:
+            members["out_front"] = Out(8 * SHIM_BYTES)
+        super().__init__(members)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+
+        # Control, in step with the incoming beat. `left`: bursts still to leave.
+        run = payload_run(self.lanes).members
+        skip = Signal(run["skip"])
+        lane = Signal(run["lane"])
+        left = Signal(run["bursts"])
+        ending = Signal(run["ending"])
+        begun = Signal()
+        first = Signal()
+        flush = Signal()
+        emit = Signal()
+        take = Signal()
+        closing = Signal()
+        running = Signal()  # left != 0
+        # While the rest leaves, a beat at the input is the next frame's, and may be its last, too. It is kept
+        # out of a run that begins behind it; one that begins with it has been loaded already, and of the rest
+        # two registers speak.
+        alone = 1 if self.overlaps else ~flush
+        m.d.comb += [
+            take.eq(self.valid & running & alone & (skip == 0)),
+            emit.eq(flush | (take & begun)),
+            closing.eq(flush | (left == 1)),
+        ]
+        following = Signal.like(left)
+        m.d.comb += following.eq(left - (take & begun))
+        m.d.sync += flush.eq(self.valid & self.last & running & alone & (following != 0))
+        with m.If(self.valid & running & (skip != 0)):
+            m.d.sync += skip.eq(skip - 1)
+        with m.If(take):
+            m.d.sync += [begun.eq(1), left.eq(following), running.eq(following != 0)]
+        with m.If(take & begun if self.overlaps else emit):
+            m.d.sync += first.eq(0)
+        with m.If(self.valid & self.last if self.overlaps else flush):
+            m.d.sync += [left.eq(0), running.eq(0)]
+        with m.If(self.load):
+            m.d.sync += [
+                skip.eq(self.run.skip),
+                lane.eq(self.run.lane),
+                left.eq(self.run.bursts),
+                running.eq(1),
+                ending.eq(self.run.ending),
+                begun.eq(0),
+                first.eq(1),
+            ]
+
+        leaves_first, leaves_ending = first, ending
+        if self.overlaps:
+            # A run that begins in its frame's first beat, behind 42 bytes of headers and more, leaves a rest
+            # of 22 bytes at most. If it was to be more than half a burst, the frame has ended too early; half
+            # of one it is then, since the Compressor wants an idle cycle in front of or behind two groups.
+            rest_first = Signal()
+            rest_ending = Signal.like(ending)
+            early = Signal()
+            with m.If(self.load):
+                m.d.sync += early.eq(self.run.skip == 0)
+            half = self.beat_bytes // 2
+            cut = early & ((ending == 0) | (ending > half))
+            m.d.sync += [rest_first.eq(first & ~(take & begun)), rest_ending.eq(Mux(cut, half, ending))]
+            leaves_first, leaves_ending = (
+                Mux(flush, rest_first, first),
+                Mux(flush, rest_ending, ending),
+            )
+
+        # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into what completes the burst at hand
+        # (the upper words) and what is held. Stage 3: join.
+        def rotate_right_lanes(value: Any, digit: Any, step: int) -> Any:
+            for position in range(len(digit)):
+                value = Mux(digit[position], value.rotate_right(32 * step << position), value)
+            return value
+
+        rotated1 = Signal(8 * self.beat_bytes, reset_less=True)
+        lane1 = Signal.like(lane, reset_less=True)
+        m.d.sync += [rotated1.eq(rotate_right_lanes(self.beat.rotate_right(16), lane[:2], 1)), lane1.eq(lane)]
+        completing2 = Signal(8 * self.beat_bytes, reset_less=True)
+        holding2 = Signal(8 * self.beat_bytes, reset_less=True)
+        rotated = rotate_right_lanes(rotated1, lane1[2:], 4)
+        words = self.beat_bytes // 2
+        for i in range(words):
+            word = rotated.word_select(i, 16)
+            behind = Signal(name=f"behind{i}")  # word i lies behind the place, so it is held
+            m.d.comb += behind.eq((lane1 << 1) < words - 1 - i)
+            m.d.sync += [
+                completing2.word_select(i, 16).eq(Mux(behind, 0, word)),
+                holding2.word_select(i, 16).eq(Mux(behind, word, 0)),
+            ]
+        held = Signal(8 * self.beat_bytes, reset_less=True)
+        flush2 = delayed(m, flush, 2, name="flush")
+        valid2 = delayed(m, self.valid, 2, name="valid", reset=True)
+        if self.overlaps:
+            with m.If(valid2):
+                m.d.sync += held.eq(holding2)
+            # What is held when a frame begins is the last one's.
+            begins2 = delayed(m, self.load, 3, name="begins")
+            shim = slice(8 * (self.beat_bytes - SHIM_BYTES), None)
+            m.d.sync += self.out_front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
+        else:
+            # The first beat was rotated by the last frame's place: nothing of it is held.
+            loaded2 = delayed(m, self.load, 2, name="loaded", reset=True)
+            with m.If(valid2 | loaded2):
+                m.d.sync += held.eq(Mux(loaded2, 0, holding2))
+        m.d.sync += self.out_burst.eq(held | Mux(flush2, 0, completing2))
+
+        marks = Cat(emit, leaves_first, closing)
+        m.d.comb += Cat(self.out_valid, self.out_first, self.out_last).eq(
+            delayed(m, marks, self.LATENCY, name="marks", reset=True)
+        )
+        count = Mux(closing & (leaves_ending != 0), leaves_ending, self.beat_bytes)
+        m.d.comb += self.out_count.eq(delayed(m, count, self.LATENCY, name="count"))
+        return m

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue behind one of several engines: the engine's beats in, whole frames of wide words out."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..frame.frame_input import FrameInput
+from ..parts.axi import AXIStream, beat_bytes
+from ..parts.memory import BlockRam
+from ..parts.queue import PushQueue
+from .dispatch_queue import check_engines
+
+
+def piece_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
+    """Words that lie ready: a frame, or a piece of one that is too long to be kept whole.
+
+    ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
+    """
+    return data.StructLayout(
+        {
+            "words": range(CollectQueue.MOST_WORDS + 1),
+            "ending": range(engines * beat_bytes(lanes)),
+            "bad": 1,
+            "end": 1,
+        }
+    )
+
+
+class CollectQueue(wiring.Component):
+    """Packs an engine's beats into words of ``engines`` bursts and announces every frame when it is whole.
+
+    So a frame leaves without a gap, however slowly it came. A frame of more than :attr:`MOST_WORDS` words
+    is announced in pieces of that length. A frame that is not kept is dropped here and not announced.
+
+    Throughput: one beat in, one word out per cycle. A frame is announced 4 cycles after its last beat.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+        Bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(4 * lanes))`
+        From the engine.
+    keep : :py:`In(1)`
+        Whether the frame that ends next is kept; holds until ``ended``.
+    ended : :py:`Out(1)`
+        A frame has come to its end and the next value of ``keep`` is due in the next cycle.
+    piece, piece_valid, piece_pop
+        The oldest announcement; holds until popped.
+    step : :py:`In(1)`
+        Reads the next word; as many steps as a popped piece has words.
+    data : :py:`Out(32 * lanes * engines)`
+        The word of the step two cycles before.
+    """
+
+    DEPTH = 512
+    PIECES = 64
+    MOST_WORDS = 256
+    """Words of a piece: 16 KiB at two engines of 8 lanes, half of the memory."""
+    _MARGIN = 8  # beats that come when `room` has fallen, and the words that are still being read
+
+    def __init__(self, engines: int, *, lanes: int = LANES):
+        check_engines(engines)
+        self.burst_bytes = beat_bytes(lanes)
+        self.engines = engines
+        self.lanes = lanes
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(self.burst_bytes)),
+                "keep": In(1),
+                "ended": Out(1),
+                "piece": Out(piece_layout(engines, lanes)),
+                "piece_valid": Out(1),
+                "piece_pop": In(1),
+                "step": In(1),
+                "data": Out(8 * engines * self.burst_bytes),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.input = source = FrameInput(data_bytes=self.burst_bytes)
+        shape = piece_layout(self.engines, self.lanes)
+        m.submodules.pieces = pieces = PushQueue(shape, self.PIECES, 4)
+        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        places = range(self.engines)
+
+        write, read, used = (Signal(range(self.DEPTH), name=name) for name in ("write", "read", "used"))
+        place = Signal(places)
+        words = Signal(range(self.MOST_WORDS))  # of the frame or piece, before the word that is under way
+        full_word = Signal()
+        ended = Signal()
+        cut = Signal()
+        m.d.comb += [
+            ended.eq(source.valid & source.last),
+            full_word.eq(source.valid & (source.last | (place == self.engines - 1))),
+            cut.eq(full_word & (words == self.MOST_WORDS - 1)),
+            self.ended.eq(ended),
+        ]
+        with m.If(source.valid):
+            m.d.sync += place.eq(Mux(source.last, 0, place + 1))
+        with m.If(full_word & self.keep):
+            m.d.sync += [write.eq(write + 1), words.eq(Mux(source.last | cut, 0, words + 1))]
+        m.d.sync += [
+            read.eq(read + self.step),
+            used.eq(write - read),
+            source.room.eq((used < self.DEPTH - self._MARGIN) & pieces.room),
+            pieces.push.eq((ended | cut) & self.keep),
+            pieces.push_data.words.eq(words + 1),
+            pieces.push_data.ending.eq(place * self.burst_bytes + source.count),
+            pieces.push_data.bad.eq(source.bad),
+            pieces.push_data.end.eq(source.last),
+        ]
+        for i in places:
+            m.submodules[f"bank{i}"] = bank = BlockRam(8 * self.burst_bytes, self.DEPTH)
+            m.d.comb += [
+                bank.write.eq(source.valid & (place == i)),
+                bank.write_address.eq(write),
+                bank.write_data.eq(source.beat),
+                bank.read_address.eq(read),
+                self.data.word_select(i, 8 * self.burst_bytes).eq(bank.read_data),
+            ]
+        m.d.comb += [
+            self.piece.eq(pieces.data),
+            self.piece_valid.eq(pieces.valid),
+            pieces.pop.eq(self.piece_pop),
+        ]
+        return m

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue in front of one of several engines: wide words in, the engine's own beats out."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..parts.axi import AXIStream, beat_bytes
+from ..parts.delay import delayed
+from ..parts.memory import BlockRam
+from ..parts.output_queue import OutputQueue
+from ..parts.queue import PushQueue
+
+
+def check_engines(engines: int) -> None:
+    """Raises ``ValueError`` unless so many engines can stand side by side behind one stream."""
+    if not isinstance(engines, int) or engines not in (2, 4):
+        raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
+
+
+def word_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
+    """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
+    width = engines * beat_bytes(lanes)
+    return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
+
+
+class DispatchQueue(wiring.Component):
+    """Takes words of a stream that is ``engines`` bursts wide; gives them burst by burst.
+
+    The data lie in as many block RAMs as a word has bursts: written at once, read one after the other. What
+    must be known to read them (last word, its bursts) lies beside them in LUT RAM.
+
+    Throughput: one word in and one burst out per cycle. An empty queue shows a word's first burst 7 cycles
+    after its push. A frame may leave before it is whole.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+        Bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
+
+    Members
+    -------
+    push : :py:`In(1)`
+    word : :py:`In(word_layout(engines, lanes))`
+        Every word but a frame's last is full.
+    room : :py:`Out(1)`
+        Registered: at least :attr:`SLACK` places are free.
+    popped : :py:`Out(1)`
+        A word's last burst is read in this cycle.
+    m_axis : :py:`Out(AXIStream(4 * lanes))`
+        To the engine.
+    """
+
+    DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
+    SLACK = 8
+
+    def __init__(self, engines: int, *, lanes: int = LANES):
+        check_engines(engines)
+        self.burst_bytes = beat_bytes(lanes)
+        self.engines = engines
+        self.lanes = lanes
+        super().__init__(
+            {
+                "push": In(1),
+                "word": In(word_layout(engines, lanes)),
+                "room": Out(1),
+                "popped": Out(1),
+                "m_axis": Out(AXIStream(self.burst_bytes)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        places, burst = range(self.engines), self.burst_bytes
+        note = data.StructLayout({"last": 1, "bad": 1, "final": places, "ending": range(burst)})
+        m.submodules.notes = notes = PushQueue(note, self.DEPTH, self.SLACK)
+        m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3, lanes=self.lanes)
+        wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
+
+        write = Signal(range(self.DEPTH))
+        before = Signal.like(self.word.count)
+        m.d.comb += [
+            before.eq(self.word.count - 1),
+            notes.push.eq(self.push),
+            notes.push_data.last.eq(self.word.last),
+            notes.push_data.bad.eq(self.word.bad),
+            notes.push_data.final.eq(Mux(self.word.last, before // burst, self.engines - 1)),
+            notes.push_data.ending.eq(self.word.count % burst),
+            self.room.eq(notes.room),
+        ]
+        m.d.sync += write.eq(write + self.push)
+
+        read = Signal(range(self.DEPTH))
+        place = Signal(places)
+        go = Signal()
+        final = Signal()
+        m.d.comb += [
+            final.eq(place == notes.data.final),
+            go.eq(notes.valid & output.room),
+            self.popped.eq(go & final),
+            notes.pop.eq(self.popped),
+        ]
+        with m.If(go):
+            m.d.sync += place.eq(Mux(final, 0, place + 1))
+        m.d.sync += read.eq(read + self.popped)
+
+        bursts = []
+        for i in places:
+            m.submodules[f"bank{i}"] = bank = BlockRam(8 * burst, self.DEPTH)
+            m.d.comb += [
+                bank.write.eq(self.push),
+                bank.write_address.eq(write),
+                bank.write_data.eq(self.word.data.word_select(i, 8 * burst)),
+                bank.read_address.eq(read),
+            ]
+            bursts.append(bank.read_data)
+        last = final & notes.data.last
+        marks = Cat(place, last, notes.data.bad, Mux(last, notes.data.ending, 0))
+        late = delayed(m, marks, BlockRam.LATENCY, name="marks")
+        late_place, late_marks = late[: len(place)], late[len(place) :]
+        m.d.sync += [
+            output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
+            output.push_data.tdata.eq(Cat(bursts).word_select(late_place, 8 * burst)),
+            output.push_data.tlast.eq(late_marks[0]),
+            output.push_data.tuser.eq(late_marks[0] & late_marks[1]),
+            output.push_data.ending.eq(late_marks[2:]),
+        ]
+        return m

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which frames every one of several transmit engines must see, so that their flow tables stay equal."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import ETHERTYPE_IPV4, ETHERTYPE_VLAN, FLOW_TABLE_SIZE, LANE_BYTES, PROTOCOL_TCP
+
+from ..control.config import EngineConfig
+from ..frame.flow_table import FlowKey, FlowTable, flow_index
+from ..frame.header_parser import be16, be32
+from ..frame.tos_matcher import TosMatcher
+from ..parts.memory import BlockRam
+from ..parts.queue import PushQueue
+
+HEADER_BYTES = 64
+"""Bytes of a frame that hold every field which is looked at, with a VLAN tag."""
+_GENERATION_BITS = 8
+_IP_BYTES = 20
+
+
+class Ticket(data.Struct):
+    """What the directory says of a frame, and wants back with the engine's report."""
+
+    shared: 1  # every engine must see the frame
+    slot: range(FLOW_TABLE_SIZE)
+    generation: _GENERATION_BITS
+
+
+class _Query(data.Struct):
+    """A frame as the directory sees it."""
+
+    touches: 1  # it may change the flow table, or asks it
+    syn: 1
+    index: range(FLOW_TABLE_SIZE)
+    key: FlowKey
+
+
+class _State(data.Struct):
+    """Beside a flow in the directory."""
+
+    generation: _GENERATION_BITS
+    certain: 1  # the engines' tables hold the flow
+
+
+class FlowDirectory(wiring.Component):
+    """Tells frames that any engine may treat from those that may change the flow-phase table.
+
+    Every engine has a flow-phase table of its own (wire format, section 7). They stay equal, and equal to
+    one table that sees all frames, if each frame that changes the table passes through all engines: what an
+    engine does with a frame depends on nothing but the frame, its settings and that table. A frame cannot
+    change it unless it has SYN, or its flow is not in the table. So the directory keeps the flows of which
+    it is *certain* that the tables hold them; of such a flow, a segment without SYN goes to one engine, any
+    other that could touch the table is *shared*. It errs on the side of sharing, which costs time
+    but never changes a result, and so it needs neither the frame's end nor all of the engine's tests.
+
+    A flow becomes certain by the engine's report (``confirm``) on a shared frame of it. Until another
+    flow takes its slot here it carries a number, its generation, which comes back with the report: one that
+    concerns an earlier flow of the slot has another generation and is ignored.
+
+    Throughput: one frame per cycle of those that do not touch the table, one in 5 cycles of the others.
+
+    Members
+    -------
+    valid : :py:`In(1)`
+        A frame begins; its first bytes and settings are there.
+    header : :py:`In(512)`
+        First 64 bytes of the frame, undefined where it is shorter.
+    config : :py:`In(EngineConfig)`
+    room : :py:`Out(1)`
+        Frames may come, and 8 more when it has fallen; low after reset until the directory is empty.
+    ticket, ticket_valid, ticket_pop
+        One for each frame, in order.
+    confirm : :py:`In(1)`
+        The engines' tables hold the flow of ``confirmed``, a shared frame. May be forgotten under pressure.
+    confirmed : :py:`In(Ticket)`
+    """
+
+    valid: In(1)
+    header: In(8 * HEADER_BYTES)
+    config: In(EngineConfig)
+    room: Out(1)
+    ticket: Out(Ticket)
+    ticket_valid: Out(1)
+    ticket_pop: In(1)
+    confirm: In(1)
+    confirmed: In(Ticket)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.queries = queries = PushQueue(_Query, 32, 14)
+        m.submodules.tickets = tickets = PushQueue(Ticket, 16, 4)
+        m.submodules.confirmations = confirmations = PushQueue(Ticket, 8, 1)
+        m.submodules.flows = flows = FlowTable()
+        m.submodules.states = states = BlockRam(_State.as_shape().size, FLOW_TABLE_SIZE)
+        self._classify(m, queries)
+        m.d.comb += [
+            self.ticket.eq(tickets.data),
+            self.ticket_valid.eq(tickets.valid),
+            tickets.pop.eq(self.ticket_pop),
+            confirmations.push.eq(self.confirm & confirmations.room),
+            confirmations.push_data.eq(self.confirmed),
+        ]
+        m.d.sync += self.room.eq(queries.room & flows.ready)
+        self._look_up(m, queries, tickets, confirmations, flows, states)
+        return m
+
+    def _classify(self, m: Module, queries: PushQueue) -> None:
+        """Three registers: fields at their place, with or without VLAN tag; conditions; their conjunction."""
+        vlan = be16(self.header, 12) == ETHERTYPE_VLAN
+
+        def field(at: int, size: int) -> Any:
+            """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
+            return Mux(vlan, *(self.header[8 * (at + l2) : 8 * (at + l2 + size)] for l2 in (18, 14)))
+
+        ip = Signal(8 * _IP_BYTES, reset_less=True)
+        tcp = Signal(8 * 14, reset_less=True)
+        config = Signal(EngineConfig, reset_less=True)
+        ipv4 = Signal(reset_less=True)
+        valid1 = Signal()
+        valid2 = Signal()
+        m.d.sync += [
+            valid1.eq(self.valid),
+            config.eq(self.config),
+            ipv4.eq(Mux(vlan, be16(self.header, 16), be16(self.header, 12)) == ETHERTYPE_IPV4),
+            ip.eq(field(0, _IP_BYTES)),
+            tcp.eq(field(_IP_BYTES, 14)),
+        ]
+
+        m.submodules.matcher = matcher = TosMatcher()
+        payload = Signal(17)
+        key = Signal(FlowKey)
+        m.d.comb += [
+            matcher.tos.eq(ip[8:16]),
+            matcher.config_tos.eq(config.tos),
+            matcher.config_mask.eq(config.tos_mask),
+            payload.eq(be16(ip, 2) - ((tcp[8 * 12 + 4 : 8 * 12 + 8] << 2) + _IP_BYTES)),
+            key.source.eq(be32(ip, 12)),
+            key.destination.eq(be32(ip, 16)),
+            key.source_port.eq(be16(tcp, 0)),
+            key.destination_port.eq(be16(tcp, 2)),
+        ]
+        query2 = Signal(_Query, reset_less=True)
+        payload2 = Signal(17, reset_less=True)
+        config2 = Signal(EngineConfig, reset_less=True)
+        tagged2 = Signal(reset_less=True)
+        m.d.sync += [
+            valid2.eq(valid1),
+            payload2.eq(payload),
+            config2.eq(config),
+            tagged2.eq(
+                config.enable & config.parameters_valid & ipv4 & matcher.match
+                & (ip[:8] == 0x45) & (ip[8 * 9 : 8 * 10] == PROTOCOL_TCP)
+            ),
+            query2.syn.eq(tcp[8 * 13 + 1]),
+            query2.key.eq(key),
+            query2.index.eq(flow_index(key)),
+        ]  # fmt: skip
+        eligible = (
+            ~payload2[-1]
+            & (payload2 != 0)
+            & (payload2 >= config2.min_payload)
+            & (payload2 <= config2.max_payload)
+            & (payload2 % LANE_BYTES == 0)
+        )
+        m.d.sync += [
+            queries.push.eq(valid2),
+            queries.push_data.eq(query2),
+            queries.push_data.touches.eq(tagged2 & (query2.syn | eligible)),
+        ]
+
+    @staticmethod
+    def _look_up(
+        m: Module,
+        queries: PushQueue,
+        tickets: PushQueue,
+        confirmations: PushQueue,
+        flows: FlowTable,
+        states: BlockRam,
+    ) -> None:
+        """One look-up or confirmation at a time: nothing is read that an earlier one has yet to write."""
+        query = queries.data
+        step = Signal(range(FlowTable.LATENCY + 1))
+        confirming = Signal()
+        state = data.View(_State, states.read_data)
+        # The states' memory answers one cycle before the flows'.
+        found = Signal(_State, reset_less=True)
+        m.d.sync += found.eq(state)
+        generation = Signal(_GENERATION_BITS)
+        fresh = Signal(_State)
+        slot = Signal(range(FLOW_TABLE_SIZE))
+        m.d.comb += [
+            flows.index.eq(query.index),
+            flows.key.eq(query.key),
+            slot.eq(Mux(confirming, confirmations.data.slot, query.index)),
+            states.read_address.eq(slot),
+            states.write_address.eq(slot),
+            states.write_data.eq(fresh),
+            tickets.push_data.slot.eq(query.index),
+            flows.learn_phase.eq(generation),  # the table keeps two bits with a flow, here of its generation
+        ]
+        with m.If(step != 0):
+            m.d.sync += step.eq(Mux(step == FlowTable.LATENCY, 0, step + 1))
+            with m.If(step == FlowTable.LATENCY):
+                with m.If(confirming):
+                    m.d.comb += [
+                        fresh.generation.eq(found.generation),
+                        fresh.certain.eq(1),
+                        states.write.eq(found.generation == confirmations.data.generation),
+                        confirmations.pop.eq(1),
+                    ]
+                    m.d.sync += confirming.eq(0)
+                with m.Else():
+                    m.d.comb += [
+                        queries.pop.eq(1),
+                        fresh.generation.eq(generation),
+                        flows.learn.eq(~flows.known),
+                        states.write.eq(~flows.known),
+                        tickets.push.eq(1),
+                        tickets.push_data.generation.eq(
+                            Mux(flows.known, Cat(flows.phase, found.generation[2:]), generation)
+                        ),
+                        tickets.push_data.shared.eq(query.syn | ~flows.known | ~found.certain),
+                    ]
+                    m.d.sync += generation.eq(generation + ~flows.known)
+        with m.Elif(confirmations.valid & ~confirming):
+            # One idle cycle: the memories see the slot with the next one.
+            m.d.sync += confirming.eq(1)
+        with m.Elif(confirming):
+            m.d.sync += step.eq(1)
+        with m.Elif(queries.valid & tickets.room):
+            with m.If(query.touches):
+                m.d.sync += step.eq(1)
+            with m.Else():
+                m.d.comb += [queries.pop.eq(1), tickets.push.eq(1)]

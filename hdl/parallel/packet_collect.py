@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From several engines back to one wide stream, in the order in which the frames came."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..parts.axi import AXIStream, beat_bytes
+from ..parts.delay import delayed
+from ..parts.elastic_register import ElasticRegister
+from ..parts.memory import BlockRam
+from ..parts.queue import PushQueue
+from .collect_queue import CollectQueue, piece_layout
+from .dispatch_queue import check_engines
+from .packet_dispatch import MOST_FRAMES, Dispatched
+
+
+class PacketCollect(wiring.Component):
+    """Takes the frames of several engines and gives them as one stream, in the order of their dispatch.
+
+    An engine's frame waits in a :class:`CollectQueue` until it is whole and its turn has come, and leaves
+    without a gap (one of more than 256 words may have gaps). Of a frame that all engines saw, the owner's
+    copy is kept.
+
+    Throughput: one word per cycle, one frame per cycle. Latency, a frame's last burst in to its first word
+    out: 10 cycles.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+        Number of engines and bursts in a word, 2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
+
+    Members
+    -------
+    s_axis : array of :py:`In(AXIStream(4 * lanes))`, one for each engine
+    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
+    frame : :py:`In(Dispatched(engines))`
+        From the dispatcher; at most 64 frames of an engine may be on the way.
+    collected : :py:`Out(range(3)).array(engines)`
+        So many of an engine's frames have left in this cycle.
+    """
+
+    def __init__(self, engines: int, *, lanes: int = LANES):
+        check_engines(engines)
+        burst = beat_bytes(lanes)
+        self.engines = engines
+        self.lanes = lanes
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(burst)).array(engines),
+                "m_axis": Out(AXIStream(engines * burst)),
+                "frame": In(Dispatched(engines)),
+                "collected": Out(range(3)).array(engines),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        numbers = range(self.engines)
+        width = self.engines * beat_bytes(self.lanes)
+        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
+        m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
+        queues = []
+        for i in numbers:
+            queue = CollectQueue(self.engines, lanes=self.lanes)
+            kept = PushQueue(1, MOST_FRAMES, 0)
+            m.submodules[f"queue{i}"], m.submodules[f"kept{i}"] = queue, kept
+            wiring.connect(m, wiring.flipped(self.s_axis[i]), queue.s_axis)
+            m.d.comb += [
+                kept.push.eq(self.frame.valid & self.frame.targets[i]),
+                kept.push_data.eq(self.frame.owner == i),
+                kept.pop.eq(queue.ended),
+                queue.keep.eq(kept.data),
+            ]
+            m.d.sync += self.collected[i].eq((queue.ended & ~kept.data) + (queue.piece_pop & queue.piece.end))
+            queues.append(queue)
+
+        # The next piece in the order of the frames, one ahead of the one that is read.
+        job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines, self.lanes)})
+        m.submodules.job = job = ElasticRegister(job_shape)
+        owner = order.data
+        offered = Signal()
+        m.d.comb += [
+            offered.eq(order.valid & Cat(queue.piece_valid for queue in queues).bit_select(owner, 1)),
+            job.source_valid.eq(offered),
+            job.source_data.engine.eq(owner),
+            job.source_data.piece.eq(Array(queue.piece.as_value() for queue in queues)[owner]),
+            order.pop.eq(offered & job.source_ready & job.source_data.piece.end),
+        ]
+
+        layout = data.StructLayout({"data": 8 * width, "last": 1, "bad": 1, "ending": range(width)})
+        m.submodules.output = output = PushQueue(layout, 32, BlockRam.LATENCY + 4)
+        left = Signal(range(CollectQueue.MOST_WORDS))  # words of the piece behind the next one, once begun
+        begun = Signal()
+        go = Signal()
+        final = Signal()
+        m.d.comb += [
+            go.eq(job.valid & output.room),
+            final.eq(Mux(begun, left == 0, job.data.piece.words == 1)),
+            job.pop.eq(go & final),
+        ]
+        with m.If(go):
+            m.d.sync += [
+                begun.eq(~final),
+                left.eq(Mux(begun, left - 1, job.data.piece.words - 2)),
+            ]
+        for i, queue in enumerate(queues):
+            m.d.comb += [
+                queue.piece_pop.eq(offered & job.source_ready & (owner == i)),
+                queue.step.eq(go & (job.data.engine == i)),
+            ]
+        last = final & job.data.piece.end
+        marks = Cat(job.data.engine, last, job.data.piece.bad, job.data.piece.ending)
+        late = delayed(m, marks, BlockRam.LATENCY, name="marks")
+        engine, rest = late[: len(job.data.engine)], late[len(job.data.engine) :]
+        m.d.sync += [
+            output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
+            output.push_data.data.eq(Cat(queue.data for queue in queues).word_select(engine, 8 * width)),
+            output.push_data.last.eq(rest[0]),
+            output.push_data.bad.eq(rest[0] & rest[1]),
+            output.push_data.ending.eq(rest[2:]),
+        ]
+        beat = output.data
+        m.d.comb += [
+            self.m_axis.tvalid.eq(output.valid),
+            self.m_axis.tdata.eq(beat.data),
+            self.m_axis.tlast.eq(beat.last),
+            self.m_axis.tuser.eq(beat.bad),
+            output.pop.eq(self.m_axis.tready),
+        ]
+        for i in range(width):
+            m.d.comb += self.m_axis.tkeep[i].eq(~beat.last | (beat.ending == 0) | (beat.ending > i))
+        return m

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From one wide stream to several engines: whole frames, each to the engine with the least before it."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..control.config import EngineConfig
+from ..frame.frame_input import FrameInput
+from ..parts.axi import AXIStream, beat_bytes
+from ..parts.queue import PushQueue
+from .dispatch_queue import DispatchQueue, check_engines, word_layout
+from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
+
+MOST_FRAMES = 64
+"""Frames that one engine may have between dispatch and collection; queues of frames have so many places."""
+
+
+class Dispatched(wiring.Signature):
+    """One frame's way, announced when its first word goes to a queue; seen from the dispatcher.
+
+    Members
+    -------
+    valid : :py:`Out(1)`
+    owner : :py:`Out(range(engines))`
+        The engine whose frame is kept.
+    targets : :py:`Out(engines)`
+        The engines that get the frame: the owner alone, or all.
+    ticket : :py:`Out(Ticket)`
+    """
+
+    def __init__(self, engines: int):
+        self.engines = engines
+        super().__init__(
+            {"valid": Out(1), "owner": Out(range(engines)), "targets": Out(engines), "ticket": Out(Ticket)}
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dispatched) and self.engines == other.engines
+
+    def __repr__(self) -> str:
+        return f"Dispatched(engines={self.engines})"
+
+
+def least(levels: list[Value], index: int = 0) -> tuple[Value, Value]:
+    """The smallest level and its number, by a binary tree; the first of equal ones."""
+    if len(levels) == 1:
+        return levels[0], Value.cast(index)
+    half = len(levels) // 2
+    (low, low_at), (high, high_at) = least(levels[:half], index), least(levels[half:], index + half)
+    return Mux(high < low, high, low), Mux(high < low, high_at, low_at)
+
+
+class PacketDispatch(wiring.Component):
+    """Hands the frames of a stream that is ``engines`` bursts wide to as many engines, in turn.
+
+    A frame goes, whole and in the order of its arrival, into the queue of the engine with the fewest words
+    waiting; with ``flows`` a frame that may change the engines' flow tables goes into all queues
+    (:class:`FlowDirectory`). The settings are sampled once for each frame, as an engine samples them, and
+    reach the engine with it: behind a change of settings every frame has the new ones, whichever engine it
+    goes to.
+
+    Throughput: one word per cycle, one frame per cycle; frames that go to all engines, or look for their
+    flow (:class:`FlowDirectory`), are slower. Latency of an empty dispatcher, word in to burst out: 11
+    cycles; with ``flows`` 16 for a frame that cannot touch the table, 19 for one that can.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+        Number of engines and bursts in a word, 2 or 4.
+    flows : :class:`bool`
+        Whether the engines have flow tables.
+    lanes : :class:`int`
+        fp32 lanes of a burst, 8 or 16.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
+    config : :py:`In(EngineConfig)`
+        Sampled once for a frame, in the cycle after its first beat was accepted.
+    m_axis, engine_config : arrays of :py:`Out`, one for each engine
+        A frame's settings show from the cycle after its first beat was accepted to the next frame's.
+    frame : :py:`Out(Dispatched(engines))`
+    collected, reported : :py:`In(range(3)).array(engines)`
+        So many of an engine's frames have left for good, or have been reported, in this cycle.
+    confirm, confirmed : :py:`In`
+        As of :class:`FlowDirectory`.
+    """
+
+    def __init__(self, engines: int, *, flows: bool, lanes: int = LANES):
+        check_engines(engines)
+        burst = beat_bytes(lanes)
+        self.engines = engines
+        self.flows = flows
+        self.lanes = lanes
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(engines * burst)),
+                "config": In(EngineConfig),
+                "m_axis": Out(AXIStream(burst)).array(engines),
+                "engine_config": Out(EngineConfig).array(engines),
+                "frame": Out(Dispatched(engines)),
+                "collected": In(range(3)).array(engines),
+                "reported": In(range(3)).array(engines),
+                "confirm": In(1),
+                "confirmed": In(Ticket),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.input = source = FrameInput(data_bytes=self.engines * beat_bytes(self.lanes))
+        word_shape = word_layout(self.engines, self.lanes)
+        m.submodules.words = words = PushQueue(word_shape, 32, 4)
+        m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
+        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        begins = source.first
+        m.d.comb += [
+            words.push.eq(source.valid),
+            words.push_data.data.eq(source.beat),
+            words.push_data.count.eq(source.count),
+            words.push_data.last.eq(source.last),
+            words.push_data.bad.eq(source.bad),
+            configs.push.eq(begins),
+            configs.push_data.eq(self.config),
+        ]
+        ticket = Signal(Ticket)
+        ticket_valid = Signal()
+        ticket_pop = Signal()
+        if self.flows:
+            m.submodules.directory = directory = FlowDirectory()
+            m.d.comb += [
+                directory.valid.eq(begins),
+                directory.header.eq(source.beat[: 8 * HEADER_BYTES]),
+                directory.config.eq(self.config),
+                directory.confirm.eq(self.confirm),
+                directory.confirmed.eq(self.confirmed),
+                directory.ticket_pop.eq(ticket_pop),
+                ticket.eq(directory.ticket),
+                ticket_valid.eq(directory.ticket_valid),
+                source.room.eq(words.room & configs.room & directory.room),
+            ]
+        else:
+            m.d.comb += [ticket_valid.eq(1), source.room.eq(words.room & configs.room)]
+
+        # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
+        # other words the same way.
+        queues = [DispatchQueue(self.engines, lanes=self.lanes) for _ in range(self.engines)]
+        word = words.data
+        within = Signal()
+        targets = Signal(self.engines)
+        ready = Signal(self.engines)
+        best = Signal(range(self.engines))
+        best_ready = Signal()
+        chosen = Signal(self.engines)
+        start = Signal()
+        go = Signal()
+        room = Cat(queue.room for queue in queues)
+        everyone = (1 << self.engines) - 1
+        m.d.comb += [
+            start.eq(
+                words.valid & ~within & ticket_valid & configs.valid
+                & Mux(ticket.shared, ready.all(), best_ready)
+            ),
+            chosen.eq(Mux(within, targets, Mux(ticket.shared, everyone, 1 << best))),
+            go.eq(start | (words.valid & within & ((room | ~targets) == everyone))),
+            words.pop.eq(go),
+            configs.pop.eq(start),
+            ticket_pop.eq(start),
+        ]  # fmt: skip
+        with m.If(go):
+            m.d.sync += [within.eq(~word.last), targets.eq(chosen)]
+        m.d.sync += [
+            self.frame.valid.eq(start),
+            self.frame.owner.eq(best),
+            self.frame.targets.eq(chosen),
+            self.frame.ticket.eq(ticket),
+        ]
+
+        # One row of flip-flops between the choice and the block RAMs of all queues.
+        moved = Signal(word_shape, reset_less=True)
+        settings = Signal(EngineConfig, reset_less=True)
+        m.d.sync += [moved.eq(word), settings.eq(configs.data)]
+        levels = []
+        for i, queue in enumerate(queues):
+            m.submodules[f"queue{i}"] = queue
+            push = Signal(name=f"push{i}")
+            m.d.sync += push.eq(go & chosen[i])
+            m.d.comb += [queue.push.eq(push), queue.word.eq(moved)]
+            free = self._credit(m, i, start & chosen[i])
+            m.d.sync += ready[i].eq(queue.room & free)
+            level = Signal(range(queue.DEPTH + 1), name=f"level{i}")
+            m.d.sync += level.eq(level + (go & chosen[i]) - queue.popped)
+            levels.append(Cat(level, ~(queue.room & free)))
+            self._attach(m, i, queue, self.frame.valid & self.frame.targets[i], settings)
+        smallest, number = least(levels)
+        m.d.sync += [best.eq(number), best_ready.eq(~smallest[-1])]
+        return m
+
+    def _credit(self, m: Module, i: int, begins: Value) -> Signal:
+        """Whether engine ``i`` may have another frame; two more may follow when it has fallen."""
+        waiting = []
+        for name, done in (("collected", self.collected[i]), ("reported", self.reported[i])):
+            frames = Signal(range(MOST_FRAMES + 1), name=f"not_{name}{i}")
+            m.d.sync += frames.eq(frames + begins - done)
+            waiting.append(frames < MOST_FRAMES - 4)
+        free = Signal(name=f"free{i}")
+        m.d.sync += free.eq(waiting[0] & waiting[1])
+        return free
+
+    def _attach(self, m: Module, i: int, queue: DispatchQueue, begins: Value, settings: data.View) -> None:
+        """Engine ``i``'s stream, and the settings that go with its frames."""
+        stream = self.m_axis[i]
+        wiring.connect(m, queue.m_axis, wiring.flipped(stream))
+        m.submodules[f"configs{i}"] = configs = PushQueue(EngineConfig, MOST_FRAMES, 0)
+        first = Signal(name=f"first{i}", init=1)
+        current = Signal(EngineConfig, name=f"config{i}", reset_less=True)
+        accept = Signal(name=f"accept{i}")
+        m.d.comb += [
+            accept.eq(stream.tvalid & stream.tready),
+            configs.push.eq(begins),
+            configs.push_data.eq(settings),
+            configs.pop.eq(accept & first),
+            self.engine_config[i].eq(current),
+        ]
+        with m.If(accept):
+            m.d.sync += first.eq(stream.tlast)
+        with m.If(configs.pop):
+            m.d.sync += current.eq(configs.data)

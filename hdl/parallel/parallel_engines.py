@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several packet engines side by side that behave as one, as many times as wide."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import LANES
+
+from ..control.config import EngineConfig
+from ..control.counters import FrameReport
+from ..engine.compression_engine import CompressionEngine
+from ..engine.decompression_engine import DecompressionEngine
+from ..parts.axi import AXIStream, beat_bytes
+from .dispatch_queue import check_engines
+from .packet_collect import PacketCollect
+from .packet_dispatch import PacketDispatch
+from .report_merge import ReportMerge
+
+ENGINES = (1, 2, 4)
+"""How many engines of a direction a NIC may have; the streams are as many bursts wide."""
+
+
+class ParallelEngines(wiring.Component):
+    """``engines`` engines of one direction behind a stream of as many bursts.
+
+    ::
+
+                                  ┌► queue ─► engine 0 ─► queue ─┐
+        s_axis ─► PacketDispatch ─┤    ...       ...       ...   ├─► PacketCollect ─► m_axis
+                                  └► queue ─► engine n ─► queue ─┘
+                                                 └────────► ReportMerge ─► report
+
+    To the outside it is one engine: a frame's bytes, verdict and report are those of a single engine that
+    sees all frames in order, whichever engine treats it, and frames and reports leave in the order in
+    which they came.
+
+    Throughput: one word of ``engines`` bursts per cycle, if many frames are on the way; one frame alone
+    goes at one engine's pace. Latency: an engine's, and some 30 cycles, and the frame's bursts once more,
+    since it waits behind the engine until it is whole.
+
+    Parameters
+    ----------
+    transmit : :class:`bool`
+        Compression engines, whose flow tables the dispatcher keeps equal; else decompression engines.
+    engines : :class:`int`
+        2 or 4.
+    lanes : :class:`int`
+        fp32 lanes of an engine, and of a burst: 8 or 16.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
+    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
+    config, report, report_valid
+        As of the engine.
+    """
+
+    def __init__(self, engines: int, *, transmit: bool, lanes: int = LANES):
+        check_engines(engines)
+        width = engines * beat_bytes(lanes)
+        self.engines = engines
+        self.transmit = transmit
+        self.lanes = lanes
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(width)),
+                "m_axis": Out(AXIStream(width)),
+                "config": In(EngineConfig),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit, lanes=self.lanes)
+        m.submodules.collect = collect = PacketCollect(self.engines, lanes=self.lanes)
+        m.submodules.merge = merge = ReportMerge(self.engines)
+        wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
+        wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
+        wiring.connect(m, dispatch.frame, collect.frame)
+        m.d.comb += [
+            dispatch.config.eq(self.config),
+            dispatch.confirm.eq(merge.confirm),
+            dispatch.confirmed.eq(merge.confirmed),
+            self.report.eq(merge.report),
+            self.report_valid.eq(merge.report_valid),
+            *(
+                getattr(merge.frame, name).eq(getattr(dispatch.frame, name))
+                for name in merge.frame.signature.members
+            ),
+        ]
+        for i in range(self.engines):
+            engine = (CompressionEngine if self.transmit else DecompressionEngine)(lanes=self.lanes)
+            m.submodules[f"engine{i}"] = engine
+            wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
+            wiring.connect(m, engine.m_axis, collect.s_axis[i])
+            m.d.comb += [
+                engine.config.eq(dispatch.engine_config[i]),
+                merge.engine_report[i].eq(engine.report),
+                merge.engine_report_valid[i].eq(engine.report_valid),
+                dispatch.collected[i].eq(collect.collected[i]),
+                dispatch.reported[i].eq(merge.reported[i]),
+            ]
+        return m

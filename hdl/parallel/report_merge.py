@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The reports of several engines as one engine's: one per frame, in order."""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import Verdict
+
+from ..control.counters import FrameReport
+from ..parts.queue import PushQueue
+from .dispatch_queue import check_engines
+from .flow_directory import Ticket
+from .packet_dispatch import MOST_FRAMES, Dispatched
+
+_IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN)
+"""Verdicts behind which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""
+
+
+class ReportMerge(wiring.Component):
+    """Takes a report from every engine in every cycle; gives the kept frames' reports in frame order.
+
+    Throughput: one report per cycle.
+
+    Parameters
+    ----------
+    engines : :class:`int`
+
+    Members
+    -------
+    frame : :py:`In(Dispatched(engines))`
+        From the dispatcher; at most 64 frames of an engine may be on the way.
+    engine_report, engine_report_valid : arrays of :py:`In`, one for each engine
+        One per frame that the engine saw, in order.
+    report, report_valid : :py:`Out`
+        One per frame.
+    reported : :py:`Out(range(3)).array(engines)`
+        So many of an engine's frames are done with in this cycle.
+    confirm, confirmed : :py:`Out`
+        For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
+    """
+
+    def __init__(self, engines: int):
+        check_engines(engines)
+        self.engines = engines
+        super().__init__(
+            {
+                "frame": In(Dispatched(engines)),
+                "engine_report": In(FrameReport).array(engines),
+                "engine_report_valid": In(1).array(engines),
+                "report": Out(FrameReport),
+                "report_valid": Out(1),
+                "reported": Out(range(3)).array(engines),
+                "confirm": Out(1),
+                "confirmed": Out(Ticket),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        numbers = range(self.engines)
+        known = data.StructLayout({"keep": 1, "ticket": Ticket})
+        entry = data.StructLayout({"report": FrameReport, "ticket": Ticket})
+        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
+        m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
+        reports = []
+        for i in numbers:
+            frames = PushQueue(known, MOST_FRAMES, 0)
+            queue = PushQueue(entry, MOST_FRAMES, 0)
+            m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
+            m.d.comb += [
+                frames.push.eq(self.frame.valid & self.frame.targets[i]),
+                frames.push_data.keep.eq(self.frame.owner == i),
+                frames.push_data.ticket.eq(self.frame.ticket),
+                frames.pop.eq(self.engine_report_valid[i]),
+                queue.push.eq(self.engine_report_valid[i] & frames.data.keep),
+                queue.push_data.report.eq(self.engine_report[i]),
+                queue.push_data.ticket.eq(frames.data.ticket),
+                queue.pop.eq(order.valid & (order.data == i)),
+            ]
+            m.d.sync += self.reported[i].eq(
+                (self.engine_report_valid[i] & ~frames.data.keep) + (queue.pop & queue.valid)
+            )
+            reports.append(queue)
+        found = Signal()
+        oldest = data.View(entry, Array(queue.data.as_value() for queue in reports)[order.data])
+        m.d.comb += [
+            found.eq(order.valid & Cat(queue.valid for queue in reports).bit_select(order.data, 1)),
+            order.pop.eq(found),
+        ]
+        in_table = reduce(or_, (oldest.report.verdict == verdict for verdict in _IN_TABLE))
+        m.d.sync += [
+            self.report_valid.eq(found),
+            self.report.eq(oldest.report),
+            self.confirm.eq(found & oldest.ticket.shared & in_table),
+            self.confirmed.eq(oldest.ticket),
+        ]
+        return m

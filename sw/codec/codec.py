@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The codec of ``docs/wire-format.md`` sections 1 and 2 on arrays in memory.
+
+:class:`Codec` holds the settings. The work is done by one of several *paths*, all bit-identical: ``avx512``,
+``avx2`` and ``scalar`` in C (the best one that the processor runs is taken), and ``numpy`` where the C
+extension was not built. Native paths release the GIL for 4096 lanes and more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
+from typing import Any
+from zlib import crc32 as _zlib_crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import wire
+from ..wire import Mode, Parameters
+from . import numpy_kernel as _numpy_codec
+from .paths import Paths
+
+try:
+    from ..native import codec as _compiled
+except ImportError:
+    _compiled = None  # type: ignore[assignment]
+
+__all__ = ["Codec", "active_path", "available_paths", "force_path", "scale_exponent"]
+
+Float32 = NDArray[np.float32]
+
+MAX_SCALE = 126
+"""Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
+
+_FLOAT32 = np.dtype(np.float32)
+_native: ModuleType | None = _compiled
+_paths = Paths("codec", _native, _numpy_codec)
+available_paths, active_path, force_path = _paths.available, _paths.active, _paths.force
+
+
+@cache
+def _say_that_it_is_slow() -> None:
+    warnings.warn(
+        "inceptionn was installed without its C extension (no compiler?); the NumPy codec in its place "
+        "gives the same bytes some fifty times slower",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+def crc32(data: Any, value: int = 0) -> int:
+    """``zlib.crc32``, and several times as fast where the processor multiplies polynomials."""
+    if _native is None or not _native.CRC32:
+        return _zlib_crc32(data, value)
+    checksum: int = _native.crc32(data, value)
+    return checksum
+
+
+def _default_threads() -> int:
+    """Processors that this process may use, four at most."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, 4)
+
+
+def _values(x: Any, name: str = "values") -> Float32:
+    """``x`` as a C-contiguous float32 array; a copy only if it is not contiguous. Else ``TypeError``."""
+    if not isinstance(x, np.ndarray):
+        try:
+            x = np.asarray(memoryview(x))
+        except TypeError:
+            raise TypeError(f"{name} must be a float32 array, not {type(x)!r}") from None
+    if x.dtype != _FLOAT32:
+        raise TypeError(f"{name} must be a float32 array, not {x.dtype}")
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+def _destination(x: Any, count: int | None, name: str) -> Float32:
+    """``x`` itself if it is a writable C-contiguous float32 array of ``count`` values, else an exception."""
+    if not isinstance(x, np.ndarray) or x.dtype != _FLOAT32:
+        raise TypeError(f"{name} must be a float32 array, not {getattr(x, 'dtype', type(x))!s}")
+    if not (x.flags.c_contiguous and x.flags.writeable):
+        raise ValueError(f"{name} must be C-contiguous and writable")
+    if count is not None and x.size != count:
+        raise ValueError(f"{name} must hold {count} values, not {x.size}")
+    return x
+
+
+def _count(count: Any) -> int:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"count must be an integer, not {count!r}")
+    if count < 0:
+        raise ValueError(f"count must not be negative: {count!r}")
+    return int(count)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where every ``blocks``-th block of a stream starts.
+
+    ``offsets`` holds them as little-endian uint64, the first one 0.
+    """
+
+    offsets: bytes
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The lossy codec for fp32 arrays with its settings.
+
+    Streams carry neither count nor settings: both ends agree on them by other means, or use
+    :mod:`inceptionn.message`. Any number of threads may use one codec.
+
+    ``scale``, wherever it appears, is the exponent of a power of two, -126..126: values are multiplied by
+    ``2**scale`` before they are compressed and divided again behind, which makes the error bound
+    ``error_bound * 2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
+
+    Parameters
+    ----------
+    error_bound
+        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 comes back within it; others are exact.
+    mode
+        ``"bounded"``, or ``"literal"`` for the paper's Algorithm 2 to the bit.
+    threads
+        Most threads that one call uses (one for every MiB or so of values); default: the processors that the
+        process may use, at most four. 1 is better where other work has the processors already. No part of
+        the codec's identity.
+
+    Raises ``ValueError`` or ``TypeError`` for other settings; the message ends with the value.
+    """
+
+    error_bound: float = 2.0**-wire.DEFAULT_K
+    mode: Mode = wire.DEFAULT_MODE
+    threads: int | None = field(default=None, compare=False, kw_only=True)
+    parameters: Parameters = field(init=False, repr=False)
+    """E0, T and B."""
+    _numbers: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+    _threads: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._settle(wire.parameters(wire.error_bound_exponent(self.error_bound), self.mode))
+        object.__setattr__(self, "error_bound", float(self.error_bound))
+
+    def _settle(self, parameters: Parameters) -> None:
+        threads = self.threads
+        if threads is None:
+            threads = _default_threads()
+        elif isinstance(threads, bool) or not isinstance(threads, int):
+            raise TypeError(f"threads must be an integer, not {threads!r}")
+        elif not 1 <= threads <= 4096:
+            raise ValueError(f"threads must be 1..4096, not {threads!r}")
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "_numbers", (parameters.e0, parameters.t, parameters.b))
+        object.__setattr__(self, "_threads", threads)
+        if _native is None:
+            _say_that_it_is_slow()
+
+    def max_compressed_size(self, count: int) -> int:
+        """Bytes that the stream of ``count`` values takes at most."""
+        count = _count(count)
+        return -(-count // wire.LANES) * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
+
+    def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
+        """The stream of a float32 array of any shape, in C order.
+
+        Without ``out`` a new ``bytes``. With ``out``, a writable buffer, the part of it that holds the
+        stream; what is behind may be overwritten. ``max_compressed_size`` bytes are always enough.
+
+        An array that is not C-contiguous is copied first. ``TypeError`` for another type of value, byte order
+        included, ``ValueError`` if ``out`` is too small or overlaps ``x``.
+        """
+        if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous:
+            x = _values(x)
+        if out is None:
+            stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
+            return stream
+        view = memoryview(out)
+        if view.readonly or not view.c_contiguous:
+            raise ValueError("out must be C-contiguous and writable")
+        if view.nbytes == 0:
+            view = memoryview(bytearray())
+        view = view.cast("B")
+        return view[: _paths.backend.compress(x, view, *self._numbers, scale, self._threads)]
+
+    def decompress(
+        self,
+        stream: Any,
+        count: int,
+        out: Float32 | None = None,
+        *,
+        scale: int = 0,
+        index: Index | None = None,
+    ) -> Float32:
+        """The ``float32[count]`` of a stream, any contiguous bytes.
+
+        ``out``, a C-contiguous float32 array of ``count`` values of any shape, is filled and returned if
+        given. ``ValueError`` for a malformed stream, one of another count say, names the byte offset; ``out``
+        is unspecified then. Nothing in the stream tells a wrong bound or mode.
+        """
+        count = _count(count)
+        if out is None:
+            self._check_size(stream, count)
+            out = np.empty(count, _FLOAT32)
+        else:
+            _destination(out, count, "out")
+        starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
+        _paths.backend.decompress(stream, out, False, starts, blocks, *self._numbers, scale, self._threads)
+        return out
+
+    def decompress_add(
+        self, stream: Any, accumulator: Float32, *, scale: int = 0, index: Index | None = None
+    ) -> Float32:
+        """Add a stream's values to a C-contiguous float32 array that holds as many; return the array.
+
+        The sums are those of ``accumulator += decompress(stream, accumulator.size)``, without the memory for
+        the right-hand side. ``ValueError`` as there; the accumulator is unspecified then.
+        """
+        _destination(accumulator, None, "accumulator")
+        starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
+        _paths.backend.decompress(
+            stream, accumulator, True, starts, blocks, *self._numbers, scale, self._threads
+        )
+        return accumulator
+
+    @staticmethod
+    def _check_size(stream: Any, count: int) -> None:
+        """A count that the stream cannot hold is refused before memory is asked for it."""
+        size = memoryview(stream).nbytes
+        if count // wire.LANES * wire.TAG_WORD_BYTES > size:
+            raise ValueError(f"malformed stream at byte {size}: it ends inside the tag plane")
+
+    def index(self, stream: Any, count: int, blocks: int = 32) -> Index:
+        """Where every ``blocks``-th block of a stream starts, for decoding in parallel.
+
+        ``ValueError`` if the stream's tags do not fill it exactly.
+        """
+        if blocks < 1:
+            raise ValueError(f"blocks must be at least 1, not {blocks!r}")
+        return Index(_paths.backend.offsets(stream, _count(count), blocks), blocks)
+
+    def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
+        """What decompressing the compressed ``x`` gives, in its shape, without making the stream.
+
+        ``out``, of as many values, may be ``x`` itself.
+        """
+        values = _values(x)
+        if out is None:
+            out = np.empty(values.shape, _FLOAT32)
+        else:
+            _destination(out, values.size, "out")
+        _paths.backend.lossy(values, out, *self._numbers, scale, self._threads)
+        return out
+
+    def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
+        """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III)."""
+        return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, threads: int | None = None) -> Codec:
+        """A codec of any valid E0, T and B; its ``error_bound`` is ``2**(E0 - 127)``, its mode ``bounded``.
+
+        ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``.
+        """
+        if not parameters.valid:
+            raise ValueError(
+                f"parameters must satisfy 1 <= e0 <= t <= 127 and t <= b <= 255, not {parameters!r}"
+            )
+        codec = cls.__new__(cls)
+        bound = math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS)
+        for name, value in (("error_bound", bound), ("mode", wire.DEFAULT_MODE), ("threads", threads)):
+            object.__setattr__(codec, name, value)
+        codec._settle(parameters)
+        return codec
+
+
+def scale_exponent(x: Any) -> int:
+    """The ``scale`` that brings the largest finite magnitude of ``x`` into [0.5, 1); within -126..126.
+
+    The error bound is relative to that magnitude then. Ranks that add up each other's values must all use
+    the same: the least of theirs. 0 if there is no finite value but zero.
+    """
+    bits = _paths.backend.largest(_values(x))
+    if not bits:
+        return 0
+    _, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
+    return max(-MAX_SCALE, min(MAX_SCALE, -exponent))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What all commands print with: text as it is, tables that keep their headings, progress, and ``--json``.
+
+Rich reads square brackets as markup by default and drops what it takes for a tag, such as the extra of
+``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import rich.console
+import rich.table
+import typer
+from rich.cells import cell_len
+from rich.console import ConsoleOptions, RenderableType, RenderResult
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.status import Status
+from rich.text import Text
+
+from ..system import atomic_file
+
+Cell = str | Text
+
+FILE_WIDTH = 120
+"""Columns of the output where it is no terminal and the environment variable COLUMNS is not set."""
+STANDARD_OUTPUT = "-"
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", dir_okay=False,
+        help="Write JSON to FILE; with - to standard output, and all else to standard error.",
+    ),
+]  # fmt: skip
+"""The option ``--json`` of every command that has one; see `check_json`, `Console` and `write_json`."""
+
+
+class Console(rich.console.Console):
+    """Standard output, or standard error: no markup, no emoji codes, no lines cut off.
+
+    With ``json_file`` "-" it is standard error, because standard output holds the JSON.
+    """
+
+    def __init__(self, *, stderr: bool = False, json_file: Path | None = None, **options: Any) -> None:
+        stderr = stderr or str(json_file) == STANDARD_OUTPUT
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+        if not self.is_terminal and "COLUMNS" not in os.environ and "width" not in options:
+            self.width = FILE_WIDTH
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does it; long lines of text are left to the terminal."""
+        options.setdefault("crop", False)
+        if all(isinstance(thing, str) for thing in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """A line on a terminal that says what goes on."""
+        return super().status(Text(status) if isinstance(status, str) else status, **options)
+
+
+class Table:
+    """A table whose headings are always whole.
+
+    Where it is too wide for the console, column ``wrap`` is wrapped between words; if that does not do, the
+    table comes in parts: some of the columns of numbers each, with all columns of text.
+
+    Parameters
+    ----------
+    title
+        Of the table; empty for none.
+    headings
+        One per column. No header is printed if all are empty.
+    left
+        Columns of text, from the first one; the others are numbers, to the right.
+    wrap
+        The column that is wrapped.
+    """
+
+    def __init__(self, title: str, *headings: str, left: int = 1, wrap: int = 0) -> None:
+        self.title, self.headings, self.left, self.wrap = title, headings, left, wrap
+        self.rows: list[tuple[tuple[Cell, ...], str | None]] = []
+        self._sections: set[int] = set()
+
+    def add_row(self, *cells: Cell, style: str | None = None) -> None:
+        """One cell per column. ``ValueError`` for another number of them."""
+        if len(cells) != len(self.headings):
+            raise ValueError(f"a row must have {len(self.headings)} cells, not {len(cells)}")
+        self.rows.append((cells, style))
+
+    def add_section(self) -> None:
+        """A line below the last row."""
+        self._sections.add(len(self.rows) - 1)
+
+    def _width(self, column: int, words: bool = False) -> int:
+        """Of the longest line of a column, or of its longest word."""
+        cells = [self.headings[column], *(str(row[column]) for row, _ in self.rows)]
+        parts = [part for cell in cells for part in (cell.split() if words else cell.split("\n"))]
+        return max(map(cell_len, parts), default=0)
+
+    def _parts(self, most: int) -> list[dict[int, int]]:
+        """Width by column number, of each part."""
+        widths = {column: self._width(column) for column in range(len(self.headings))}
+        if (over := _total(widths) - most) > 0:
+            widths[self.wrap] = max(widths[self.wrap] - over, self._width(self.wrap, words=True))
+        if _total(widths) <= most:
+            return [widths]
+        widths[self.wrap] = max(widths[self.wrap], min(self._width(self.wrap), most // 3))
+        text = {column: widths.pop(column) for column in range(self.left)}
+        parts = [dict(text)]
+        for column, width in widths.items():
+            if len(parts[-1]) > len(text) and _total({**parts[-1], column: width}) > most:
+                parts.append(dict(text))
+            parts[-1][column] = width
+        return parts
+
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
+        for number, part in enumerate(self._parts(options.max_width)):
+            made = rich.table.Table(
+                title=Text(self.title, "bold") if self.title and not number else None, title_justify="left",
+                header_style="", show_header=any(self.headings),
+            )  # fmt: skip
+            for column, width in part.items():
+                justify: Any = "left" if column < self.left else "right"
+                made.add_column(Text(self.headings[column]), justify=justify, width=width)
+            for place, (cells, style) in enumerate(self.rows):
+                row = [Text(cell) if isinstance(cell, str) else cell for cell in map(cells.__getitem__, part)]
+                made.add_row(*row, style=style, end_section=place in self._sections)
+            yield from console.render(made, options.update(width=max(_total(part), cell_len(self.title))))
+
+
+def _total(widths: dict[int, int]) -> int:
+    """Columns of a table with its frame."""
+    return sum(width + 3 for width in widths.values()) + 1
+
+
+def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
+    """What is done now, with a bar or without; nothing where the output is no terminal."""
+    columns: Sequence[ProgressColumn] = [TextColumn("{task.description}", markup=False)]
+    columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
+    live = console.is_terminal
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not live)
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse a file that could not be written, before the work; its folder is made if missing."""
+    if path is not None and str(path) != STANDARD_OUTPUT:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.check(path)
+
+
+def write_json(path: Path | None, facts: Any) -> None:
+    """Write what ``--json`` asks for, if anything: JSON of ``facts``, or a text that is JSON already."""
+    if path is None:
+        return
+    text = facts if isinstance(facts, str) else json.dumps(facts, indent=1) + "\n"
+    if str(path) == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        atomic_file.write(path, text)

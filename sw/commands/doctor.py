@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn doctor``: what this host can do, each line found out by trying."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+
+from ..bench.speed import speed
+from ..codec import codec as codec_module
+from ..codec.codec import Codec
+from ..system.extras import pip_install
+from ..system.programs import find_program
+from ..tos.mark import TosError, tag, tos_of
+from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
+from .console import Console, JsonFile, Table, check_json, write_json
+
+_ETH_P_ALL = 3
+_XILINX = "0x10ee"
+_SPEED_LANES = 1 << 22
+
+
+class Finding(NamedTuple):
+    """One line: ``state`` is "yes", "no" (with what it would take), or "failed", which is an error."""
+
+    name: str
+    state: str
+    detail: str
+
+
+def system() -> Finding:
+    """Kernel, interpreter, processors."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    detail = (
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, {cores} processors"
+    )
+    return Finding("system", "yes" if sys.platform == "linux" else "no", detail)
+
+
+def codec() -> Finding:
+    """The codec's path, whether it keeps its bound, and its speed."""
+    x = np.random.default_rng(1).normal(scale=1e-2, size=100_003).astype(np.float32)
+    own = Codec()
+    back = own.decompress(own.compress(x), x.size)
+    if not np.array_equal(back, own.lossy(x)) or np.abs(back - x).max() > own.error_bound:
+        return Finding("codec", "failed", f"path {codec_module.active_path()} breaks its error bound")
+    rates = speed(count=_SPEED_LANES, repeats=3)
+    path, others = codec_module.active_path(), ", ".join(codec_module.available_paths())
+    detail = (
+        f"{path}: compress {rates['compress']:.1f}, decompress {rates['decompress']:.1f} GB/s, one thread, "
+        f"{_SPEED_LANES * 4 >> 20} MiB (memcpy {rates['memcpy']:.1f}); available: {others}"
+    )
+    return Finding("codec", "no" if path == "numpy" else "yes", detail)
+
+
+def mpi() -> Finding:
+    """mpi4py, its library, and mpirun."""
+    if find_spec("mpi4py") is None:
+        return Finding("MPI", "no", f"mpi4py is not installed: {pip_install('mpi')}")
+    code = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0].splitlines()[0])"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return Finding("MPI", "no", "mpi4py does not start in a minute")
+    if done.returncode:
+        return Finding("MPI", "no", f"mpi4py does not start: {done.stderr.strip().splitlines()[-1]}")
+    run = find_program("mpirun") or "not found"
+    return Finding("MPI", "yes", f"{done.stdout.strip()}; mpirun: {run}")
+
+
+def mark() -> Finding:
+    """Whether the kernel takes and keeps the ToS mark."""
+    kept = []
+    for family, name in ((socket.AF_INET, "IPv4"), (socket.AF_INET6, "IPv6")):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as sock:
+                tag(sock)
+                size = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+                kept.append(f"{name} {tos_of(sock):#04x}, segments of at most {size} bytes")
+        except TosError as error:
+            return Finding("ToS mark", "failed", f"{name}: {error}")
+        except OSError as error:
+            kept.append(f"no {name} ({error.strerror})")
+    return Finding("ToS mark", "yes", "; ".join(kept))
+
+
+def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
+    """Whether a marked datagram to ``peer`` (discard port) is marked where it leaves this host."""
+    name = "mark seen leaving"
+    try:
+        capture = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+    except (PermissionError, AttributeError):
+        return Finding(name, "no", "a capture takes root (CAP_NET_RAW) and Linux")
+    token = secrets.token_bytes(64)
+    with capture, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        tag(sender)
+        try:
+            sender.sendto(token, (peer, 9))
+        except OSError as error:
+            return Finding(name, "failed", f"nothing can be sent to {peer}: {error.strerror}")
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0 and select.select([capture], [], [], left)[0]:
+            packet, (interface, _, kind, _, _) = capture.recvfrom(2048)
+            if kind == socket.PACKET_OUTGOING and token in packet:
+                marked = packet[1] & DEFAULT_TOS_MASK == DEFAULT_TOS
+                return Finding(
+                    name, "yes" if marked else "failed", f"ToS {packet[1]:#04x} to {peer} on {interface}"
+                )
+    return Finding(name, "failed", f"nothing left for {peer} in {timeout:g} s (does the address answer?)")
+
+
+def nic() -> Finding:
+    """FPGA boards on the PCI bus. Only the ranks together find out whether they compress."""
+    boards = []
+    for device in sorted(Path("/sys/bus/pci/devices").glob("*")):
+        try:
+            if (device / "vendor").read_text().strip() == _XILINX:
+                boards.append(f"{device.name} (10ee:{(device / 'device').read_text().strip()[2:]})")
+        except OSError:
+            continue
+    asked = "whether NICs compress is asked between the ranks: inceptionn.transport.connect(nic=None)"
+    if not boards:
+        return Finding("NIC", "no", f"no Xilinx device on the PCI bus; {asked}")
+    return Finding("NIC", "yes", f"{', '.join(boards)}; {asked}")
+
+
+def foreign_sockets() -> Finding:
+    """Whether ``inceptionn tag`` can reach other processes' sockets."""
+    try:
+        release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
+    except ValueError:
+        release = (0, 0)
+    if sys.platform != "linux" or release < (5, 6):
+        return Finding("inceptionn tag", "no", "it takes Linux 5.6")
+    who = "of all processes" if os.geteuid() == 0 else "of processes that this user may trace"
+    return Finding("inceptionn tag", "yes", f"connections {who}")
+
+
+def doctor(
+    peer: Annotated[str, typer.Option(metavar="ADDRESS", help="Send the marked packet there.")] = "127.0.0.1",
+    json_file: JsonFile = None,
+) -> None:
+    """Say what this host can do: kernel, codec and its speed, MPI, the ToS mark, NIC.
+
+    Exit status 1 if something is wrong that should work everywhere.
+    """
+    check_json(json_file)
+    checks: list[Callable[[], Finding]] = [
+        system, codec, mpi, mark, lambda: seen_leaving(peer), foreign_sockets, nic,
+    ]  # fmt: skip
+    findings = [check() for check in checks]
+    table = Table("", "", "", "", left=3, wrap=2)
+    for finding in findings:
+        table.add_row(*finding)
+    Console(json_file=json_file).print(table)
+    write_json(json_file, [finding._asdict() for finding in findings])
+    if any(finding.state == "failed" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The Python module inceptionn.native.codec: buffers, the GIL, errors. inceptionn.codec is its only user and
+ * gives arguments of the right types; what would be unsafe is checked here all the same.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "codec.h"
+
+/* Lanes from which on other Python threads may run meanwhile. */
+#define RELEASE_LANES 4096
+
+static const kernel *const kernels[] = {
+#if HAVE_X86
+    &avx512_kernel,
+    &avx2_kernel,
+#endif
+    &scalar_kernel,
+};
+static const kernel *active = &scalar_kernel;
+
+#define BEGIN_WORK(lanes)                                                                                    \
+    {                                                                                                        \
+        PyThreadState *released = (lanes) >= RELEASE_LANES ? PyEval_SaveThread() : NULL;
+#define END_WORK                                                                                             \
+        if (released)                                                                                        \
+            PyEval_RestoreThread(released);                                                                  \
+    }
+
+static bool arguments_are(const char *function, Py_ssize_t given, Py_ssize_t wanted)
+{
+    if (given != wanted)
+        PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd", function, wanted, given);
+    return given == wanted;
+}
+
+/* A number of a range; -1000 with an exception set if it is not one. */
+static int integer_of(PyObject *object, int low, int high, const char *name)
+{
+    const long value = PyLong_AsLong(object);
+    if (value == -1 && PyErr_Occurred())
+        return -1000;
+    if (value < low || value > high) {
+        PyErr_Format(PyExc_ValueError, "%s must be %d..%d, not %ld", name, low, high, value);
+        return -1000;
+    }
+    return (int)value;
+}
+
+/* The settings that every function takes: e0, t, b, scale, threads. */
+static bool settings_of(PyObject *const *numbers, settings *s)
+{
+    static const struct {
+        const char *name;
+        int low, high;
+    } rules[] = {{"e0", 1, 127}, {"t", 1, 127}, {"b", 0, 255}, {"scale", -126, 126}, {"threads", 1, 4096}};
+    int values[5];
+    for (int i = 0; i < 5; i++)
+        if ((values[i] = integer_of(numbers[i], rules[i].low, rules[i].high, rules[i].name)) == -1000)
+            return false;
+    *s = (settings){.kernel = active, .p = {(uint32_t)values[0], (uint32_t)values[1], (uint32_t)values[2]},
+                    .scale = values[3], .threads = (unsigned)values[4]};
+    if (s->p.e0 > s->p.t || s->p.t > s->p.b) {
+        PyErr_SetString(PyExc_ValueError, "e0, t and b must be in ascending order");
+        return false;
+    }
+    return true;
+}
+
+/* Values: a C-contiguous buffer of whole lanes. */
+static bool values_of(PyObject *object, Py_buffer *view, int flags)
+{
+    if (PyObject_GetBuffer(object, view, flags))
+        return false;
+    if (view->len % LANE_BYTES) {
+        PyErr_Format(PyExc_ValueError, "values must be whole float32 lanes, not %zd bytes", view->len);
+        PyBuffer_Release(view);
+        return false;
+    }
+    return true;
+}
+
+static bool overlap(const Py_buffer *a, const Py_buffer *b)
+{
+    const char *start_a = a->buf, *start_b = b->buf;
+    return a->len && b->len && start_a < start_b + b->len && start_b < start_a + a->len;
+}
+
+static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
+{
+    static const char *const reasons[] = {
+        [CUT_IN_PLANE] = "it ends inside the tag plane",
+        [CUT_IN_DATA] = "it ends inside the data",
+        [ABSENT_LANE] = "an absent lane of the last group has a tag",
+        [IMPOSSIBLE] = "the exponent of an 8-bit vector falls below 1",
+        [LEFT_OVER] = "bytes are left over",
+        [WRONG_INDEX] = "the index does not fit the blocks",
+    };
+    if (result == NO_ROOM)
+        return PyErr_Format(PyExc_ValueError, "out is too small for the stream: %zd bytes", capacity);
+    if (result == OVERFLOWED)
+        return PyErr_Format(PyExc_OverflowError, "a value is too large to be scaled by 2**%d", scale);
+    return PyErr_Format(PyExc_ValueError, "malformed stream at byte %zu: %s", at, reasons[result]);
+}
+
+PyDoc_STRVAR(compress_doc,
+"compress(x, out, e0, t, b, scale, threads)\n--\n\n"
+"The stream of the float32 values in x: bytes if out is None, else written to out, its size returned.");
+
+static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer x, out = {0};
+    if (!arguments_are("compress", given, 7) || !settings_of(arguments + 2, &s)
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        return NULL;
+    const size_t lanes = (size_t)x.len / LANE_BYTES;
+    PyObject *bytes = NULL, *answer = NULL;
+    if (arguments[1] == Py_None) {
+        /* Little more than is needed: the allocator hands out memory of moderate size again, which has its
+         * pages. Fresh pages would take longer than to compress. */
+        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)stream_estimate(s, x.buf, lanes))))
+            goto release_x;
+        out.buf = PyBytes_AS_STRING(bytes);
+        out.len = PyBytes_GET_SIZE(bytes);
+    } else if (PyObject_GetBuffer(arguments[1], &out, PyBUF_WRITABLE)) {
+        goto release_x;
+    } else if (overlap(&x, &out)) {
+        PyErr_SetString(PyExc_ValueError, "out must not overlap the values");
+        goto release_out;
+    }
+    size_t size = 0;
+    status result;
+    BEGIN_WORK(lanes)
+    result = stream_compress(s, x.buf, lanes, out.buf, (size_t)out.len, &size);
+    END_WORK
+    if (result == NO_ROOM && bytes) {
+        /* The sample misled. Its part of the stream is not kept: memory for both would be needed. */
+        Py_DECREF(bytes);
+        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)worst_bytes(lanes))))
+            goto release_x;
+        BEGIN_WORK(lanes)
+        uint8_t *start = (uint8_t *)PyBytes_AS_STRING(bytes);
+        result = stream_compress(s, x.buf, lanes, start, worst_bytes(lanes), &size);
+        END_WORK
+    }
+    if (result)
+        fail(result, 0, s.scale, out.len);
+    else if (!bytes)
+        answer = PyLong_FromSize_t(size);
+    else if (_PyBytes_Resize(&bytes, (Py_ssize_t)size) == 0)
+        Py_INCREF(answer = bytes);
+release_out:
+    if (!bytes && out.obj)
+        PyBuffer_Release(&out);
+    Py_XDECREF(bytes);
+release_x:
+    PyBuffer_Release(&x);
+    return answer;
+}
+
+PyDoc_STRVAR(decompress_doc,
+"decompress(stream, out, add, index, blocks, e0, t, b, scale, threads)\n--\n\n"
+"Decode the stream into the float32 buffer out, or add it if add is true. index is None, or holds a uint64\n"
+"for every run of so many blocks: where it starts.");
+
+static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer stream, out, offsets = {0};
+    if (!arguments_are("decompress", given, 10) || !settings_of(arguments + 5, &s))
+        return NULL;
+    const int add = PyObject_IsTrue(arguments[2]);
+    if (add < 0 || PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
+        return NULL;
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
+        goto release_stream;
+    if (overlap(&stream, &out)) {
+        PyErr_SetString(PyExc_ValueError, "out must not overlap the stream");
+        goto release_out;
+    }
+    const size_t lanes = (size_t)out.len / LANE_BYTES;
+    stream_index index = {0};
+    if (arguments[3] != Py_None) {
+        const long blocks = PyLong_AsLong(arguments[4]);
+        if (blocks == -1 && PyErr_Occurred())
+            goto release_out;
+        if (PyObject_GetBuffer(arguments[3], &offsets, PyBUF_SIMPLE))
+            goto release_out;
+        index = (stream_index){offsets.buf, (size_t)offsets.len / 8, (size_t)blocks};
+        const size_t run_lanes = index.blocks * STREAM_LANES;
+        if (blocks < 1 || blocks > 0x7FFFFFFF || offsets.len % 8
+            || index.entries != (lanes + run_lanes - 1) / run_lanes) {
+            PyErr_SetString(PyExc_ValueError, "the index must hold one offset for each run of blocks");
+            goto release_offsets;
+        }
+        uint64_t first = 0;
+        if (index.entries)
+            memcpy(&first, index.offsets, 8);
+        if (first) {
+            fail(WRONG_INDEX, 0, 0, 0);
+            goto release_offsets;
+        }
+    }
+    size_t at = 0;
+    status result;
+    BEGIN_WORK(lanes)
+    result = stream_decompress(s, stream.buf, (size_t)stream.len, out.buf, lanes, add, index, &at);
+    END_WORK
+    if (result)
+        fail(result, at, 0, 0);
+release_offsets:
+    if (offsets.obj)
+        PyBuffer_Release(&offsets);
+release_out:
+    PyBuffer_Release(&out);
+release_stream:
+    PyBuffer_Release(&stream);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+PyDoc_STRVAR(offsets_doc,
+"offsets(stream, count, blocks)\n--\n\n"
+"bytes: as little-endian uint64, where each run of so many blocks starts in the stream of count lanes.");
+
+static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    Py_buffer stream;
+    if (!arguments_are("offsets", given, 3))
+        return NULL;
+    const Py_ssize_t lanes = PyLong_AsSsize_t(arguments[1]), blocks = PyLong_AsSsize_t(arguments[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (lanes < 0 || blocks < 1 || blocks > 0x7FFFFFFF)
+        return PyErr_Format(PyExc_ValueError, "no such runs: %zd lanes, %zd blocks each", lanes, blocks);
+    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
+        return NULL;
+    const Py_ssize_t run_lanes = blocks * STREAM_LANES;
+    const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
+    size_t at = 0;
+    PyObject *answer = NULL;
+    /* Every 8 lanes take a tag word at least: a count beyond that needs no memory to be found wrong. */
+    if (lanes / GROUP_LANES > stream.len / TAG_WORD_BYTES) {
+        fail(CUT_IN_DATA, (size_t)stream.len, 0, 0);
+    } else if ((answer = PyBytes_FromStringAndSize(NULL, 8 * runs))) {
+        uint8_t *start = (uint8_t *)PyBytes_AS_STRING(answer);
+        status result;
+        BEGIN_WORK(lanes)
+        result = stream_offsets((settings){.kernel = active}, stream.buf, (size_t)stream.len, (size_t)lanes,
+                                (size_t)blocks, start, &at);
+        END_WORK
+        if (result) {
+            fail(result, at, 0, 0);
+            Py_CLEAR(answer);
+        }
+    }
+    PyBuffer_Release(&stream);
+    return answer;
+}
+
+PyDoc_STRVAR(lossy_doc,
+"lossy(x, out, e0, t, b, scale, threads)\n--\n\n"
+"Write to the float32 buffer out, which may be x, what decompressing the compressed values gives.");
+
+static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer x, out;
+    if (!arguments_are("lossy", given, 7) || !settings_of(arguments + 2, &s)
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        return NULL;
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
+        goto release_x;
+    if (out.len != x.len || (overlap(&x, &out) && x.buf != out.buf)) {
+        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and the same or elsewhere");
+        goto release_out;
+    }
+    const size_t lanes = (size_t)x.len / LANE_BYTES;
+    status result;
+    BEGIN_WORK(lanes)
+    result = stream_lossy(s, x.buf, lanes, out.buf);
+    END_WORK
+    if (result)
+        fail(result, 0, s.scale, 0);
+release_out:
+    PyBuffer_Release(&out);
+release_x:
+    PyBuffer_Release(&x);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+PyDoc_STRVAR(histogram_doc,
+"histogram(x, e0, t, b, scale, threads)\n--\n\n"
+"How many of the float32 values have each tag: a tuple of four.");
+
+static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer x;
+    if (!arguments_are("histogram", given, 6) || !settings_of(arguments + 1, &s)
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        return NULL;
+    uint64_t counts[4];
+    status result;
+    BEGIN_WORK(x.len / LANE_BYTES)
+    result = stream_histogram(s, x.buf, (size_t)x.len / LANE_BYTES, counts);
+    END_WORK
+    PyBuffer_Release(&x);
+    if (result)
+        return fail(result, 0, s.scale, 0);
+    return Py_BuildValue("(KKKK)", (unsigned long long)counts[0], (unsigned long long)counts[1],
+                         (unsigned long long)counts[2], (unsigned long long)counts[3]);
+}
+
+PyDoc_STRVAR(largest_doc,
+"largest(x)\n--\n\n"
+"Bit pattern of the largest finite magnitude among the float32 values; 0 if there is none.");
+
+static PyObject *largest(PyObject *module, PyObject *object)
+{
+    (void)module;
+    Py_buffer x;
+    if (!values_of(object, &x, PyBUF_SIMPLE))
+        return NULL;
+    uint32_t bits;
+    BEGIN_WORK(x.len / LANE_BYTES)
+    bits = active->largest(x.buf, (size_t)x.len / LANE_BYTES);
+    END_WORK
+    PyBuffer_Release(&x);
+    return PyLong_FromUnsignedLong(bits);
+}
+
+PyDoc_STRVAR(crc32_doc, "crc32(data, value)\n--\n\nAs zlib.crc32. To be used if CRC32 is true.");
+
+static PyObject *crc32(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    Py_buffer data;
+    if (!arguments_are("crc32", given, 2))
+        return NULL;
+    const unsigned long value = PyLong_AsUnsignedLongMask(arguments[1]);
+    if (PyErr_Occurred() || PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE))
+        return NULL;
+    uint32_t crc;
+    BEGIN_WORK(data.len / LANE_BYTES)
+    crc = crc32_update((uint32_t)value, data.buf, (size_t)data.len);
+    END_WORK
+    PyBuffer_Release(&data);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+#define PREPARE(kernel) (kernel)->prepare()
+#include "paths.h"
+
+#define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, name##_doc}
+
+static PyMethodDef methods[] = {
+    FAST(compress),
+    FAST(decompress),
+    FAST(offsets),
+    FAST(lossy),
+    FAST(histogram),
+    FAST(crc32),
+    {"largest", largest, METH_O, largest_doc},
+    {"paths", paths, METH_NOARGS, paths_doc},
+    {"use", use, METH_O, use_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int execute(PyObject *module)
+{
+    crc32_prepare();
+    if (PyModule_AddObjectRef(module, "CRC32", crc32_supported() ? Py_True : Py_False))
+        return -1;
+    return PyModule_AddIntConstant(module, "LANES", GROUP_LANES)
+           || PyModule_AddIntConstant(module, "STREAM_LANES", STREAM_LANES)
+           || PyModule_AddIntConstant(module, "TAG_WORD_BYTES", TAG_WORD_BYTES)
+           || PyModule_AddIntConstant(module, "EXPONENT_BIAS", EXPONENT_BIAS)
+           || PyModule_AddIntConstant(module, "MANTISSA_BITS", MANTISSA_BITS) ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "inceptionn.native.codec",
+    .m_doc = "Kernels of the codec; see inceptionn.codec.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit_codec(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Streams, made: runs of blocks, with the end of the buffer, scaling and threads; and what goes lane by lane.
+ *
+ * Threads take runs of RUN_BLOCKS blocks in order. Where a run goes depends on the sizes of all runs before
+ * it. So they compress into memory apart, some runs ahead, and whoever finds the next run ready copies it to
+ * its place. Nobody waits for a lock while another one works.
+ */
+#include "codec.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out,
+                              size_t capacity, size_t *size)
+{
+    lane_bits scaled[STREAM_LANES];
+    uint8_t block[MAX_BLOCK_BYTES];
+    const float factor = power_of_two(s->scale);
+    size_t at = 0;
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        const lane_bits *values = x;
+        if (s->scale) {
+            if (s->kernel->scale(x, here, factor, scaled))
+                return OVERFLOWED;
+            values = scaled;
+        }
+        if (capacity - at >= worst_bytes(here)) {
+            at += s->kernel->compress(values, here, s->p, out + at);
+        } else {
+            const size_t bytes = s->kernel->compress(values, here, s->p, block);
+            if (bytes > capacity - at)
+                return NO_ROOM;
+            memcpy(out + at, block, bytes);
+            at += bytes;
+        }
+        x += here;
+        lanes -= here;
+    }
+    *size = at;
+    return OK;
+}
+
+/* A compressed run that waits for its place. */
+typedef struct {
+    uint8_t *bytes;
+    size_t size;
+    bool ready;
+} slot;
+
+typedef struct {
+    settings s;
+    const lane_bits *x;
+    size_t lanes, runs;
+    uint8_t *out;
+    size_t capacity;
+    slot *slots; /* run r is in slot r mod `depth` */
+    size_t depth;
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    size_t next;  /* run to compress */
+    size_t turn;  /* run to place, at `at` */
+    bool placing; /* somebody does */
+    size_t at;
+    status failed;
+} compress_job;
+
+/* Called and left with the lock held, as the next function. */
+static void place_run(compress_job *job)
+{
+    slot *ready = &job->slots[job->turn % job->depth];
+    uint8_t *to = job->out + job->at;
+    if (ready->size > job->capacity - job->at) {
+        job->failed = NO_ROOM;
+        return;
+    }
+    job->placing = true;
+    pthread_mutex_unlock(&job->lock);
+    memcpy(to, ready->bytes, ready->size);
+    pthread_mutex_lock(&job->lock);
+    job->placing = ready->ready = false;
+    job->at += ready->size;
+    job->turn++;
+}
+
+static void compress_run(compress_job *job)
+{
+    const size_t run = job->next++, run_lanes = (size_t)RUN_BLOCKS * STREAM_LANES, first = run * run_lanes;
+    slot *free_slot = &job->slots[run % job->depth];
+    pthread_mutex_unlock(&job->lock);
+    const status result = compress_blocks(&job->s, job->x + first, smaller(job->lanes - first, run_lanes),
+                                          free_slot->bytes, RUN_BLOCKS * MAX_BLOCK_BYTES, &free_slot->size);
+    pthread_mutex_lock(&job->lock);
+    free_slot->ready = true;
+    if (result)
+        job->failed = result;
+}
+
+/* Places a run if the next one is ready, else compresses another one; done when neither is left to begin. */
+static void *compress_runs(void *argument)
+{
+    compress_job *job = argument;
+    pthread_mutex_lock(&job->lock);
+    while (!job->failed) {
+        const bool ready = job->turn < job->runs && job->slots[job->turn % job->depth].ready;
+        if (ready && !job->placing)
+            place_run(job);
+        else if (job->next == job->runs)
+            break;
+        else if (job->next < job->turn + job->depth)
+            compress_run(job);
+        else {
+            pthread_cond_wait(&job->freed, &job->lock);
+            continue;
+        }
+        pthread_cond_broadcast(&job->freed);
+    }
+    pthread_cond_broadcast(&job->freed);
+    pthread_mutex_unlock(&job->lock);
+    return NULL;
+}
+
+status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+                       size_t *size)
+{
+    enum { SLOTS_PER_THREAD = 3 };
+    const unsigned threads = worthwhile_threads(s.threads, lanes);
+    const size_t run_lanes = (size_t)RUN_BLOCKS * STREAM_LANES, room = (size_t)RUN_BLOCKS * MAX_BLOCK_BYTES;
+    slot slots[MAX_THREADS * SLOTS_PER_THREAD] = {0};
+    compress_job job = {.s = s, .x = x, .lanes = lanes, .runs = (lanes + run_lanes - 1) / run_lanes,
+                        .out = out, .capacity = capacity, .slots = slots, .depth = threads * SLOTS_PER_THREAD,
+                        .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+    uint8_t *memory = threads < 2 ? NULL : malloc(job.depth * room);
+    if (!memory)
+        return compress_blocks(&s, x, lanes, out, capacity, size);
+    for (size_t i = 0; i < job.depth; i++)
+        slots[i].bytes = memory + i * room;
+    work_together(compress_runs, &job, threads);
+    free(memory);
+    *size = job.at;
+    return job.failed;
+}
+
+size_t stream_estimate(settings s, const lane_bits *x, size_t lanes)
+{
+    enum { PARTS = 32, PART_LANES = 512 };
+    if (lanes < 2 * PARTS * PART_LANES)
+        return worst_bytes(lanes);
+    uint64_t counts[4] = {0}, bytes = 0;
+    for (size_t part = 0; part < PARTS; part++) {
+        if (stream_histogram(s, x + lanes / PARTS * part, PART_LANES, counts))
+            return worst_bytes(lanes);
+        bytes += counts[1] + 2 * counts[2] + 4 * counts[3];
+    }
+    const double each = (double)bytes / (PARTS * PART_LANES);
+    const size_t data = (size_t)((double)lanes * each * 1.125);
+    return smaller(worst_bytes(lanes), plane_bytes(lanes) + data + MAX_BLOCK_BYTES);
+}
+
+/* Lane by lane */
+
+status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out)
+{
+    const float there = power_of_two(s.scale), back = power_of_two(-s.scale);
+    if (!s.scale) {
+        s.kernel->lossy(x, lanes, s.p, out);
+        return OK;
+    }
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        lane_bits scaled[STREAM_LANES];
+        if (s.kernel->scale(x, here, there, scaled))
+            return OVERFLOWED;
+        s.kernel->lossy(scaled, here, s.p, scaled);
+        s.kernel->scale(scaled, here, back, out);
+        x += here;
+        out += here;
+        lanes -= here;
+    }
+    return OK;
+}
+
+status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[4])
+{
+    uint64_t from[3] = {0, 0, 0};
+    const size_t all = lanes;
+    if (!s.scale) {
+        s.kernel->classes(x, lanes, s.p, from);
+        lanes = 0;
+    }
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        lane_bits scaled[STREAM_LANES];
+        if (s.kernel->scale(x, here, power_of_two(s.scale), scaled))
+            return OVERFLOWED;
+        s.kernel->classes(scaled, here, s.p, from);
+        x += here;
+        lanes -= here;
+    }
+    counts[0] = all - from[0];
+    counts[1] = from[0] - from[1];
+    counts[2] = from[1] - from[2];
+    counts[3] = from[2];
+    return OK;
+}

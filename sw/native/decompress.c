@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Streams, read: runs of blocks, with the end of the buffer, scaling, the description of faults and threads.
+ *
+ * Threads take runs of RUN_BLOCKS blocks in order. Where a run starts depends on the sizes of all runs before
+ * it: each thread walks over the tag planes of the runs that others have taken, a quarter of the work of
+ * decoding them, or looks it up in an index.
+ */
+#include "codec.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "loops.h"
+
+static bool absent_lane_tagged(const uint8_t *plane, size_t lanes)
+{
+    const size_t last = plane_bytes(lanes) - TAG_WORD_BYTES;
+    const unsigned word = plane[last] | (unsigned)plane[last + 1] << 8;
+    return lanes % GROUP_LANES && word >> 2 * (lanes % GROUP_LANES);
+}
+
+/* What is wrong with a block that did not decode, and the byte in the stream that shows it: the fault of
+ * the first group that has one. A slow walk, lane by lane. */
+static status describe_fault(const uint8_t *stream, size_t size, size_t start, size_t lanes, uint32_t b,
+                             size_t *at)
+{
+    static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
+    const uint8_t *block = stream + start;
+    const size_t available = size - start, plane = plane_bytes(lanes);
+    const size_t groups = plane / TAG_WORD_BYTES;
+    size_t cursor = plane, cut = groups, impossible = groups, impossible_at = 0;
+    *at = size;
+    if (available < plane)
+        return CUT_IN_PLANE;
+    for (size_t lane = 0; lane < groups * GROUP_LANES && cut == groups; lane++) {
+        const unsigned tag = block[lane / 4] >> 2 * (lane % 4) & 3;
+        const size_t bytes = tag_bytes[tag];
+        if (bytes > available - cursor) {
+            cut = lane / GROUP_LANES;
+        } else if (tag == 1 && impossible == groups) {
+            const uint32_t magnitude = block[cursor] & 0x7F;
+            if (magnitude && (int)b - (__builtin_clz(magnitude) - 24) < 1) {
+                impossible = lane / GROUP_LANES;
+                impossible_at = start + cursor;
+            }
+        }
+        cursor += bytes;
+    }
+    const size_t absent = absent_lane_tagged(block, lanes) ? groups - 1 : groups;
+    if (absent < groups && absent <= cut && absent <= impossible) {
+        *at = start + plane - TAG_WORD_BYTES;
+        return ABSENT_LANE;
+    }
+    if (impossible < cut) {
+        *at = impossible_at;
+        return IMPOSSIBLE;
+    }
+    return CUT_IN_DATA;
+}
+
+/* Decodes the block at `at` and moves `at` behind it. */
+static status decompress_block(const settings *s, const uint8_t *stream, size_t size, size_t *at,
+                               lane_bits *out, size_t lanes, bool add)
+{
+    const kernel *k = s->p.b < s->kernel->min_base ? &scalar_kernel : s->kernel;
+    const size_t start = *at, available = size - start, worst = worst_bytes(lanes);
+    const uint8_t *block = stream + start;
+    uint8_t copy[MAX_BLOCK_BYTES + SLACK];
+    lane_bits scaled[STREAM_LANES];
+    if (available < worst + SLACK) {
+        /* What the tags ask for may not be there; from here on the copy counts, which nobody changes. */
+        const size_t copied = smaller(available, worst), plane = plane_bytes(lanes);
+        if (copied < plane)
+            return describe_fault(stream, size, start, lanes, s->p.b, at);
+        memcpy(copy, block, copied);
+        if (k->data_bytes(copy, plane) > copied - plane)
+            return describe_fault(stream, size, start, lanes, s->p.b, at);
+        memset(copy + copied, 0, SLACK);
+        block = copy;
+    }
+    size_t bytes;
+    if (add && !s->scale)
+        bytes = k->decompress_add(block, lanes, s->p.b, out);
+    else
+        bytes = k->decompress(block, lanes, s->p.b, add ? scaled : out);
+    if (!bytes || absent_lane_tagged(block, lanes))
+        return describe_fault(stream, size, start, lanes, s->p.b, at);
+    if (s->scale) {
+        lane_bits *values = add ? scaled : out;
+        s->kernel->scale(values, lanes, power_of_two(-s->scale), values);
+        for (size_t i = 0; add && i < lanes; i++)
+            out[i] = added(out[i], scaled[i]);
+    }
+    *at = start + bytes;
+    return OK;
+}
+
+static status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
+                                lane_bits *out, size_t lanes, bool add)
+{
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        const status result = decompress_block(s, stream, size, at, out, here, add);
+        if (result)
+            return result;
+        out += here;
+        lanes -= here;
+    }
+    return OK;
+}
+
+/* Where a run of blocks ends, by its tag planes alone; false if the stream ends before. */
+static bool walk(const kernel *k, const uint8_t *stream, size_t size, size_t lanes, size_t *at)
+{
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES), plane = plane_bytes(here);
+        if (size - *at < plane)
+            return false;
+        const size_t data = k->data_bytes(stream + *at, plane);
+        if (size - *at - plane < data)
+            return false;
+        *at += plane + data;
+        lanes -= here;
+    }
+    return true;
+}
+
+typedef struct {
+    settings s;
+    const uint8_t *stream;
+    size_t size;
+    lane_bits *out;
+    size_t lanes, runs, run_lanes;
+    bool add;
+    stream_index index;
+    _Atomic size_t next; /* run to take */
+    pthread_mutex_t lock;
+    size_t failed_run, failed_at;
+    status failed;
+} decompress_job;
+
+static uint64_t offset_of(const stream_index *index, size_t run)
+{
+    uint64_t offset;
+    memcpy(&offset, index->offsets + 8 * run, 8);
+    return offset;
+}
+
+/* Decodes the run that starts at `at`. */
+static status decompress_run(const decompress_job *job, size_t run, size_t *at)
+{
+    const size_t first = run * job->run_lanes, here = smaller(job->lanes - first, job->run_lanes);
+    const status result = decompress_blocks(&job->s, job->stream, job->size, at, job->out + first, here,
+                                            job->add);
+    if (result)
+        return result;
+    if (run + 1 == job->runs)
+        return *at == job->size ? OK : LEFT_OVER;
+    return job->index.entries && offset_of(&job->index, run + 1) != *at ? WRONG_INDEX : OK;
+}
+
+/* Moves from the start of one run to that of a later one. */
+static status go_to_run(const decompress_job *job, size_t from, size_t to, size_t *at)
+{
+    if (job->index.entries) {
+        const uint64_t offset = offset_of(&job->index, to);
+        if (offset > job->size)
+            return WRONG_INDEX;
+        *at = (size_t)offset;
+        return OK;
+    }
+    return walk(job->s.kernel, job->stream, job->size, (to - from) * job->run_lanes, at) ? OK : CUT_IN_DATA;
+}
+
+static void *decompress_runs(void *argument)
+{
+    decompress_job *job = argument;
+    size_t reached = 0, at = 0;
+    for (size_t run; (run = atomic_fetch_add(&job->next, 1)) < job->runs; reached = run + 1) {
+        /* A walk that fails has met the fault of an earlier run, which has been taken, and counts more. */
+        status result = go_to_run(job, reached, run, &at);
+        if (!result)
+            result = decompress_run(job, run, &at);
+        if (!result)
+            continue;
+        atomic_store(&job->next, job->runs);
+        pthread_mutex_lock(&job->lock);
+        if (!job->failed || run < job->failed_run) {
+            job->failed = result;
+            job->failed_run = run;
+            job->failed_at = at;
+        }
+        pthread_mutex_unlock(&job->lock);
+        break;
+    }
+    return NULL;
+}
+
+status stream_decompress(settings s, const uint8_t *stream, size_t size, lane_bits *out, size_t lanes,
+                         bool add, stream_index index, size_t *at)
+{
+    const unsigned threads = worthwhile_threads(s.threads, lanes);
+    if (threads < 2 && !index.entries) {
+        *at = 0;
+        const status result = decompress_blocks(&s, stream, size, at, out, lanes, add);
+        return result ? result : *at != size ? LEFT_OVER : OK;
+    }
+    const size_t run_lanes = (index.entries ? index.blocks : RUN_BLOCKS) * STREAM_LANES;
+    decompress_job job = {.s = s, .stream = stream, .size = size, .out = out, .lanes = lanes,
+                          .runs = (lanes + run_lanes - 1) / run_lanes, .run_lanes = run_lanes, .add = add,
+                          .index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
+    work_together(decompress_runs, &job, threads);
+    *at = job.failed_at;
+    return job.failed;
+}
+
+status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lanes, size_t blocks,
+                      uint8_t *offsets, size_t *at)
+{
+    const size_t run_lanes = blocks * STREAM_LANES;
+    uint64_t start = 0;
+    *at = 0;
+    for (size_t run = 0; lanes; run++) {
+        const size_t here = smaller(lanes, run_lanes);
+        start = *at;
+        memcpy(offsets + 8 * run, &start, 8);
+        if (!walk(s.kernel, stream, size, here, at))
+            return CUT_IN_DATA;
+        lanes -= here;
+    }
+    return *at == size ? OK : LEFT_OVER;
+}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Marks the connections of other, unmodified processes: ``inceptionn tag`` and ``inceptionn untag``.
+
+Linux only (5.6 or newer): pidfd_getfd gives this process a second handle of the same socket, for which it
+needs the right to trace the other process (ptrace; root has it).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..transport.rendezvous import parse_address
+from ..wire import DEFAULT_TOS
+from .mark import TosError, tag, tos_of, untag
+
+_SYS_PIDFD_GETFD = 438
+"""The same number on every architecture."""
+
+
+class ProcessError(TosError):
+    """Another process or its sockets cannot be had; the text says which right or what is missing."""
+
+
+def sockets_of(pid: int) -> Iterator[tuple[int, socket.socket]]:
+    """A process's TCP sockets over IPv4 and IPv6: its descriptors, and handles to the same sockets.
+
+    The caller closes the handles. `ProcessError` if there is no such process, or no right to trace it.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        raise ProcessError(error.errno, f"no process {pid}") from error
+    try:
+        try:
+            links = [(int(path.name), path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+        except PermissionError as error:
+            raise _not_allowed(pid, error.errno) from error
+        for fd, path in sorted(links):
+            try:
+                if not os.readlink(path).startswith("socket:"):
+                    continue
+            except FileNotFoundError:
+                continue  # closed meanwhile
+            except PermissionError as error:
+                raise _not_allowed(pid, error.errno) from error
+            sock = _duplicate(pid, pidfd, fd)
+            if sock is None:
+                continue
+            if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+                yield fd, sock
+            else:
+                sock.close()
+    finally:
+        os.close(pidfd)
+
+
+def _not_allowed(pid: int, number: int | None) -> ProcessError:
+    return ProcessError(number, f"no right to trace process {pid}, which its sockets take (root has it)")
+
+
+def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:
+    """A handle to another process's socket; None if it was closed meanwhile."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = libc.syscall(_SYS_PIDFD_GETFD, pidfd, fd, 0)
+    if own >= 0:
+        return socket.socket(fileno=own)
+    number = ctypes.get_errno()
+    if number == errno.EBADF:
+        return None
+    if number in (errno.EPERM, errno.EACCES):
+        raise _not_allowed(pid, number)
+    if number == errno.ENOSYS:
+        raise ProcessError(number, "this kernel has no pidfd_getfd (Linux 5.6)")
+    raise ProcessError(number, f"process {pid}: {os.strerror(number)}")
+
+
+def connections_to(pid: int, peer: tuple[str, int]) -> list[tuple[int, socket.socket]]:
+    """Descriptors and handles of a process's TCP connections to one address and port.
+
+    `ProcessError` naming the connections that there are, if none goes there.
+    """
+    wanted = {where[:2] for *_, where in socket.getaddrinfo(*peer, type=socket.SOCK_STREAM)}
+    found, others = [], []
+    for fd, sock in sockets_of(pid):
+        try:
+            name = sock.getpeername()[:2]
+        except OSError:
+            sock.close()
+            continue
+        plain = (name[0].removeprefix("::ffff:"), name[1])
+        if plain in wanted:
+            found.append((fd, sock))
+        else:
+            others.append(f"{plain[0]}:{plain[1]}")
+            sock.close()
+    if not found:
+        there = f"it has {', '.join(others)}" if others else "it has none"
+        raise ProcessError(None, f"process {pid} has no TCP connection to {peer[0]}:{peer[1]}; {there}")
+    return found
+
+
+def _change(pid: int, peer: str, change: Callable[[socket.socket], None]) -> None:
+    try:
+        where = parse_address(peer)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    try:
+        found = connections_to(pid, where)
+    except socket.gaierror as error:
+        raise ProcessError(error.errno, f"no such host: {where[0]}") from error
+    for fd, sock in found:
+        with closing(sock):
+            change(sock)
+            typer.echo(f"process {pid}, descriptor {fd}, to {peer}: ToS {tos_of(sock):#04x}")
+
+
+Pid = Annotated[int, typer.Argument(help="The process.", min=1)]
+Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its connection goes.")]
+
+
+def tag_verb(
+    pid: Pid,
+    peer: Peer,
+    tos: Annotated[int, typer.Option(help="The mark, 4..252, low bits 0.")] = DEFAULT_TOS,
+) -> None:
+    """Mark another process's TCP connection, so that NICs compress what it sends.
+
+    The connection must carry fp32 values and nothing else: what else it sends comes back changed.
+    """
+    _change(pid, peer, lambda sock: tag(sock, tos))
+
+
+def untag_verb(pid: Pid, peer: Peer) -> None:
+    """Take the mark of another process's TCP connection back."""
+    _change(pid, peer, untag)

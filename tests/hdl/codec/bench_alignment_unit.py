@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of AlignmentUnit: every fill level meets every size, and every beat comes in its cycle."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from compressor_blocks import BEAT_BYTES, WIDTH, Packing
+from lockstep import Lockstep
+
+from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
+from inceptionn.wire import LANES
+
+LATENCY = AlignmentUnit.latency(WIDTH)
+
+
+class TB(Lockstep):
+    """Sends blocks as lists of vectors; every beat and ``done`` are due in a certain cycle."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("valid", "last"), quiet={"beat_valid": 0, "done": 0})
+        self.packing = Packing()
+        self.beats = 0
+
+    async def gap(self) -> None:
+        await self.cycle(size=random.randint(0, BEAT_BYTES), vector=random.getrandbits(8 * BEAT_BYTES))
+
+    async def send(self, sizes: list[int], gaps: float = 0.0) -> None:
+        """One block with vectors of these sizes, and with 8 lanes the idle cycle behind it."""
+        for index, size in enumerate(sizes):
+            while random.random() < gaps:
+                await self.gap()
+            last = index == len(sizes) - 1
+            vector = random.randbytes(size)
+            for extra, beat, done in self.packing.push(vector, last, self.now):
+                found = {"beat": int.from_bytes(beat, "little")} if beat else {}
+                self.due(LATENCY + extra, beat_valid=bool(beat), done=done, **found)
+                self.beats += bool(beat)
+            await self.cycle(valid=1, last=last, size=size, vector=int.from_bytes(vector, "little"))
+        if WIDTH == LANES:
+            await self.gap()
+
+
+@cocotb.test()
+async def every_level_and_size(dut):
+    """All levels before all sizes, within a block and at its end."""
+    tb = TB(dut)
+    await tb.reset()
+    cases = [(level, size) for level in range(BEAT_BYTES) for size in range(BEAT_BYTES + 1)]
+    random.shuffle(cases)
+    for level, size in cases:
+        await tb.send([level, size])
+    sizes, level = [], 0
+    for want, size in cases:
+        sizes += [(want - level) % BEAT_BYTES, size]
+        level = (want + size) % BEAT_BYTES
+    await tb.send(sizes)
+    await tb.drain()
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.5])
+async def blocks_back_to_back(dut, gaps):
+    """Blocks of one vector and more, as close as they may be; empty ones and full ones as well."""
+    tb = TB(dut)
+    await tb.reset()
+    full = BEAT_BYTES
+    for _ in range(300):
+        sizes = random.choice(
+            [[0], [full], [0, full], [1], [full - 1], [full, 1], [0, 1, 2, 4], range(full + 1)]
+        )
+        await tb.send(random.choices(sizes, k=random.choice([1, 1, 2, 3, 20])), gaps)
+    await tb.drain()
+    assert tb.beats > 500
+
+
+@cocotb.test()
+async def one_beat_per_cycle(dut):
+    """Full vectors at every offset: a beat in each cycle."""
+    tb = TB(dut)
+    await tb.reset()
+    for level in range(BEAT_BYTES):
+        await tb.send([level] + [BEAT_BYTES] * 20)
+    await tb.drain()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of BlockStatistics: sums and counts of every block, reported in their cycle."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+
+import cocotb
+import numpy as np
+from compressor_blocks import (
+    BEAT_BYTES,
+    DEFAULT,
+    WIDTH,
+    Group,
+    Packing,
+    any_parameters,
+    groups_of,
+    some_lanes,
+    some_length,
+)
+from lockstep import Lockstep
+from reports import Report
+
+from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
+from inceptionn.hdl.codec.paper.block_statistics import BlockStatistics
+from inceptionn.sim.golden.values import KINDS
+from inceptionn.wire import LANES, MAX_LANES, Parameters, Tag
+
+LATENCY = BlockStatistics.latency(WIDTH)
+PACKED = AlignmentUnit.latency(WIDTH)
+
+
+class TB(Lockstep):
+    """Sends a block's groups, and the Alignment Unit's beats when that would send them."""
+
+    def __init__(self, dut):
+        pulses = ("valid", "last", "beat_valid", "done")
+        super().__init__(dut, pulses=pulses, quiet={"report_valid": 0})
+        self.packing = Packing()
+        self.reports: deque[Report] = deque()
+        self._later: defaultdict[int, dict[str, int]] = defaultdict(dict)
+
+    async def cycle(self, **inputs: int) -> None:
+        if self.read("report_valid"):
+            self.reports.popleft().check(self.read("report"))
+        noise = {"beat": random.getrandbits(8 * BEAT_BYTES), "block_bytes": random.getrandbits(14)}
+        await super().cycle(**noise | self._later.pop(self.now, {}) | inputs)
+
+    async def gap(self) -> None:
+        tags, cleared = random.getrandbits(2 * WIDTH), random.getrandbits(8 * BEAT_BYTES)
+        await self.cycle(tags=tags, present=(1 << WIDTH) - 1, cleared=cleared)
+
+    async def send(self, groups: list[Group], gaps: float = 0.0) -> None:
+        """One block, and with 8 lanes the idle cycle behind it."""
+        report = Report.of(groups)
+        for index, group in enumerate(groups):
+            while random.random() < gaps:
+                await self.gap()
+            last = index == len(groups) - 1
+            for extra, beat, done in self.packing.push(group.data, last, self.now):
+                found = {"beat": int.from_bytes(beat, "little")} if beat else {}
+                moment = self.now + PACKED + extra
+                self._later[moment] |= {"beat_valid": bool(beat), "done": done} | found
+            if last:
+                self._later[self.now + 3]["block_bytes"] = report.block_bytes
+                self.due(LATENCY, report_valid=1)
+                self.reports.append(report)
+            cleared = int.from_bytes(group.cleared.astype("<u4").tobytes(), "little")
+            await self.cycle(valid=1, last=last, tags=group.tags, present=group.present, cleared=cleared)
+        if WIDTH == LANES:
+            await self.gap()
+
+    async def finish(self) -> None:
+        await self.drain()
+        assert not self.reports
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.4])
+async def blocks_back_to_back(dut, gaps):
+    """Every length to 40 lanes and some more, blocks as close as they may be."""
+    tb = await started(dut)
+    counts = [*range(1, 41), *(some_length(random) for _ in range(20))]
+    for count in random.sample(counts, len(counts)):
+        params = random.choice([DEFAULT, any_parameters(random)])
+        await tb.send(groups_of(some_lanes(count, params, random), params), gaps)
+    await tb.finish()
+
+
+@cocotb.test()
+async def one_burst_each(dut):
+    """The shortest blocks in the shortest distance, with data of every size."""
+    tb = await started(dut)
+    for _ in range(400):
+        await tb.send(groups_of(some_lanes(random.randint(1, WIDTH), DEFAULT, random), DEFAULT))
+    await tb.finish()
+
+
+@cocotb.test()
+async def longest(dut):
+    """2304 lanes of each kind, and those with the greatest sums."""
+    tb = await started(dut)
+    for kind in KINDS.values():
+        await tb.send(groups_of(kind(MAX_LANES, random), DEFAULT))
+    ones = np.full(MAX_LANES, 0xFFFFFFFF, np.uint32)
+    await tb.send(groups_of(ones, DEFAULT))
+    # All bits but the exponent's are cleared, and more are set than in any other lane.
+    await tb.send(groups_of(ones & 0x80FFFFFF, Parameters(127, 127, 127)))
+    groups = groups_of(ones, DEFAULT)
+    assert Report.of(groups).lanes[Tag.RAW] == MAX_LANES
+    await tb.finish()

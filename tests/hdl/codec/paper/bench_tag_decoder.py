@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of TagDecoder: tag planes in, groups with their places out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import cocotb
+from cocotb.triggers import FallingEdge
+
+from inceptionn.hdl.codec.paper.tag_decoder import (
+    WORDS,
+    TagDecoder,
+    block_layout,
+    group_layout,
+    position_bits,
+)
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
+from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_BYTES
+
+WIDTH = bench_parameters().get("lanes", LANES)
+"""Lanes of a word: tags of one group, or two."""
+BEAT_BITS = 8 * LANE_BYTES * WIDTH
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH)
+POSITIONS = 1 << position_bits(WIDTH)
+CYCLE_LIMIT = 100_000
+
+
+@dataclass
+class Plane:
+    """A block's tag words, and how many of its beats arrive."""
+
+    words: list[int]
+    lanes: int
+    base: int
+    origin: int
+    unusable: bool
+    beats: int
+
+    @classmethod
+    def random(cls, groups: int, cut: bool = False) -> Plane:
+        beats = -(-groups // WORDS)
+        return cls(
+            words=[random.choice([0, 4**WIDTH - 1, random.getrandbits(2 * WIDTH)]) for _ in range(groups)],
+            lanes=random.randint(1, WIDTH),
+            base=random.getrandbits(8),
+            origin=random.randrange(POSITIONS),
+            unusable=random.random() < 0.1,
+            beats=random.randint(1, beats - 1) if cut and beats > 1 else beats,
+        )
+
+    def sent(self) -> list[tuple[int, int, bool]]:
+        """Data, block, and whether the block ends, of every beat. It may go on behind its tag plane."""
+        block = {
+            "more_groups": len(self.words) - 1,
+            "more_lanes": self.lanes - 1,
+            "base": self.base,
+            "origin": self.origin,
+            "unusable": self.unusable,
+        }
+        beats = []
+        for beat in range(self.beats):
+            words = self.words[beat * WORDS : (beat + 1) * WORDS]
+            data = random.getrandbits(BEAT_BITS) >> 2 * WIDTH * len(words) << 2 * WIDTH * len(words)
+            data |= sum(word << 2 * WIDTH * index for index, word in enumerate(words))
+            cut = self.beats < -(-len(self.words) // WORDS)
+            ends = beat == self.beats - 1 and (cut or random.random() < 0.5)
+            meaning = (
+                BLOCK_LAYOUT.const(block).as_bits() if beat == 0 else random.getrandbits(BLOCK_LAYOUT.size)
+            )
+            beats.append((data, meaning, ends))
+        return beats
+
+    def expected(self) -> list[dict[str, int]]:
+        """Fields of every group; None is arbitrary."""
+        groups = []
+        position = self.origin
+        for index, word in enumerate(self.words):
+            last = index == len(self.words) - 1
+            if last and self.lanes <= WIDTH - LANES:
+                # What lies behind the last group's own tags is no tag word.
+                word &= 4**LANES - 1
+            tags = [word >> 2 * lane & 3 for lane in range(WIDTH)]
+            end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
+            group = {
+                "tags": word,
+                "start": position,
+                "end": end,
+                "last": last,
+                "more_lanes": self.lanes - 1,
+                "base": self.base,
+                "fault": self.unusable or (last and any(tags[self.lanes :])),
+            }
+            if index >= self.beats * WORDS:
+                group = {key: group[key] for key in ("last", "more_lanes", "base")}
+            groups.append(group)
+            position = end
+        return groups
+
+
+class TB(TestBench):
+    """Drives tag planes and takes groups, each with a probability per cycle."""
+
+    async def reset(self) -> None:
+        self.dut.w_valid.value = self.dut.group_ready.value = 0
+        await super().reset()
+        await FallingEdge(self.dut.aclk)
+
+    async def run(self, planes: list[Plane], write: float, take: float) -> tuple[int, int]:
+        """Checks every group; returns the cycles from first beat to first group, and to the last."""
+        dut = self.dut
+        beats = [beat for plane in planes for beat in plane.sent()]
+        groups = [group for plane in planes for group in plane.expected()]
+        held = None
+        first_in = first_out = None
+        for cycle in range(CYCLE_LIMIT):
+            if not groups:
+                dut.w_valid.value = 0
+                return first_out - first_in, cycle - first_in
+            # Inputs change while the clock is low; outputs are read just before it rises.
+            send = bool(beats) and int(dut.stored.value) < TagDecoder.DEPTH - 4 and random.random() < write
+            dut.w_valid.value = send
+            data, block, ends = (
+                beats.pop(0) if send else (random.getrandbits(BEAT_BITS), 0, random.getrandbits(1))
+            )
+            dut.w_data.value = data
+            dut.w_block.value = block
+            dut.w_ends.value = ends
+            if send and first_in is None:
+                first_in = cycle
+            ready = random.random() < take
+            dut.group_ready.value = ready
+            if dut.group_valid.value:
+                word = int(dut.group.value)
+                assert held in (None, word), "a group changed while it waited"
+                held = None if ready else word
+                if ready:
+                    first_out = cycle if first_out is None else first_out
+                    found = GROUP_LAYOUT.from_bits(word)
+                    for key, value in groups.pop(0).items():
+                        assert found[key] == value, f"{key} is {found[key]}, not {value}"
+            else:
+                assert held is None, "a group was withdrawn"
+            await FallingEdge(dut.aclk)
+        raise AssertionError(f"{len(groups)} groups still outstanding after {CYCLE_LIMIT} cycles")
+
+
+@cocotb.test()
+@cocotb.parametrize(write=[1.0, 0.3], take=[1.0, 0.3])
+async def planes(dut, write, take):
+    tb = TB(dut)
+    await tb.reset()
+    counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
+    random.shuffle(counts)
+    await tb.run([Plane.random(count) for count in counts], write, take)
+    dut.group_ready.value = 1
+    for _ in range(40):
+        await FallingEdge(dut.aclk)
+        assert not dut.group_valid.value
+
+
+@cocotb.test()
+@cocotb.parametrize(write=[1.0, 0.3])
+async def planes_cut_short(dut, write):
+    """The announced number of groups comes out, and the next block is right."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.run(
+        [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
+    )
+
+
+@cocotb.test()
+async def one_group_per_cycle(dut):
+    tb = TB(dut)
+    for counts in ([1] * 100, [16] * 20, [46] * 20, [MAX_LANES // WIDTH] * 3):
+        await tb.reset()
+        latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
+        tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
+        assert latency == TagDecoder.latency(WIDTH)
+        assert cycles == latency + sum(counts)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The compressor alone in simulation: the bench on both simulators, and volume on a verilated model."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from inceptionn.hdl.codec.paper.compressor import StandaloneCompressor
+from inceptionn.sim.golden import codec
+from inceptionn.sim.models.in_process import INTERFACES
+from inceptionn.sim.runner import emit, run_bench
+from inceptionn.sim.verilated import Pause, VerilatedModule
+from inceptionn.wire import LANE_BYTES, MAX_LANES
+
+HERE = Path(__file__).parent
+BENCH = HERE / "bench_standalone_compressor.py"
+MODULE = "inceptionn_compressor"
+PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
+
+
+def load(name: str) -> ModuleType:
+    """The module ``name`` beside this file."""
+    spec = importlib.util.spec_from_file_location(name, HERE.parents[1] / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_bench_on_icarus() -> None:
+    """The same bench with a smaller sweep, on a simulator that knows undefined values."""
+    run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("seed", range(2))
+def test_volume(seed: int, lanes: int, tmp_path: Path) -> None:
+    """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
+    blocks = load("compressor_blocks")
+    source = random.Random(seed)
+    verilog = tmp_path / f"{MODULE}.v"
+    verilog.write_text(emit(StandaloneCompressor(lanes=lanes), MODULE))
+    settings = [*blocks.ALL_PARAMETERS, *(blocks.any_parameters(source) for _ in range(22))]
+    source.shuffle(settings)
+    mixes = [(idle, back_pressure) for idle in PAUSES for back_pressure in PAUSES]
+    interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
+    with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as compressor:
+        for params, (idle, back_pressure) in zip(settings, mixes * 2, strict=True):
+            compressor.set(cfg_e0=params.e0, cfg_t=params.t, cfg_b=params.b)
+            counts = [blocks.some_length(source) for _ in range(20)]
+            counts += [source.choice(blocks.LENGTHS), source.randint(MAX_LANES - 8, MAX_LANES + 8)]
+            source.shuffle(counts)
+            sent = [blocks.some_lanes(count, params, source) for count in counts]
+            packets = [values.astype("<u4").tobytes() for values in sent]
+            (out,) = compressor.run(packets, idle=idle, back_pressure=back_pressure)
+            assert len(out) == len(sent)
+            for values, result in zip(sent, out, strict=True):
+                expected = codec.pack_block(*codec.compress_lanes(values[:MAX_LANES], params))
+                assert result.data == expected, f"{len(values)} lanes with {params}"
+                assert not result.bad

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of FrameCounters against sums in Python: parameter ``direction``."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, FrameReport
+from inceptionn.hdl.control.registers import (
+    COUNTER_SLOTS,
+    SLOT_BYTES_IN,
+    SLOT_BYTES_OUT,
+    SLOT_FRAMES_IN,
+    SLOT_FRAMES_OUT,
+    SLOT_LANES,
+    VERDICTS,
+    counters,
+)
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
+from inceptionn.wire import Tag, Verdict
+
+DIRECTION = bench_parameters()["direction"]
+SLOTS = sorted(counters(DIRECTION))
+SETTLE = 64
+"""Cycles after which an event is in its counter."""
+READ_SPACING = 3
+"""Fewest cycles from one read strobe to the next."""
+CLEARING = 40
+"""Cycles that clearing takes while nobody reads."""
+MAX_BYTES = (1 << 17) - 1
+MAX_LANES = (1 << 12) - 1
+
+
+def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
+    """Anything, in nearly every cycle, also verdicts that the direction cannot have."""
+    return {
+        "report_valid": source.random() < 0.9,
+        "verdict": source.randrange(32) if source.random() < 0.2 else source.choice(list(Verdict)),
+        "bytes_in": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
+        "bytes_out": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
+        "lanes": tuple(source.choice((0, MAX_LANES, source.getrandbits(12))) for _ in Tag),
+        "frame_in": source.randrange(2),
+        "frame_out": source.randrange(2),
+    }
+
+
+def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
+    """The most that a cycle can bring, always to the same counters."""
+    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": (MAX_LANES,) * len(Tag)}
+    return {"report_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
+
+
+class TB(TestBench):
+    """Drives events and reads, keeps the sums, and checks each read when its data are due."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        self.sums: Counter[int] = Counter()
+        self.past: deque[Counter[int]] = deque(maxlen=SETTLE + COUNTER_READ_LATENCY)
+        self.reads: deque[tuple[int, int]] = deque()
+        self.cycle = 0
+        self.checked = 0
+
+    async def reset(self) -> None:
+        for name in ("report", "report_valid", "frame_in", "frame_out", "clear", "read_slot", "read_strobe"):
+            getattr(self.dut, name).value = 0
+        await super().reset(3, 1)
+        assert int(self.dut.read_busy.value), "not busy in reset, though the memory is not cleared"
+        await RisingEdge(self.dut.aclk)
+        self.clear_model()
+
+    def clear_model(self) -> None:
+        self.sums.clear()
+        self.past.clear()
+        self.reads.clear()
+
+    async def step(self, events=None, read: int | None = None, clear: bool = False) -> None:
+        """One cycle: these events, a read of this slot, a clear."""
+        dut, events = (
+            self.dut,
+            events
+            or largest_events(Verdict.BAD) | dict.fromkeys(("report_valid", "frame_in", "frame_out"), 0),
+        )
+        report = {name: events[name] for name in ("verdict", "bytes_in", "bytes_out")}
+        dut.report.value = FrameReport.const(report | {"lanes": list(events["lanes"])}).as_bits()
+        for name in ("report_valid", "frame_in", "frame_out"):
+            getattr(dut, name).value = events[name]
+        dut.clear.value = clear
+        dut.read_strobe.value = read is not None
+        dut.read_slot.value = 0 if read is None else read
+        await RisingEdge(dut.aclk)
+        self.cycle += 1
+        self.past.append(self.sums.copy())
+        if read is not None:
+            self.reads.append((self.cycle, read))
+        amounts = {SLOT_FRAMES_IN: events["frame_in"], SLOT_FRAMES_OUT: events["frame_out"]}
+        if events["report_valid"]:
+            if events["verdict"] in VERDICTS[DIRECTION]:
+                amounts[events["verdict"]] = 1
+            amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}
+            if DIRECTION == "tx":
+                amounts |= {SLOT_LANES + tag: events["lanes"][tag] for tag in Tag}
+        self.sums.update(amounts)
+        if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:
+            # Sampled at the edge that ends the cycle in which the data are there.
+            slot = self.reads.popleft()[1]
+            value = int(dut.read_data.value)
+            assert self.past[0][slot] <= value <= self.sums[slot], f"slot {slot} at {self.cycle}: {value}"
+            self.checked += 1
+        if clear:
+            self.clear_model()
+
+    async def idle(self, cycles: int) -> None:
+        for _ in range(cycles):
+            await self.step()
+
+    async def check_all(self) -> None:
+        """After everything has settled, each counter holds exactly its sum."""
+        await self.idle(SETTLE)
+        for slot in SLOTS:
+            await self.step(read=slot)
+            await self.idle(READ_SPACING - 1)
+        await self.idle(COUNTER_READ_LATENCY)
+        assert not self.reads
+
+
+async def run(tb: TB, cycles: int, events: Callable[[], dict], spacing: Callable[[], int]) -> None:
+    """Events in every cycle and reads ``spacing()`` cycles apart, round the slots."""
+    slot, wait = 0, 0
+    for _ in range(cycles):
+        read = None
+        if wait == 0:
+            read, wait = SLOTS[slot], spacing()
+            slot = (slot + 1) % len(SLOTS)
+        wait -= 1
+        await tb.step(events(), read)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def random_reports(dut):
+    """Random reports on nearly every cycle, with reads in between."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.idle(CLEARING)
+    source = random.Random(1)
+    await run(tb, 6000, lambda: random_events(source), lambda: source.randint(READ_SPACING, 12))
+    await tb.check_all()
+    assert tb.checked > 6000 // 12
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def largest_reports(dut):
+    """The largest amounts in every cycle to the same counters, read as often as allowed."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.idle(CLEARING)
+    for verdict in VERDICTS[DIRECTION]:
+        events = largest_events(verdict)
+        await run(tb, 5 * COUNTER_SLOTS, lambda events=events: events, lambda: READ_SPACING)
+    await tb.check_all()
+
+
+@cocotb.test(timeout_time=300, timeout_unit="us")
+async def carry_into_the_high_half(dut):
+    """Byte counters run through 2^32, and every read across it is whole."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.idle(CLEARING)
+    events = largest_events(VERDICTS[DIRECTION][0])
+    await run(tb, (1 << 32) // MAX_BYTES + 3 * SETTLE, lambda: events, lambda: 5)
+    await tb.check_all()
+    assert tb.sums[SLOT_BYTES_IN] > 1 << 32
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def clear_between_reports(dut):
+    """Clear in a stream of events: those of its cycle and before are gone, all later ones count."""
+    tb = TB(dut)
+    await tb.reset()
+    source = random.Random(2)
+    for _ in range(12):
+        for _ in range(source.randint(1, 3 * SETTLE)):
+            await tb.step(random_events(source))
+        for _ in range(source.choice((1, 1, 2))):
+            await tb.step(random_events(source), clear=True)
+        for cycles in range(2 * SETTLE):
+            await tb.step(random_events(source))
+            if cycles > 1 and not int(dut.read_busy.value):
+                break
+        assert 2 < cycles <= CLEARING
+        await tb.check_all()
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def zero_as_soon_as_not_busy(dut):
+    """A read in the very cycle in which ``busy`` falls finds zero, whichever slot was cleared last."""
+    tb = TB(dut)
+    await tb.reset()
+    events = largest_events(VERDICTS[DIRECTION][0])
+    for slot in (SLOT_BYTES_IN, SLOT_FRAMES_OUT):
+        for delay in range(2 * COUNTER_SLOTS):
+            for _ in range(SETTLE + delay):
+                await tb.step(events)
+            await tb.step(clear=True)
+            await tb.step()
+            await FallingEdge(dut.aclk)
+            while int(dut.read_busy.value):
+                await RisingEdge(dut.aclk)
+                await FallingEdge(dut.aclk)
+            dut.read_slot.value = slot
+            dut.read_strobe.value = 1
+            await RisingEdge(dut.aclk)
+            dut.read_strobe.value = 0
+            await ClockCycles(dut.aclk, COUNTER_READ_LATENCY)
+            assert int(dut.read_data.value) == 0, f"slot {slot}, {delay} cycles on"
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def reports_right_after_reset(dut):
+    """What is reported while the memory is still being cleared counts."""
+    tb = TB(dut)
+    await tb.reset()
+    source = random.Random(3)
+    for _ in range(CLEARING):
+        await tb.step(random_events(source))
+    assert not int(dut.read_busy.value)
+    await tb.check_all()
+    await tb.reset()
+    await tb.check_all()

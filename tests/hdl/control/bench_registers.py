@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of Management: every word of the aperture against the register table, through AXI4-Lite."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiProt, AxiResp
+
+from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
+from inceptionn.hdl.control.counters import FrameReport
+from inceptionn.hdl.control.register_map import Register
+from inceptionn.hdl.control.registers import (
+    ADDRESS_WIDTH,
+    DIRECTIONS,
+    REGISTERS,
+    SLOT_BYTES_IN,
+    SLOT_BYTES_OUT,
+    SLOT_FRAMES_IN,
+    SLOT_FRAMES_OUT,
+    SLOT_LANES,
+    VERDICTS,
+    counters,
+)
+from inceptionn.sim.testbench import TestBench
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Parameters, Tag, Verdict
+
+SETTLE = 64
+"""Cycles after which an event is in its counter, as the register map promises."""
+CONTROL = [register for register in REGISTERS if register.fields]
+
+
+def pack_report(verdict: int, bytes_in: int, bytes_out: int, lanes: tuple[int, ...] = (0, 0, 0, 0)) -> int:
+    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": list(lanes)}
+    return FrameReport.const(report).as_bits()
+
+
+def unpack_config(word: int) -> dict[str, int]:
+    return {name: word >> field.offset & (1 << field.width) - 1 for name, field in EngineConfig.as_shape()}
+
+
+class RegisterModel:
+    """What a word holds and answers, straight from the table."""
+
+    def __init__(self) -> None:
+        self.values = {register.name: register.reset for register in CONTROL}
+
+    def read(self, address: int) -> tuple[int, AxiResp]:
+        register = REGISTERS.words.get(address & ~3)
+        if register is None:
+            return 0, AxiResp.SLVERR
+        return self.values.get(register.name, 0), AxiResp.OKAY
+
+    def write(self, address: int, data: int, strobe: int) -> AxiResp:
+        register = REGISTERS.words.get(address & ~3)
+        if register is None or register.access == "ro":
+            return AxiResp.SLVERR
+        if register.access == "rw":
+            mask = register.mask & sum(0xFF << 8 * lane for lane in range(4) if strobe >> lane & 1)
+            self.values[register.name] = self.values[register.name] & ~mask | data & mask
+            self._settle()
+        return AxiResp.OKAY
+
+    def _settle(self) -> None:
+        limits = REGISTERS["PAYLOAD"]
+        maximum = min(limits["MAX"].get(self.values["PAYLOAD"]), DEFAULT_MAX_PAYLOAD)
+        self.values["PAYLOAD"] = self.values["PAYLOAD"] & ~limits["MAX"].mask | limits["MAX"].put(maximum)
+        numbers = Parameters(*(self.field("PARAMETERS", name) for name in ("E0", "T", "B")))
+        self.values["STATUS"] = REGISTERS["STATUS"]["PARAMETERS_VALID"].put(numbers.valid)
+
+    def field(self, register: str, name: str) -> int:
+        return REGISTERS[register][name].get(self.values[register])
+
+    def config(self, direction: str) -> dict[str, int]:
+        return {
+            "enable": self.field("CONTROL", f"{direction.upper()}_ENABLE"),
+            "tos": self.field("TOS", "VALUE"),
+            "tos_mask": self.field("TOS", "MASK"),
+            "e0": self.field("PARAMETERS", "E0"),
+            "t": self.field("PARAMETERS", "T"),
+            "b": self.field("PARAMETERS", "B"),
+            "parameters_valid": self.field("STATUS", "PARAMETERS_VALID"),
+            "min_payload": self.field("PAYLOAD", "MIN"),
+            "max_payload": self.field("PAYLOAD", "MAX"),
+        }
+
+
+class TB(TestBench):
+    """Idle event inputs, and a watch over what must hold in every cycle."""
+
+    def __init__(self, dut, master: bool = True):
+        super().__init__(dut)
+        self.model = RegisterModel()
+        dut.aresetn.value = 0
+        for direction in DIRECTIONS:
+            for name in ("report", "report_valid", "frame_in", "frame_out"):
+                getattr(dut, f"{direction}_{name}").value = 0
+        self.axil = None
+        if master:
+            self.axil = self.axi_lite()
+        else:
+            for name in ("awvalid", "awaddr", "awprot", "wvalid", "wdata", "wstrb", "bready"):
+                getattr(dut, f"s_axil_{name}").value = 0
+            for name in ("arvalid", "araddr", "arprot", "rready"):
+                getattr(dut, f"s_axil_{name}").value = 0
+        cocotb.start_soon(self._watch_settings())
+        cocotb.start_soon(self._watch_responses("b", ("bresp",)))
+        cocotb.start_soon(self._watch_responses("r", ("rdata", "rresp")))
+
+    async def _watch_settings(self) -> None:
+        """No cycle shows an engine half of an update or a limit beyond what it holds."""
+        while True:
+            await RisingEdge(self.dut.aclk)
+            for direction in DIRECTIONS:
+                config = unpack_config(int(getattr(self.dut, f"{direction}_config").value))
+                numbers = Parameters(config["e0"], config["t"], config["b"])
+                assert config["parameters_valid"] == numbers.valid, config
+                assert config["max_payload"] <= DEFAULT_MAX_PAYLOAD, config
+
+    async def _watch_responses(self, channel: str, payload: tuple[str, ...]) -> None:
+        """Valid and payload of a response hold until it is accepted."""
+        waiting = None
+        while True:
+            await RisingEdge(self.dut.aclk)
+            valid, ready = (
+                int(getattr(self.dut, f"s_axil_{channel}{name}").value) for name in ("valid", "ready")
+            )
+            offered = [int(getattr(self.dut, f"s_axil_{name}").value) for name in payload] if valid else None
+            assert waiting is None or offered == waiting, f"{channel} changed from {waiting} to {offered}"
+            waiting = offered if valid and not ready else None
+
+    def stall(self, seed: int, probability: float) -> None:
+        """Random gaps on all five channels."""
+
+        def pauses(channel: int) -> Iterator[bool]:
+            source = random.Random(seed * 5 + channel)
+            while True:
+                yield source.random() < probability
+
+        write, read = self.axil.write_if, self.axil.read_if
+        channels = (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel)
+        for number, channel in enumerate(channels):
+            channel.set_pause_generator(pauses(number))
+
+    async def read(self, address: int, prot: AxiProt = AxiProt.NONSECURE) -> tuple[int, AxiResp]:
+        response = await self.axil.read(address, 4, prot)
+        return int.from_bytes(response.data, "little"), response.resp
+
+    async def counter(self, register: Register) -> int:
+        low, low_response = await self.read(register.offset)
+        high, high_response = await self.read(register.offset + 4)
+        assert low_response == high_response == AxiResp.OKAY
+        return high << 32 | low
+
+    async def counters(self) -> dict[str, int]:
+        return {
+            register.name: await self.counter(register)
+            for direction in DIRECTIONS
+            for register in counters(direction).values()
+        }
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def reset_values(dut):
+    """Every word of the aperture, as the table says, and what the engines see."""
+    tb = TB(dut)
+    await tb.reset()
+    for direction in DIRECTIONS:
+        assert unpack_config(int(getattr(dut, f"{direction}_config").value)) == DEFAULT_CONFIG
+    for address in range(0, 1 << ADDRESS_WIDTH, 4):
+        assert await tb.read(address) == tb.model.read(address), hex(address)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def access_rights(dut):
+    """All ones, then all zeros, to every word: only read/write registers change, and only bits that exist."""
+    tb = TB(dut)
+    await tb.reset()
+    for data in (0xFFFF_FFFF, 0):
+        for address in range(0, 1 << ADDRESS_WIDTH, 4):
+            response = await tb.axil.write(address, data.to_bytes(4, "little"))
+            assert response.resp == tb.model.write(address, data, 0xF), hex(address)
+        for register in CONTROL:
+            assert await tb.read(register.offset) == tb.model.read(register.offset), register.name
+        for direction in DIRECTIONS:
+            seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
+            assert seen == tb.model.config(direction)
+
+
+@cocotb.test(timeout_time=800, timeout_unit="us")
+@cocotb.parametrize(probability=[0.0, 0.3, 0.8])
+async def random_traffic(dut, probability):
+    """Reads and writes of 1 to 4 bytes anywhere, under back-pressure on every channel."""
+    tb = TB(dut)
+    await tb.reset()
+    tb.stall(seed=1, probability=probability)
+    source = random.Random(2)
+    edges = (0, 1, 0x75, 0x7A, 0x7F, 0x80, 0xFF)
+    for _ in range(600):
+        known = source.random() < 0.8
+        word = source.choice(CONTROL).offset if known else source.randrange(0, 1 << ADDRESS_WIDTH, 4)
+        prot = AxiProt(source.randrange(8))
+        if source.random() < 0.5:
+            assert await tb.read(word, prot) == tb.model.read(word), hex(word)
+            continue
+        first = source.randrange(4)
+        data = bytes(source.choice(edges) for _ in range(source.randint(1, 4 - first)))
+        strobe = sum(1 << first + n for n in range(len(data)))
+        response = await tb.axil.write(word + first, data, prot)
+        expected = tb.model.write(word, int.from_bytes(data, "little") << 8 * first, strobe)
+        assert response.resp == expected, hex(word)
+        for direction in DIRECTIONS:
+            seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
+            assert seen == tb.model.config(direction), f"after a write to {word:#x}"
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def channel_skew(dut):
+    """Address and data up to three cycles apart in either order, every strobe, late response acceptance."""
+    tb = TB(dut, master=False)
+    await tb.reset()
+    source = random.Random(3)
+
+    async def offer(channel: str, delay: int, **payload: int) -> None:
+        await ClockCycles(dut.aclk, delay + 1)
+        for name, value in payload.items():
+            getattr(dut, f"s_axil_{name}").value = value
+        valid, ready = (getattr(dut, f"s_axil_{channel}{name}") for name in ("valid", "ready"))
+        valid.value = 1
+        await RisingEdge(dut.aclk)
+        while not int(ready.value):
+            await RisingEdge(dut.aclk)
+        valid.value = 0
+        for name in payload:  # a slave may not look at it any more
+            getattr(dut, f"s_axil_{name}").value = 0
+
+    async def accept(channel: str, delay: int, *payload: str) -> list[int]:
+        valid, ready = (getattr(dut, f"s_axil_{channel}{name}") for name in ("valid", "ready"))
+        while not int(valid.value):
+            await RisingEdge(dut.aclk)
+        await ClockCycles(dut.aclk, delay)
+        ready.value = 1
+        await RisingEdge(dut.aclk)
+        found = [int(getattr(dut, f"s_axil_{name}").value) for name in payload]
+        ready.value = 0
+        await RisingEdge(dut.aclk)
+        return found
+
+    frames = 0
+    skews = [(n, 0) for n in range(4)] + [(0, n) for n in range(1, 4)]
+    for (aw_delay, w_delay), strobe in itertools.product(skews, range(16)):
+        address = source.choice(("TOS", "PARAMETERS", "PAYLOAD", "ID", "CONTROL", "COMMAND"))
+        offset, data = REGISTERS[address].offset, source.getrandbits(32)
+        dut.rx_frame_in.value = 1
+        await RisingEdge(dut.aclk)
+        dut.rx_frame_in.value = 0
+        frames += 1
+        address_channel = cocotb.start_soon(offer("aw", aw_delay, awaddr=offset + source.randrange(4)))
+        data_channel = cocotb.start_soon(offer("w", w_delay, wdata=data, wstrb=strobe))
+        await address_channel
+        await data_channel
+        response = await accept("b", source.randrange(4), "bresp")
+        assert response == [tb.model.write(offset, data, strobe)], f"{address}, strobe {strobe:04b}"
+        await offer("ar", 0, araddr=offset)
+        found = await accept("r", source.randrange(4), "rdata", "rresp")
+        assert found == list(tb.model.read(offset)), f"{address}, strobe {strobe:04b}"
+        if address == "COMMAND" and strobe & data & 1:
+            frames = 0
+        await ClockCycles(dut.aclk, SETTLE)
+        await offer("ar", 0, araddr=REGISTERS["RX_FRAMES_IN"].offset)
+        assert await accept("r", 0, "rdata", "rresp") == [frames, AxiResp.OKAY], (
+            f"{address}, strobe {strobe:04b}"
+        )
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def outstanding_transfers(dut):
+    """Many writes and reads at once while responses wait: one answer each, in order."""
+    tb = TB(dut)
+    await tb.reset()
+    tb.axil.write_if.b_channel.set_pause_generator(itertools.cycle([True] * 9 + [False]))
+    tb.axil.read_if.r_channel.set_pause_generator(itertools.cycle([True] * 13 + [False]))
+    writes, expected = [], []
+    for number in range(40):
+        offset = REGISTERS[("TOS", "ID", "PAYLOAD")[number % 3]].offset
+        writes.append(tb.axil.init_write(offset, number.to_bytes(4, "little")))
+        expected.append(tb.model.write(offset, number, 0xF))
+    reads = [(address, tb.axil.init_read(address, 4)) for address in (0x000, 0x004, 0x018, 0xFFC) * 10]
+    for event, response in zip(writes, expected, strict=True):
+        await event.wait()
+        assert event.data.resp == response
+    for address, event in reads:
+        await event.wait()
+        found = int.from_bytes(event.data.data, "little"), event.data.resp
+        assert found == tb.model.read(address), hex(address)
+    for register in CONTROL:
+        assert await tb.read(register.offset) == tb.model.read(register.offset), register.name
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def parameters_valid_edges(dut):
+    """STATUS.PARAMETERS_VALID on both sides of every edge; the watch of the engines' inputs looks on."""
+    tb = TB(dut)
+    await tb.reset()
+    register, edges = REGISTERS["PARAMETERS"], (0, 1, 2, 126, 127, 128, 255)
+    valid = 0
+    for e0, t, b in itertools.product(edges, repeat=3):
+        word = register["E0"].put(e0) | register["T"].put(t) | register["B"].put(b)
+        await tb.axil.write_dword(register.offset, word)
+        tb.model.write(register.offset, word, 0xF)
+        status = await tb.read(REGISTERS["STATUS"].offset)
+        assert status == tb.model.read(REGISTERS["STATUS"].offset), (e0, t, b)
+        valid += status[0]
+    assert valid == 40
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def counters_and_clear(dut):
+    """Each verdict, lane class, byte and frame has its own counter; the clear command resets them all."""
+    tb = TB(dut)
+    await tb.reset()
+    source = random.Random(4)
+    for _ in range(2):
+        expected = dict.fromkeys((register.name for register in REGISTERS if register.width == 64), 0)
+        for _ in range(300):
+            await RisingEdge(dut.aclk)
+            for direction in DIRECTIONS:
+                slots = counters(direction)
+                verdict = source.choice(VERDICTS[direction])
+                sizes = source.getrandbits(17), source.getrandbits(17)
+                compressed = verdict == Verdict.COMPRESSED
+                lanes = tuple(source.getrandbits(12) if compressed else 0 for _ in Tag)
+                valid, frame_in, frame_out = (source.randrange(2) for _ in range(3))
+                getattr(dut, f"{direction}_report").value = pack_report(verdict, *sizes, lanes)
+                getattr(dut, f"{direction}_report_valid").value = valid
+                getattr(dut, f"{direction}_frame_in").value = frame_in
+                getattr(dut, f"{direction}_frame_out").value = frame_out
+                amounts = {SLOT_FRAMES_IN: frame_in, SLOT_FRAMES_OUT: frame_out}
+                if valid:
+                    amounts |= {verdict: 1, SLOT_BYTES_IN: sizes[0], SLOT_BYTES_OUT: sizes[1]}
+                    amounts |= {SLOT_LANES + tag: lanes[tag] for tag in Tag if compressed}
+                for slot, amount in amounts.items():
+                    expected[slots[slot].name] += amount
+        await RisingEdge(dut.aclk)
+        for direction in DIRECTIONS:
+            for name in ("report_valid", "frame_in", "frame_out"):
+                getattr(dut, f"{direction}_{name}").value = 0
+        await ClockCycles(dut.aclk, SETTLE)
+        assert await tb.counters() == expected
+
+        clear = REGISTERS["COMMAND"]
+        for unset in (0, 0xFFFF_FFFE):
+            await tb.axil.write_dword(clear.offset, unset)
+        await tb.axil.write(clear.offset + 1, b"\xff\xff\xff")  # not the command's byte
+        assert await tb.counters() == expected
+        await tb.axil.write(clear.offset, b"\x01")
+        assert await tb.counters() == dict.fromkeys(expected, 0)
+
+
+@cocotb.test(timeout_time=300, timeout_unit="us")
+async def whole_counter_across_a_carry(dut):
+    """A low word read before the carry into the high word brings the high word from before it."""
+    tb = TB(dut)
+    await tb.reset()
+    amount = (1 << 17) - 1
+    register = REGISTERS["RX_BYTES_OUT"]
+    other = REGISTERS["TX_BYTES_IN"]
+    dut.rx_report.value = pack_report(Verdict.MALFORMED, 1, amount)
+    dut.rx_report_valid.value = 1
+    await ClockCycles(dut.aclk, (1 << 32) // amount - 2 * SETTLE)
+    last = (await tb.read(register.offset))[0]
+    assert last > (1 << 32) - 3 * SETTLE * amount
+    await ClockCycles(dut.aclk, 4 * SETTLE)
+    assert await tb.read(register.offset + 4) == (0, AxiResp.OKAY)
+    whole = await tb.counter(register)
+    assert whole >> 32 == 1
+    assert whole & 0xFFFF_FFFF < 4 * SETTLE * amount
+    assert await tb.counter(other) == 0
+    dut.rx_report_valid.value = 0
+    await ClockCycles(dut.aclk, SETTLE)
+    frames = await tb.counter(REGISTERS["RX_BYTES_IN"])
+    assert await tb.counter(register) == frames * amount
+    assert await tb.counter(REGISTERS["RX_MALFORMED"]) == frames
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def reset_clears(dut):
+    """A reset brings back every reset value and zeroes the counters, whose memory itself has no reset."""
+    tb = TB(dut)
+    await tb.reset()
+    dut.tx_report.value = pack_report(Verdict.SYN, 64, 64)
+    dut.tx_report_valid.value = 1
+    await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)
+    await ClockCycles(dut.aclk, 3 * SETTLE)
+    assert await tb.counter(REGISTERS["TX_SYN"]) > SETTLE
+    dut.tx_report_valid.value = 0
+    await tb.reset()
+    assert not any((await tb.counters()).values())
+    for register in CONTROL:
+        assert await tb.read(register.offset) == tb.model.read(register.offset), register.name

@@ -1,0 +1,21 @@
+# amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: BSD-2-Clause
+"""The frame counters in simulation."""
+
+from __future__ import annotations
+
+import pytest
+
+from inceptionn.hdl.control.counters import CounterRead, FrameCounters, FrameReport
+
+
+def test_direction_is_checked() -> None:
+    with pytest.raises(ValueError, match="direction must be one of tx, rx, not 'up'"):
+        FrameCounters("up")
+    assert FrameCounters("rx").direction == "rx"
+
+
+def test_widths() -> None:
+    assert FrameReport.as_shape().size == 5 + 17 + 17 + 4 * 12
+    assert CounterRead() == CounterRead()
+    assert repr(CounterRead()) == "CounterRead()"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The register table and the maps made from it; then registers, AXI4-Lite and counters in simulation."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from inceptionn.hdl.control.axi_lite import AXI4Lite
+from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
+from inceptionn.hdl.control.register_map import Field, Register, RegisterMap
+from inceptionn.hdl.control.registers import (
+    ADDRESS_WIDTH,
+    REGISTERS,
+    VERDICTS,
+    counters,
+    map_markdown,
+    write_map_json,
+    write_map_markdown,
+)
+from inceptionn.wire import Tag, Verdict, parameters
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "registers.md"
+
+
+def test_document_is_the_table() -> None:
+    hint = "regenerate it: python -m inceptionn.hdl.control.registers docs/registers.md"
+    assert DOCUMENT.read_text(encoding="utf-8") == map_markdown(), hint
+
+
+def test_markdown_names_every_register_and_field(tmp_path: Path) -> None:
+    write_map_markdown(tmp_path / "map.md")
+    text = (tmp_path / "map.md").read_text(encoding="utf-8")
+    for register in REGISTERS:
+        assert f"| `{register.offset:#05x}` | `{register.name}` |" in text
+        for part in register.fields:
+            assert f"| `{register.name}.{part.name}` | {part.bits} | `{part.reset:#x}` |" in text
+
+
+def test_json_holds_the_table(tmp_path: Path) -> None:
+    write_map_json(tmp_path / "map.json")
+    found = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
+    assert found["address_width"] == ADDRESS_WIDTH
+    rebuilt = tuple(
+        Register(**{**entry, "fields": tuple(Field(**part) for part in entry["fields"])})
+        for entry in ({k: v for k, v in r.items() if k != "reset"} for r in found["registers"])
+    )
+    assert rebuilt == REGISTERS.registers
+    assert [entry["reset"] for entry in found["registers"]] == [register.reset for register in REGISTERS]
+
+
+def test_table_is_sorted_and_aligned() -> None:
+    assert all(a.offset + a.width // 8 <= b.offset for a, b in pairwise(REGISTERS))
+    assert REGISTERS["TX_SYN"].offset == 0x100 + 8 * Verdict.SYN
+    assert REGISTERS["RX_LENGTHS"].offset == 0x200 + 8 * Verdict.LENGTHS
+
+
+def test_identity_and_defaults() -> None:
+    assert REGISTERS["ID"].reset.to_bytes(4, "big") == b"INCP"
+    numbers = parameters(10, "bounded")
+    assert REGISTERS["PARAMETERS"].reset == numbers.e0 | numbers.t << 8 | numbers.b << 16 == 0x7A7A75
+    assert REGISTERS["TOS"].reset == 0xFC28
+    assert REGISTERS["PAYLOAD"].reset == 9216 << 16 | 64
+    assert list(DEFAULT_CONFIG) == [name for name, _ in EngineConfig.as_shape()]
+
+
+def test_every_verdict_has_a_counter_where_it_can_happen() -> None:
+    assert set(VERDICTS["tx"]) | set(VERDICTS["rx"]) == set(Verdict)
+    transmit_only = set(VERDICTS["tx"]) - set(VERDICTS["rx"])
+    assert transmit_only == {
+        Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE, Verdict.EXPANDED,
+        Verdict.AMBIGUOUS,
+    }  # fmt: skip
+    receive_only = set(VERDICTS["rx"]) - set(VERDICTS["tx"])
+    assert receive_only == {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
+    for direction in ("tx", "rx"):
+        names = {register.name for register in counters(direction).values()}
+        expected = {verdict.name for verdict in VERDICTS[direction]}
+        expected |= {"FRAMES_IN", "FRAMES_OUT", "BYTES_IN", "BYTES_OUT"}
+        expected |= {f"LANES_{tag.name}" for tag in Tag} if direction == "tx" else set()
+        assert names == {f"{direction.upper()}_{name}" for name in expected}
+
+
+def test_field_access() -> None:
+    part = REGISTERS["PARAMETERS"]["T"]
+    assert (part.mask, part.bits, part.get(0x00123456), part.put(0x12)) == (0xFF00, "15:8", 0x34, 0x1200)
+    with pytest.raises(ValueError, match="field T takes 8 bits, not 256"):
+        part.put(256)
+    with pytest.raises(KeyError, match="register TOS has no field 'T'"):
+        REGISTERS["TOS"]["T"]
+    with pytest.raises(KeyError, match="NOTHING"):
+        REGISTERS["NOTHING"]
+
+
+@pytest.mark.parametrize(
+    ("registers", "message"),
+    [
+        ((Register("A", 2, "rw", ""),), "register A is not aligned: 0x2"),
+        ((Register("A", 4, "ro", "", width=64),), "register A is not aligned: 0x4"),
+        ((Register("A", 0, "ro", "", width=64), Register("B", 4, "rw", "")), "register B has no room at 0x4"),
+        ((Register("A", 4096, "rw", ""),), "register A has no room at 0x1000"),
+        ((Register("A", 0, "rw", ""), Register("A", 4, "rw", "")), "register names must differ"),
+        (
+            (Register("A", 0, "rw", "", (Field("F", 31, 2, 0, ""),)),),
+            "field A.F overlaps or does not fit: '32:31'",
+        ),
+        (
+            (Register("A", 0, "rw", "", (Field("F", 0, 2, 0, ""), Field("G", 1, 1, 0, ""))),),
+            "field A.G overlaps or does not fit: '1'",
+        ),
+    ],
+)
+def test_map_refuses(registers: tuple[Register, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RegisterMap(registers, 12)
+
+
+def test_signature() -> None:
+    assert AXI4Lite() == AXI4Lite(12, 32) != AXI4Lite(16)
+    assert repr(AXI4Lite(16)) == "AXI4Lite(addr_width=16, data_width=32)"
+    with pytest.raises(ValueError, match="data width must be 32 or 64, not 16"):
+        AXI4Lite(data_width=16)
+    with pytest.raises(ValueError, match="address width must be 1..64, not 0"):
+        AXI4Lite(0)
+    with pytest.raises(TypeError, match="must be integers, not \\('12', 32\\)"):
+        AXI4Lite("12")  # type: ignore[arg-type]

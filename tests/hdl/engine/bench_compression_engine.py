@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of CompressionEngine: frames of every kind against the golden model, and its pace."""
+
+from __future__ import annotations
+
+import random
+from itertools import repeat
+
+import cocotb
+from cocotb.triggers import ClockCycles
+from engine_bench import (
+    ANY_LENGTH,
+    IDLE,
+    LANES,
+    PAUSES,
+    RATE,
+    CompressionTB,
+    Stimulus,
+    beats,
+    input_rate,
+    output_rate,
+)
+from engine_traffic import (
+    PARAMETERS,
+    RATIOS,
+    cuts,
+    long_frame,
+    minimum_frames,
+    ones,
+    replay,
+    segments,
+    sent_checksum_edges,
+    shapes,
+    with_configs,
+)
+
+from inceptionn.hdl.engine.transmit_decision import TransmitDecision
+from inceptionn.sim.golden import EngineConfig
+from inceptionn.sim.golden.cases import transmit_sequences
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import KINDS, payload
+from inceptionn.sim.traffic import host_frames
+from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, Verdict
+
+PACE = TransmitDecision.pace(LANES)
+LATENCY = 48 if LANES == 8 else 56
+"""Most cycles from first beat to first beat, beyond the frame's beats."""
+
+
+async def started(dut) -> CompressionTB:
+    tb = CompressionTB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+async def empties_its_flow_table_first(dut):
+    """``tready`` is low out of reset until every slot of the flow table is empty, and nothing comes out."""
+    tb = await started(dut)
+    waited = 0
+    while not dut.s_axis_tready.value:
+        await ClockCycles(dut.aclk, 1)
+        waited += 1
+        assert waited < FLOW_TABLE_SIZE + 20, "tready stays low"
+    assert waited > FLOW_TABLE_SIZE - 20
+    await ClockCycles(dut.aclk, 100)
+    assert not tb.begun
+    assert not tb.reports
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=list(PAUSES))
+async def every_verdict(dut, pauses):
+    """All hand-written cases back to back; each gets the verdict that was written down for it."""
+    tb = await started(dut)
+    passages = await tb.run(replay(transmit_sequences), pauses)
+    met = {passage.result.verdict for passage in passages}
+    receive_only = {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
+    assert met == set(Verdict) - receive_only
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def cut_anywhere(dut, pauses):
+    """A tagged frame that ends behind any of its first 130 bytes, good frames in between."""
+    tb = await started(dut)
+    data = payload("gradients", 40)
+    stimuli = [
+        *cuts(tcp(data), "TCP"),
+        *cuts(tcp(data, vlan=5, tcp_options=bytes(12)), "TCP with VLAN tag and options"),
+        *cuts(udp(data), "UDP"),
+    ]
+    for place in range(0, len(stimuli), 9):
+        stimuli.insert(place, Stimulus(udp(data), name="good one between cuts"))
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def every_shape_of_headers(dut, pauses):
+    """Block behind every place that a shim can have, straddling beats, with padding behind the packet."""
+    tb = await started(dut)
+
+    def data() -> bytes:
+        return payload(random.choice(list(KINDS)), random.randint(16, 80), random.getrandbits(20))
+
+    await tb.run([Stimulus(frame) for frame in shapes(data, (0, 1, 45))], pauses)
+
+
+@cocotb.test()
+async def every_length(dut):
+    """1 to 50 lanes, and those around 2304, at four places of the payload; also lengths off the grid."""
+    tb = await started(dut)
+    stimuli = []
+    for lanes in [*range(51), 362, 365, *range(2299, 2306)]:
+        kind = random.choice(["gradients", "zeros", "fractions"])
+        data = payload(kind, lanes)
+        frames = [tcp(data), tcp(data, tcp_options=bytes(12)), udp(data), tcp(data + bytes(lanes % 4))]
+        for frame in frames if lanes < 51 else frames[:1]:
+            stimuli.append(Stimulus(frame, config=ANY_LENGTH, name=f"{lanes} lanes"))
+    random.shuffle(stimuli)
+    await tb.run(stimuli)
+
+
+@cocotb.test()
+async def every_setting_and_kind(dut):
+    tb = await started(dut)
+    await tb.run(
+        Stimulus(tcp(payload(kind, random.randint(16, 60))), config=EngineConfig(parameters=parameters))
+        for parameters in PARAMETERS
+        for kind in KINDS
+    )
+
+
+@cocotb.test()
+async def checksums_next_to_zero(dut):
+    """Checksums that become 0, 1 or 0xFFFE: 0 stays 0 but in UDP, where it would mean that there is none."""
+    tb = await started(dut)
+    await tb.run(sent_checksum_edges())
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "stalls"])
+async def longer_than_it_holds(dut, pauses):
+    """Frames around 16384 bytes and multiples of it pass, whole; so do frames right behind them."""
+    tb = await started(dut)
+    most = MAX_TRANSMIT_FRAME
+    sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 33, 66_000]
+    if pauses != "none":
+        sizes = [most + 1, 2 * most + 1]
+    stimuli = []
+    for size in sizes:
+        stimuli.append(long_frame(size, tagged=random.random() < 0.5, bad=random.random() < 0.3))
+        stimuli += ones(3)
+        stimuli.append(Stimulus(udp(payload("gradients", 64)), name="behind a long one"))
+    passages = await tb.run(stimuli, pauses)
+    verdicts = [p.result.verdict for p in passages if len(p.stimulus.frame) > most]
+    assert set(verdicts) <= {Verdict.LONG, Verdict.BAD}
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "idle", "both"])
+async def short_behind_long(dut, pauses):
+    """Runs of one-beat frames directly behind jumbo frames, compressed or not."""
+    tb = await started(dut)
+    stimuli = []
+    for kind in ("large", "gradients", "zeros"):
+        stimuli += [Stimulus(udp(payload(kind, 2304)), name=f"9216 bytes, {kind}"), *ones(40)]
+        stimuli += [Stimulus(udp(payload(kind, 64))), *ones(5), *minimum_frames(5, 0x28)]
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+async def partial_beats(dut):
+    """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
+    tb = await started(dut)
+    stimuli = []
+    for size in (60, 100, 300):
+        for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
+            for place in sorted({0, 1, 2, beats(len(frame)) - 2}):
+                stimuli.append(Stimulus(frame, name="ragged", partial=place))
+                stimuli += [Stimulus(frame, name="behind a ragged one"), *ones(1)]
+    passages = await tb.run(stimuli)
+    assert sum(p.result.verdict is Verdict.COMPRESSED for p in passages) == 3 * 4
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=list(PAUSES))
+async def mixed(dut, pauses):
+    """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
+    tb = await started(dut)
+    passages = await tb.run(with_configs(host_frames(random, 200, long_share=0.02)), pauses)
+    assert len({passage.result.verdict for passage in passages}) > 8
+
+
+@cocotb.test()
+async def output_stalled_for_long(dut):
+    """Every ring and queue fills up, ``tready`` falls, and nothing is lost."""
+    tb = await started(dut)
+    frames = [udp(payload(random.choice(["zeros", "large", "gradients"]), 365)) for _ in range(30)]
+    frames += [tcp(bytes(10), sequence=index) for index in range(60)]
+    stimuli = [Stimulus(frame) for frame in frames]
+
+    async def stall() -> None:
+        tb.sink.pause = True
+        await ClockCycles(dut.aclk, 3500)
+        assert not dut.s_axis_tready.value, "room without end"
+        tb.sink.pause = False
+
+    stalling = cocotb.start_soon(stall())
+    await tb.run(stimuli, keep_paused=True)
+    await stalling
+    # Many short ones, so that queues of frames fill before the rings.
+    stalling = cocotb.start_soon(stall())
+    await tb.run([*minimum_frames(150, 0x28), *ones(100)], keep_paused=True)
+    await stalling
+
+
+@cocotb.test()
+async def reset_in_the_middle(dut):
+    """What is inside at reset never comes out, the flow table forgets, and what follows is right."""
+    tb = await started(dut)
+    await tb.run([Stimulus(tcp(payload("gradients", 64), sequence=3), name="teaches phase 3")])
+    await tb.send(segments(lambda index: payload("gradients", 365), 1460, 6))
+    for cycles in (20, 90):
+        await ClockCycles(dut.aclk, cycles)
+        await tb.reset()
+    await tb.run([Stimulus(tcp(payload("gradients", 64)), verdict=Verdict.COMPRESSED)])
+    await tb.run(with_configs(host_frames(random, 20)))
+
+
+@cocotb.test()
+async def bypass_throughput(dut):
+    """One beat per cycle in and out."""
+    tb = await started(dut)
+    for size, number in ((1460, 14), (8960, 11)):
+        frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=0)
+        passages = await tb.run(frames)
+        rates = input_rate(passages, 2), output_rate(passages, 2)
+        tb.log.info("bypass, %d bytes: %.4f beats per cycle in, %.4f out", size, *rates)
+        assert min(rates) >= 0.999, f"{size} bytes: {rates} beats per cycle in and out"
+
+
+@cocotb.test()
+@cocotb.parametrize(ratio=list(RATIOS))
+async def compression_throughput(dut, ratio):
+    """One input beat per cycle, averaged over the frames, whatever the data."""
+    tb = await started(dut)
+    for size, number in ((1460, 30), (8960, 11)):
+        data = RATIOS[ratio](size)
+        passages = await tb.run(segments(lambda _, data=data: data, size, number))
+        raw = {passage.result.verdict for passage in passages}
+        assert raw == {Verdict.EXPANDED if ratio == "just below 1" else Verdict.COMPRESSED}
+        rate = input_rate(passages, 2)
+        tb.log.info("ratio %s, %d bytes: %.4f beats per cycle", ratio, size, rate)
+        assert rate >= RATE, f"ratio {ratio}, {size} bytes: {rate:.4f} input beats per cycle"
+
+
+@cocotb.test()
+async def idle_cycles_of_short_frames(dut):
+    tb = await started(dut)
+    for tos in (0x00, 0x28):
+        passages = await tb.run(minimum_frames(120, tos))
+        for rate in (input_rate(passages, 30), output_rate(passages, 30)):
+            idle = beats(64) / rate - beats(64)
+            tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
+            assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
+    for size in (20, 64, 96, 128, 160):
+        cycles = max(PACE, beats(size))
+        passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 12))
+        steps = {b.first_in - a.first_in for a, b in zip(passages, passages[1:], strict=False)}
+        assert steps == {cycles}, f"frames of {size} bytes start every {steps} cycles"
+
+
+@cocotb.test()
+async def latency(dut):
+    """Of an idle engine, for frames that pass, fall back, and are compressed."""
+    tb = await started(dut)
+    worst = 0
+    for lanes in (1, 16, 64, 365, 2240):
+        for kind in ("gradients", "zeros", "large", "fractions"):
+            for frame in (udp(payload(kind, lanes)), udp(payload(kind, lanes), tos=0)):
+                (passage,) = await tb.run([Stimulus(frame)])
+                extra = passage.latency - passage.stimulus.beats
+                assert extra <= LATENCY, f"{lanes} lanes, {kind}: {extra} cycles beyond the frame's beats"
+                worst = max(worst, extra)
+    tb.log.info("at most %d cycles beyond the frame's beats", worst)

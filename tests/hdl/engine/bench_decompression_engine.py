@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of DecompressionEngine: frames of every kind against the golden model, and its pace."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import repeat
+
+import cocotb
+import engine_bench
+from cocotb.triggers import ClockCycles
+from engine_bench import (
+    ANY_LENGTH,
+    DEFAULT,
+    IDLE,
+    PAUSES,
+    RATE,
+    DecompressionTB,
+    Stimulus,
+    beats,
+    input_rate,
+    output_rate,
+)
+from engine_traffic import (
+    OPTION_SIZES,
+    PARAMETERS,
+    RATIOS,
+    cuts,
+    long_frame,
+    malformed_frames,
+    minimum_frames,
+    ones,
+    replay,
+    restored_checksum_edges,
+    segments,
+    sent,
+    shapes,
+    with_configs,
+)
+
+from inceptionn.hdl.frame.header_parser import parsed_beat
+from inceptionn.sim.golden import EngineConfig
+from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.packets import MINIMUM_FRAME, tcp, udp
+from inceptionn.sim.golden.values import KINDS, payload
+from inceptionn.sim.traffic import wire_frames
+from inceptionn.wire import LANES, TAG_WORD_BYTES, Verdict, parameters
+
+BYPASS_LATENCY = 24
+"""Most cycles from first beat to first beat of a frame that passes."""
+RESTORED_LATENCY = 56
+"""The same of one that is restored, beyond the tag plane's beats."""
+
+
+async def started(dut) -> DecompressionTB:
+    tb = DecompressionTB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+async def nothing_comes_from_nothing(dut):
+    tb = await started(dut)
+    await ClockCycles(dut.aclk, 4)
+    assert dut.s_axis_tready.value == 1
+    await ClockCycles(dut.aclk, 200)
+    assert not tb.begun
+    assert not tb.reports
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=list(PAUSES))
+async def every_verdict(dut, pauses):
+    """All hand-written cases back to back; each gets the verdict that was written down for it."""
+    tb = await started(dut)
+    passages = await tb.run(replay(receive_sequences), pauses)
+    met = {passage.result.verdict for passage in passages}
+    transmit_only = {
+        Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE, Verdict.EXPANDED,
+        Verdict.AMBIGUOUS,
+    }  # fmt: skip
+    assert met == set(Verdict) - transmit_only
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def cut_anywhere(dut, pauses):
+    """A frame with a shim that ends behind any of its first 130 bytes, good frames in between."""
+    tb = await started(dut)
+    data = payload("gradients", 120)
+    stimuli = [
+        *cuts(sent(tcp(data)), "TCP"),
+        *cuts(sent(tcp(data, vlan=5, tcp_options=bytes(12))), "TCP with VLAN tag and options"),
+        *cuts(sent(udp(data)), "UDP"),
+    ]
+    random.shuffle(stimuli)
+    for place in range(0, len(stimuli), 9):
+        stimuli.insert(place, Stimulus(sent(udp(data)), name="good one between cuts"))
+    passages = await tb.run(stimuli, pauses)
+    assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 100
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def every_shape_of_headers(dut, pauses):
+    """Shim and block at every place that they can have, with padding behind the packet."""
+    tb = await started(dut)
+
+    def data() -> bytes:
+        return payload(random.choice(["gradients", "zeros", "fractions"]), random.randint(16, 120))
+
+    stimuli = []
+    for frame in shapes(data):
+        wire_form = sent(frame)
+        stimuli += [Stimulus(wire_form + random.randbytes(padding)) for padding in (0, 1, 45)]
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "idle", "both"])
+async def small_with_padding_behind(dut, pauses):
+    """Few lanes: the last output beat holds the header's end, too, and more input beats follow."""
+    tb = await started(dut)
+    stimuli = []
+    for vlan in (None, 3):
+        for lanes in (3, 4, 5, 7, 8, 9, 15, 16):
+            data = bytes(4 * lanes)
+            frames = [udp(data, vlan=vlan)]
+            frames += [tcp(data, vlan=vlan, tcp_options=bytes(size)) for size in OPTION_SIZES]
+            for frame in frames:
+                wire_form = sent(frame, ANY_LENGTH)
+                padding = random.choice([max(0, MINIMUM_FRAME - len(wire_form)), 0, 1, 31, 32, 64, 200])
+                bad = random.random() < 0.2
+                stimuli.append(Stimulus(wire_form + bytes(padding), bad, name=f"{lanes} lanes, padded"))
+    random.shuffle(stimuli)
+    passages = await tb.run(stimuli, pauses)
+    assert any(beats(len(p.result.frame)) < p.stimulus.beats for p in passages)
+
+
+@cocotb.test()
+async def every_length(dut):
+    """1 to 50 lanes, and those around 2304, at three places of the payload."""
+    tb = await started(dut)
+    stimuli = []
+    for lanes in [*range(3, 51), 362, 365, *range(2299, 2305)]:
+        data = payload(random.choice(["gradients", "zeros"]) if lanes > 15 else "zeros", lanes)
+        frames = [tcp(data), tcp(data, tcp_options=bytes(12)), udp(data)]
+        for frame in frames if lanes < 51 else frames[:1]:
+            stimuli.append(Stimulus(sent(frame, ANY_LENGTH), name=f"{lanes} lanes"))
+    random.shuffle(stimuli)
+    await tb.run(stimuli)
+
+
+@cocotb.test()
+async def every_sender(dut):
+    """Whatever bound, mode and kind of values the sender had: the shim tells the base."""
+    tb = await started(dut)
+    stimuli = []
+    for numbers in PARAMETERS:
+        for kind in ("gradients", "fractions", "zeros"):
+            config = EngineConfig(parameters=numbers)
+            stimuli.append(Stimulus(sent(tcp(payload(kind, random.randint(16, 90))), config)))
+    random.shuffle(stimuli)
+    await tb.run(stimuli)
+
+
+@cocotb.test()
+async def checksums_next_to_zero(dut):
+    """IP header checksums that become 0, 1 or 0xFFFE."""
+    tb = await started(dut)
+    await tb.run(restored_checksum_edges())
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def malformed_between_good(dut, pauses):
+    """Every malformation; what is left over or missing does not reach the next frame."""
+    tb = await started(dut)
+    stimuli = malformed_frames(70)
+    for place in range(0, len(stimuli), 3):
+        stimuli.insert(place, Stimulus(sent(udp(payload("gradients", random.randint(16, 200))))))
+    passages = await tb.run([*stimuli, *ones(3)], pauses)
+    assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 15
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "stalls"])
+async def long_frames_pass(dut, pauses):
+    """Nothing is too long to pass, and no longer frame can have a shim that counts."""
+    tb = await started(dut)
+    stimuli = []
+    for size in (9300, 16_385, 66_000) if pauses == "none" else (16_385,):
+        stimuli += [long_frame(size, tagged=True, bad=random.random() < 0.5), *ones(3)]
+    wire_form = sent(udp(payload("gradients", 64)))
+    stimuli += [Stimulus(wire_form + bytes(20_000), name="padded with 20000 bytes"), *ones(2)]
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "idle", "both"])
+async def short_behind_long(dut, pauses):
+    """Runs of one-beat frames directly behind jumbo frames, restored or not."""
+    tb = await started(dut)
+    stimuli = []
+    for kind in ("gradients", "zeros", "fractions"):
+        jumbo = sent(udp(payload(kind, 2304)))
+        stimuli += [Stimulus(jumbo, name=f"9216 bytes, {kind}"), *ones(40)]
+        stimuli += [Stimulus(jumbo[:-40], name="cut short"), *ones(30), *minimum_frames(5, 0x28)]
+    stimuli += [Stimulus(udp(payload("large", 2304)), name="raw jumbo"), *ones(30)]
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+async def settings_between_frames(dut):
+    """Switch, ToS, mask and longest payload change from frame to frame; the parameters do not matter."""
+    tb = await started(dut)
+    stimuli = []
+    for lanes in (16, 17, 63, 64, 65, 365):
+        frame = sent(tcp(payload("gradients", lanes)))
+        for most in (4 * lanes - 1, 4 * lanes, 4 * lanes + 4, 9216):
+            stimuli.append(Stimulus(frame, config=replace(DEFAULT, max_payload=most)))
+        stimuli.append(Stimulus(frame, config=replace(DEFAULT, enable=False)))
+        stimuli.append(Stimulus(frame, True, config=replace(DEFAULT, enable=False)))
+        stimuli.append(Stimulus(frame, config=replace(DEFAULT, tos=0x10)))
+        stimuli.append(Stimulus(frame, config=replace(DEFAULT, tos=0x20, tos_mask=0x30)))
+        stimuli.append(Stimulus(frame, config=EngineConfig(parameters=parameters(1, "literal"))))
+    random.shuffle(stimuli)
+    met = {passage.result.verdict for passage in await tb.run(stimuli)}
+    assert met == {Verdict.RESTORED, Verdict.BAD_SHIM, Verdict.DISABLED, Verdict.BAD, Verdict.UNTAGGED}
+
+
+@cocotb.test()
+async def partial_beats(dut):
+    """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
+    tb = await started(dut)
+    stimuli = []
+    for lanes in (100, 365):
+        data = payload("gradients", lanes)
+        for frame, places in (
+            # A frame that lacks bytes of the beat with which its headers are known passes, as cut short.
+            (sent(udp(data)), {0, 1, 2} - {parsed_beat(engine_bench.LANES)}),
+            (sent(tcp(data, tcp_options=bytes(40))), {0, 1, 2} - {parsed_beat(engine_bench.LANES)}),
+            (tcp(data, tos=0), {0, 1, 2, 7}),
+        ):
+            for place in sorted(place for place in places if place < beats(len(frame)) - 1):
+                stimuli.append(Stimulus(frame, name="ragged", partial=place))
+                stimuli += [Stimulus(frame, name="behind a ragged one"), *ones(1)]
+    await tb.run(stimuli)
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=list(PAUSES))
+async def mixed(dut, pauses):
+    """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
+    tb = await started(dut)
+    frames = wire_frames(random, 200, random.choice(PARAMETERS), long_share=0.02)
+    passages = await tb.run(with_configs(frames), pauses)
+    assert len({passage.result.verdict for passage in passages}) > 6
+
+
+@cocotb.test()
+async def output_stalled_for_long(dut):
+    """Every queue fills up, ``tready`` falls, and nothing is lost."""
+    tb = await started(dut)
+    restored = [
+        sent(udp(payload(kind, 365))) for kind in ("zeros", "gradients", "fractions") for _ in range(8)
+    ]
+    random.shuffle(restored)
+    runs = (
+        [Stimulus(frame) for frame in restored],
+        [Stimulus(sent(udp(bytes(12)), ANY_LENGTH)) for _ in range(150)],
+        [*minimum_frames(80), *ones(150)],
+    )
+    for stimuli in runs:
+
+        async def stall() -> None:
+            tb.sink.pause = True
+            await ClockCycles(dut.aclk, 600)
+            assert not dut.s_axis_tready.value, "room without end"
+            tb.sink.pause = False
+
+        stalling = cocotb.start_soon(stall())
+        await tb.run(stimuli, keep_paused=True)
+        await stalling
+
+
+@cocotb.test()
+async def reset_in_the_middle(dut):
+    """What is inside at reset never comes out, and what follows is right."""
+    tb = await started(dut)
+    for cycles in (20, 45, 90):
+        await tb.send(Stimulus(sent(udp(payload("gradients", lanes)))) for lanes in (365, 1000, 2304))
+        await ClockCycles(dut.aclk, cycles)
+        await tb.reset()
+    await tb.run(with_configs(wire_frames(random, 30, parameters(10, "bounded"))))
+
+
+@cocotb.test()
+async def bypass_throughput(dut):
+    """One beat per cycle in and out, tagged or not."""
+    tb = await started(dut)
+    for size, number in ((1460, 14), (8960, 11)):
+        for tos in (0x00, 0x28):
+            frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=tos)
+            passages = await tb.run(frames)
+            rates = input_rate(passages, 2), output_rate(passages, 2)
+            tb.log.info("bypass, %d bytes, ToS %#04x: %.4f beats per cycle in, %.4f out", size, tos, *rates)
+            assert min(rates) >= 0.999, f"{size} bytes: {rates} beats per cycle in and out"
+
+
+@cocotb.test()
+@cocotb.parametrize(ratio=list(RATIOS)[1:])
+async def restoring_throughput(dut, ratio):
+    """One output beat per cycle, averaged over the frames, at every ratio."""
+    tb = await started(dut)
+    for size, number in ((1460, 30), (8960, 11)):
+        data = RATIOS[ratio](size)
+        frames = [Stimulus(sent(s.frame)) for s in segments(lambda _, data=data: data, size, number)]
+        passages = await tb.run(frames)
+        assert {passage.result.verdict for passage in passages} == {Verdict.RESTORED}
+        rate = output_rate(passages, 2)
+        tb.log.info("ratio %s, %d bytes: %.4f beats per cycle", ratio, size, rate)
+        assert rate >= RATE, f"ratio {ratio}, {size} bytes: {rate:.4f} output beats per cycle"
+
+
+@cocotb.test()
+async def idle_cycles_of_short_frames(dut):
+    tb = await started(dut)
+    for tos in (0x00, 0x28):
+        passages = await tb.run(minimum_frames(120, tos))
+        for rate in (input_rate(passages, 30), output_rate(passages, 30)):
+            idle = beats(64) / rate - beats(64)
+            tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
+            assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
+    for size in (20, 64, 96):
+        passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 40))
+        tb.log.info("%d bytes: %.3f beats per cycle", size, input_rate(passages, 10))
+
+
+@cocotb.test()
+async def latency(dut):
+    """Of an idle engine, for frames that pass and frames that are restored."""
+    tb = await started(dut)
+    for frame in (udp(payload("large", 365)), udp(bytes(64), tos=0), tcp(b""), tcp(bytes(9000)), b"\x01"):
+        (passage,) = await tb.run([Stimulus(frame)])
+        tb.log.info("bypass, %d bytes: %d cycles", len(frame), passage.latency)
+        assert passage.latency <= BYPASS_LATENCY, f"{passage.latency} cycles to pass {len(frame)} bytes"
+    worst = 0
+    for lanes in (16, 64, 365, 2240, 2304):
+        plane = beats(TAG_WORD_BYTES * -(-lanes // LANES))
+        for kind in (kind for kind in KINDS if kind not in ("large", "edges")):
+            for frame in (udp(payload(kind, lanes)), tcp(payload(kind, lanes), tcp_options=bytes(40))):
+                (passage,) = await tb.run([Stimulus(sent(frame))])
+                extra = passage.latency - plane
+                what = f"{extra} cycles beyond {plane} beats of tags to restore {lanes} lanes of {kind}"
+                assert extra <= RESTORED_LATENCY, what
+                worst = max(worst, extra)
+    tb.log.info("restored: at most %d cycles beyond the tag plane's beats", worst)

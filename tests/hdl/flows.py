@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Flows for the benches of the flow table and of the directory."""
+
+from __future__ import annotations
+
+import random
+
+from inceptionn.sim.golden import Flow
+
+
+def random_flow() -> Flow:
+    return Flow(
+        random.getrandbits(32), random.getrandbits(32), random.getrandbits(16), random.getrandbits(16)
+    )
+
+
+def twins(flow: Flow) -> list[Flow]:
+    """Flows of the same slot that differ from ``flow`` in two bits: both in the lower half of the key, or
+    both in the upper, or one in each.
+    """
+    found = []
+    for source, destination, source_port, destination_port in (
+        (1 << 5 << (bit := random.randrange(11)), 1 << bit, 0, 0),
+        (0, 0, 1 << 9 << (bit := random.randrange(7)), 1 << bit),
+        (1 << (bit := random.randrange(16)), 0, 1 << bit, 0),
+    ):
+        twin = Flow(
+            flow.source ^ source,
+            flow.destination ^ destination,
+            flow.source_port ^ source_port,
+            flow.destination_port ^ destination_port,
+        )
+        assert twin.slot == flow.slot
+        found.append(twin)
+    return found

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of FlowTable against the golden table, with flows that share slots and nearly share keys."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles
+from flows import random_flow, twins
+from lockstep import Lockstep
+
+from inceptionn.hdl.frame.flow_table import FlowKey, FlowTable
+from inceptionn.sim.golden import Flow
+from inceptionn.sim.golden import FlowTable as Model
+from inceptionn.wire import FLOW_TABLE_SIZE
+
+LATENCY = FlowTable.LATENCY
+
+
+class TB(Lockstep):
+    """Look-ups, one after the other, each with what it may teach."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("learn",))
+        self.model = Model()
+        self.hits = 0
+
+    async def start(self) -> int:
+        """Reset, and the cycles until the table is empty."""
+        self.model = Model()
+        self.dut.learn.value = 0
+        self.dut.aresetn.value = 0
+        await ClockCycles(self.dut.aclk, 4)
+        assert not self.dut.ready.value
+        await self.reset()
+        waited = 0
+        while not self.read("ready"):
+            await self.cycle()
+            waited += 1
+            assert waited <= FLOW_TABLE_SIZE, "never ready"
+        return waited
+
+    async def look_up(self, flow: Flow, teach: int | None = None, wait: int = 0) -> None:
+        """Checks the answer in its cycle; then teaches phase ``teach``, ``wait`` cycles later."""
+        key = FlowKey.as_shape().const(flow._asdict()).as_bits()
+        for _ in range(LATENCY):
+            await self.cycle(index=flow.slot, key=key)
+        for cycle in range(wait + 1):
+            phase = self.model.phase(flow)
+            assert bool(self.read("known")) == (phase is not None), f"{flow}: known is wrong"
+            assert phase is None or self.read("phase") == phase, f"{flow}: phase is not {phase}"
+            if cycle == wait and teach is not None:
+                await self.cycle(index=flow.slot, key=key, learn=1, learn_phase=teach)
+            else:
+                await self.cycle(index=flow.slot, key=key, learn_phase=random.randrange(4))
+        self.hits += phase is not None
+        if teach is not None:
+            self.model.learn(flow, teach)
+
+
+@cocotb.test()
+async def against_the_model(dut):
+    """Random look-ups of few slots: known flows, twins of them, displaced ones, unknown ones."""
+    tb = TB(dut)
+    waited = await tb.start()
+    assert waited > FLOW_TABLE_SIZE - 10
+    flows = [random_flow() for _ in range(25)]
+    flows += [twin for flow in flows for twin in twins(flow)]
+    for _ in range(1500):
+        teach = random.randrange(4) if random.random() < 0.4 else None
+        await tb.look_up(random.choice(flows), teach, random.choice([0, 0, 0, 1, 3]))
+    assert 100 < tb.hits < 1400
+    for _ in range(100):
+        await tb.look_up(random_flow())
+
+
+@cocotb.test()
+async def learnt_at_once(dut):
+    """The look-up that begins in the cycle behind ``learn`` sees it, also in place of another flow."""
+    tb = TB(dut)
+    await tb.start()
+    for _ in range(100):
+        flow = random_flow()
+        for twin in [flow, *twins(flow)]:
+            phase = random.randrange(4)
+            await tb.look_up(twin, phase)
+            await tb.look_up(twin, phase ^ 3)
+            await tb.look_up(twin)
+            await tb.look_up(flow)
+
+
+@cocotb.test()
+async def every_slot_is_emptied(dut):
+    """A reset forgets all of 1024 flows, one in each slot."""
+    tb = TB(dut)
+    await tb.start()
+    flows = {}
+    while len(flows) < FLOW_TABLE_SIZE:
+        flow = random_flow()
+        flows.setdefault(flow.slot, flow)
+    for flow in flows.values():
+        await tb.look_up(flow, random.randrange(4))
+    assert len(tb.model) == FLOW_TABLE_SIZE
+    for flow in random.sample(list(flows.values()), 100):
+        await tb.look_up(flow)
+    assert tb.hits == 100
+    await tb.start()
+    tb.hits = 0
+    for flow in flows.values():
+        await tb.look_up(flow)
+    assert tb.hits == 0

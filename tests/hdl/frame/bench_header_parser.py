@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of HeaderParser against the golden parser; parameters ``transmit`` and ``lanes``."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from itertools import chain
+
+import cocotb
+from engine_bench import BEAT_BYTES, LANES, Stimulus, beats, bits
+from engine_traffic import cuts, ones, replay, shapes, with_configs
+from lockstep import Lockstep
+from parsed_headers import fields, objection
+
+from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_beat
+from inceptionn.hdl.frame.payload_realigner import payload_run
+from inceptionn.sim.golden.cases import transmit_sequences
+from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import payload
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.traffic import host_frames, noise, wire_frames
+from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
+
+TRANSMIT = bench_parameters()["transmit"]
+LATENCY = HeaderParser.latency(LANES)
+PARSED = parsed_beat(LANES)
+RUN = payload_run(LANES)
+MOST_BEATS = 4
+"""Beats of a frame that are sent; the parser looks at two at most."""
+
+
+class TB(Lockstep):
+    """Sends frames beat by beat, noise in every cycle without one, and checks every header in its cycle."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("first", "second"), quiet={"header_valid": 0})
+        self._answers: deque[Stimulus] = deque()
+        self.verdicts: set[int] = set()
+
+    async def step(self, **inputs: int) -> None:
+        if self.read("header_valid"):
+            self._check(self._answers.popleft())
+        idle = {
+            "config": random.getrandbits(len(self.dut.config)),
+            "last": random.getrandbits(1),
+            "count": random.randint(1, BEAT_BYTES),
+            "beat": random.getrandbits(8 * BEAT_BYTES),
+        }
+        await self.cycle(**idle | inputs)
+
+    def _check(self, stimulus: Stimulus) -> None:
+        word = ParsedHeader.as_shape().from_bits(self.read("header"))
+        verdict, headers = objection(stimulus, transmit=TRANSMIT)
+        self.verdicts.add(int(verdict))
+        what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
+        assert word.verdict == verdict, f"{what}: verdict {word.verdict}, not {verdict!r}"
+        for name, value in fields(headers, stimulus).items() if headers else ():
+            found = word[name] if name != "config" else word.config.as_bits()
+            assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
+        if verdict == 0 and headers:
+            run = RUN.from_bits(self.read("run"))
+            in_front = 0 if TRANSMIT else SHIM_BYTES
+            at, length = headers.payload + in_front, max(1, headers.payload_bytes - in_front)
+            assert (run.skip + PARSED, run.lane) == (at // BEAT_BYTES, at % BEAT_BYTES // LANE_BYTES), what
+            assert (run.bursts, run.ending) == (-(-length // BEAT_BYTES), length % BEAT_BYTES), what
+
+    async def run(self, stimuli: list[Stimulus], gap: float) -> None:
+        """``gap``: probability of an idle cycle in front of a beat."""
+        for stimulus in stimuli:
+            number = min(stimulus.beats, MOST_BEATS)
+            frame = stimulus.frame[: number * BEAT_BYTES]
+            for index in range(number):
+                while random.random() < gap:
+                    await self.step()
+                data = frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
+                noisy = data + random.randbytes(BEAT_BYTES - len(data))
+                inputs = {
+                    "first": int(index == 0),
+                    "second": int(index == 1),
+                    "last": int(index == number - 1),
+                    "count": len(data),
+                    "beat": int.from_bytes(noisy, "little"),
+                }
+                if index == 0:
+                    inputs["config"] = bits(stimulus.config)
+                if index == min(PARSED, beats(len(frame)) - 1):
+                    self._answers.append(stimulus)
+                    self.due(LATENCY, header_valid=1)
+                await self.step(**inputs)
+        for _ in range(LATENCY + 10):
+            await self.step()
+        assert not self._answers
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+@cocotb.parametrize(gap=[0.0, 0.3])
+async def every_case(dut, gap):
+    """All hand-written frames of both engines; between them they have every verdict of the headers."""
+    tb = await started(dut)
+    await tb.run(replay(transmit_sequences) + replay(receive_sequences), gap)
+    own = {Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT} if TRANSMIT else {Verdict.NO_SHIM}
+    common = set(range(Verdict.DISABLED, Verdict.NO_CHECKSUM + 1))
+    assert tb.verdicts == {0} | common | own
+
+
+@cocotb.test()
+async def cut_anywhere(dut):
+    tb = await started(dut)
+    data = payload("gradients", 40)
+    shaped = (tcp(data), tcp(data, vlan=1, tcp_options=bytes(8)), udp(data), udp(data, vlan=1))
+    stimuli = list(chain.from_iterable(cuts(frame, "cut") for frame in shaped))
+    random.shuffle(stimuli)
+    await tb.run(stimuli, 0.0)
+
+
+@cocotb.test()
+@cocotb.parametrize(gap=[0.0, 0.4])
+async def random_frames(dut, gap):
+    """Good and spoilt frames, runs of one beat, and bytes that look like headers, each with own settings."""
+    tb = await started(dut)
+    frames = host_frames(random, 500) + wire_frames(random, 200, parameters(10, "bounded"))
+    frames += [(noise(random), False) for _ in range(300)]
+    random.shuffle(frames)
+    stimuli = with_configs(frames) + ones(30)
+    stimuli += [Stimulus(frame) for frame in shapes(lambda: payload("zeros", random.randint(1, 40)))]
+    await tb.run(stimuli, gap)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of FlowDirectory: tables that see what it tells them to see must stay equal.
+
+The referee is the golden transmit engine, once with one table that sees all frames, and once as several
+engines, each with a table of its own that sees the shared frames and a share of the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import replace
+
+import cocotb
+from cocotb.triggers import FallingEdge
+from engine_bench import bits
+from flows import random_flow, twins
+from lockstep import Lockstep
+
+from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, Ticket
+from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, transmit
+from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
+from inceptionn.wire import FLOW_TABLE_SIZE, Verdict
+
+ENGINES = 3
+CONFIGS = (
+    EngineConfig(),
+    EngineConfig(),
+    EngineConfig(enable=False),
+    EngineConfig(min_payload=80),
+    EngineConfig(max_payload=64),
+    EngineConfig(tos=0x68),
+    replace(EngineConfig(), tos_mask=0),
+)
+IN_TABLE = {Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN}
+"""Verdicts that say that the tables hold the flow now."""
+
+Frame = tuple[bytes, bool, EngineConfig]
+
+
+def frame(flow: Flow, **changes) -> bytes:
+    """A TCP segment of ``flow``: 64 bytes of values at phase 0, unless said otherwise."""
+    arguments = {"payload": bytes(64), "sequence": 4 * random.getrandbits(20)} | changes
+    return tcp(
+        arguments.pop("payload"),
+        source=flow.source,
+        destination=flow.destination,
+        source_port=flow.source_port,
+        destination_port=flow.destination_port,
+        **arguments,
+    )
+
+
+def any_frame(flows: list[Flow]) -> Frame:
+    """A segment of one of the flows, mostly one with values, in any state; or something else."""
+    flow = random.choice(flows)
+    vlan = random.choice([None, None, 0x123])
+    config = random.choice(CONFIGS) if random.random() < 0.2 else CONFIGS[0]
+    bad = random.random() < 0.1
+    match random.randrange(12):
+        case 0:
+            flags = random.choice([SYN, SYN | ACK])
+            return (
+                frame(flow, payload=b"", flags=flags, sequence=random.getrandbits(32), vlan=vlan),
+                bad,
+                config,
+            )
+        case 1:
+            return frame(flow, sequence=random.getrandbits(32), vlan=vlan), bad, config
+        case 2:
+            return frame(flow, payload=b"", vlan=vlan), bad, config
+        case 3:
+            whole = frame(flow, vlan=vlan)
+            return whole[: random.randint(1, len(whole))], bad, config
+        case 4:
+            return frame(flow, payload=bytes(random.choice([60, 66, 80])), vlan=vlan), bad, config
+        case 5:
+            return frame(flow, tos=0), bad, config
+        case 6:
+            return udp(bytes(64), source=flow.source, destination=flow.destination), bad, config
+        case 7:
+            spoilt = bytearray(frame(flow))
+            spoilt[random.choice([14, 20, 23, 46, 47])] ^= 1 << random.randrange(8)
+            return bytes(spoilt), bad, config
+        case _:
+            options = bytes(random.choice([0, 0, 12, 40]))
+            return frame(flow, vlan=vlan, tcp_options=options), bad, config
+
+
+class TB(Lockstep):
+    """Offers headers, takes tickets, sends frames to tables as told, and confirms what an engine would."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("valid", "ticket_pop", "confirm"))
+        self._forget()
+
+    def _forget(self) -> None:
+        self.one = FlowTable()
+        self.tables = [FlowTable() for _ in range(ENGINES)]
+        self.sent: deque[Frame] = deque()
+        self.reports: list[tuple[int, int]] = []
+        self.shared: list[bool] = []
+
+    async def reset(self) -> None:
+        await super().reset()
+        self._forget()
+        while not self.read("room"):
+            await self.cycle()
+            assert self.now < FLOW_TABLE_SIZE + 100, "the directory never gets ready"
+
+    async def run(
+        self, frames: list[Frame], *, offer: float = 1.0, take: float = 1.0, delay: int = 100
+    ) -> None:
+        """``offer``, ``take``: probabilities per cycle. Reports come up to ``delay`` cycles after tickets."""
+        waiting = deque(frames)
+        credit = 8
+        while waiting or self.sent:
+            inputs = {}
+            credit = 8 if self.read("room") else credit
+            if waiting and credit and random.random() < offer:
+                credit -= not self.read("room")
+                data, _, config = waiting[0]
+                noise = random.randbytes(HEADER_BYTES)
+                header = (data + noise[len(data) :])[:HEADER_BYTES]
+                inputs |= {
+                    "valid": 1, "header": int.from_bytes(header, "little"), "config": bits(config),
+                }  # fmt: skip
+                self.sent.append(waiting.popleft())
+            if self.read("ticket_valid") and random.random() < take:
+                inputs["ticket_pop"] = 1
+                self._dispatch(self.read("ticket"), delay)
+            due = [report for report in self.reports if report[0] <= self.now]
+            if due:
+                self.reports.remove(due[0])
+                inputs |= {"confirm": 1, "confirmed": due[0][1]}
+            await self.cycle(**inputs)
+        assert not self.read("ticket_valid"), "a ticket too many"
+
+    def _dispatch(self, word: int, delay: int) -> None:
+        data, bad, config = self.sent.popleft()
+        ticket = Ticket.from_bits(word)
+        self.shared.append(bool(ticket.shared))
+        expected = transmit(data, config, self.one, bad).verdict
+        tables = self.tables if ticket.shared else [random.choice(self.tables)]
+        for table in tables:
+            found = transmit(data, config, table, bad).verdict
+            assert found is expected, f"frame {len(self.shared)}: {found.name}, not {expected.name}"
+        if ticket.shared and expected in IN_TABLE:
+            self.reports.append((self.now + random.randint(1, delay), word))
+
+    def check_tables(self) -> None:
+        for table in self.tables:
+            assert table._entries == self.one._entries
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.reset()
+    return tb
+
+
+@cocotb.test()
+@cocotb.parametrize(offer=[1.0, 0.1], take=[1.0, 0.3], delay=[10, 200])
+async def tables_stay_equal(dut, offer, take, delay):
+    """Flows that share slots, SYNs, bad and cut frames, changing settings; reports late and out of order."""
+    tb = await started(dut)
+    flow = random_flow()
+    flows = [flow, flow, *twins(flow), random_flow(), random_flow()]
+    await tb.run([any_frame(flows) for _ in range(700)], offer=offer, take=take, delay=delay)
+    tb.check_tables()
+    assert 0.05 < sum(tb.shared) / len(tb.shared) < 0.95
+
+
+@cocotb.test()
+async def generations_come_round(dut):
+    """More flows in one slot than there are generations, each confirmed late, and the first ones again."""
+    tb = await started(dut)
+    first = random_flow()
+    flows = [first]
+    while len(flows) < 300:
+        flows += twins(random.choice(flows))
+    again = [flow for pair in zip(flows, flows[1:], strict=False) for flow in (*pair, pair[0])]
+    await tb.run([(frame(flow), random.random() < 0.2, CONFIGS[0]) for flow in again], offer=0.2, delay=60)
+    tb.check_tables()
+
+
+@cocotb.test()
+async def one_flow(dut):
+    """Shared until its first frame is confirmed, and never again; what cannot touch the table never is."""
+    tb = await started(dut)
+    flow = random_flow()
+    await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(100)], delay=1)
+    first = tb.shared.index(False)
+    assert 0 < first < 10
+    assert not any(tb.shared[first:])
+    tb.shared.clear()
+    others = [frame(random_flow(), payload=b""), frame(random_flow(), tos=0), udp(bytes(64))]
+    await tb.run([(data, False, CONFIGS[0]) for data in others * 30])
+    assert not any(tb.shared)
+
+
+@cocotb.test()
+async def pace(dut):
+    """One frame per cycle of those that do not touch the table, one in at most five of the others."""
+    tb = await started(dut)
+    for data, most in ((udp(bytes(64)), 1.1), (frame(random_flow()), 5.0)):
+        begin = tb.now
+        await tb.run([(data, False, CONFIGS[0])] * 200)
+        cycles = (tb.now - begin) / 200
+        tb.log.info("%.2f cycles per frame", cycles)
+        assert cycles <= most
+
+
+@cocotb.test()
+async def forgets_at_reset(dut):
+    tb = await started(dut)
+    flow = random_flow()
+    await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(50)], delay=1)
+    assert not tb.shared[-1]
+    tb.now = 0
+    await tb.reset()
+    await FallingEdge(dut.aclk)
+    await tb.run([(frame(flow), False, CONFIGS[0])])
+    assert tb.shared == [True]

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of PacketDispatch: whole frames to one engine each or to all, in order, with their settings.
+
+Parameters ``engines``, ``flows``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiStreamFrame
+from engine_bench import bits, gaps
+
+from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES
+from inceptionn.sim.golden import EngineConfig
+from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
+from inceptionn.wire import BURST_BYTES
+
+ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
+WIDTH = ENGINES * BURST_BYTES
+CONFIGS = [bits(EngineConfig(max_payload=9000 - n)) for n in range(5)]
+LIMIT = 3000
+"""Cycles without a frame that count as a hang."""
+
+
+class TB(TestBench):
+    """Source, one sink for each engine, and engines' answers: a frame is done some cycles after it came."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        self.source = self.stream_source()
+        self.sinks = [self.stream_sink(f"m_axis_{i}") for i in range(ENGINES)]
+        self.way: list[tuple[int, int]] = []
+        """Owner and targets of every frame."""
+        self.settings: deque[int] = deque()
+        self.found: list[list[int]] = [[] for _ in range(ENGINES)]
+        """Settings that each engine saw, frame by frame."""
+        self.answering = True
+        self.most_open = 0
+
+    async def start(self) -> None:
+        dut = self.dut
+        dut.confirm.value = 0
+        for i in range(ENGINES):
+            getattr(dut, f"collected_{i}").value = 0
+            getattr(dut, f"reported_{i}").value = 0
+        await self.reset(8, 2)
+        cocotb.start_soon(self._watch())
+        for i in range(ENGINES):
+            cocotb.start_soon(self._engine(i))
+
+    async def _watch(self) -> None:
+        """The settings of a frame are there in the cycle after its first beat, and noise in any other."""
+        dut, first = self.dut, True
+        while True:
+            await RisingEdge(dut.aclk)
+            value = random.getrandbits(len(dut.config))
+            if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
+                if first:
+                    value = self.settings.popleft()
+                first = bool(dut.s_axis_tlast.value)
+            dut.config.value = value
+            if dut.frame_valid.value:
+                self.way.append((int(dut.frame_owner.value), int(dut.frame_targets.value)))
+
+    async def _engine(self, i: int) -> None:
+        dut = self.dut
+        valid, ready, last = (getattr(dut, f"m_axis_{i}_{name}") for name in ("tvalid", "tready", "tlast"))
+        config = getattr(dut, f"engine_config_{i}")
+        collected, reported = getattr(dut, f"collected_{i}"), getattr(dut, f"reported_{i}")
+        first, look, ended, counted, opened = True, False, 0, 0, 0
+        while True:
+            await RisingEdge(dut.aclk)
+            if look:
+                self.found[i].append(int(config.value))
+            look = bool(valid.value and ready.value and first)
+            if valid.value and ready.value:
+                first = bool(last.value)
+                ended += first
+            if dut.frame_valid.value and int(dut.frame_targets.value) >> i & 1:
+                opened += 1
+            self.most_open = max(self.most_open, opened - counted)
+            done = self.answering and counted < ended and random.random() < 0.5
+            collected.value = reported.value = int(done)
+            counted += done
+
+    async def send(self, frames: list[bytes], bad: list[bool] | None = None) -> list[int]:
+        """Queues frames; returns the settings that go with each."""
+        configs = [random.choice(CONFIGS) for _ in frames]
+        self.settings.extend(configs)
+        for frame, mark in zip(frames, bad or [False] * len(frames), strict=True):
+            rest = (len(frame) - 1) % WIDTH + 1
+            user = [random.getrandbits(1)] * (len(frame) - rest) + [int(mark)] * rest
+            await self.source.send(AxiStreamFrame(frame, tuser=user))
+        return configs
+
+    async def frame(self, i: int) -> AxiStreamFrame:
+        for _ in range(LIMIT):
+            if not self.sinks[i].empty():
+                return self.sinks[i].recv_nowait()
+            await RisingEdge(self.dut.aclk)
+        raise AssertionError(f"engine {i}: no frame for {LIMIT} cycles")
+
+
+async def started(dut) -> TB:
+    tb = TB(dut)
+    await tb.start()
+    return tb
+
+
+async def check(tb: TB, frames: list[bytes], bad: list[bool], configs: list[int]) -> None:
+    """Every frame came to its targets, whole, in order, with its mark and settings."""
+    for number, (frame, mark) in enumerate(zip(frames, bad, strict=True)):
+        for _ in range(LIMIT):
+            if len(tb.way) > number:
+                break
+            await RisingEdge(tb.dut.aclk)
+        owner, targets = tb.way[number]
+        assert targets in (1 << owner, (1 << ENGINES) - 1)
+        for i in range(ENGINES):
+            if targets >> i & 1:
+                came = await tb.frame(i)
+                assert bytes(came.tdata) == frame, f"frame {number} at engine {i}"
+                user = came.tuser if isinstance(came.tuser, int) else came.tuser[-1]
+                assert bool(user) == mark, f"frame {number} at engine {i}"
+    await ClockCycles(tb.dut.aclk, 30)
+    for i in range(ENGINES):
+        assert tb.sinks[i].empty()
+        assert tb.found[i] == [c for c, (_, targets) in zip(configs, tb.way, strict=True) if targets >> i & 1]
+
+
+def mixture(count: int) -> list[bytes]:
+    sizes = [1, 31, 32, 33, 64, 65, 127, 128, 129, 400, 1514]
+    return [random.randbytes(random.choice(sizes)) for _ in range(count)]
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.5])
+async def whole_frames(dut, idle, stall):
+    tb = await started(dut)
+    if idle:
+        tb.source.set_pause_generator(gaps(idle, 4))
+    for sink in tb.sinks:
+        if stall:
+            sink.set_pause_generator(gaps(stall, 20))
+    frames = mixture(50)
+    bad = [random.random() < 0.2 for _ in frames]
+    await check(tb, frames, bad, await tb.send(frames, bad))
+
+
+@cocotb.test()
+async def long_frames(dut):
+    """A frame longer than a queue passes while it comes."""
+    tb = await started(dut)
+    frames = [random.randbytes(512 * WIDTH + 1000), *mixture(5)]
+    await check(tb, frames, [False] * 6, await tb.send(frames))
+
+
+@cocotb.test()
+async def every_engine_gets_its_share(dut):
+    """By words waiting, not by frames: long and short ones in turn would else load one engine."""
+    tb = await started(dut)
+    frames = [random.randbytes(size) for _ in range(20) for size in (1514, 60)]
+    await check(tb, frames, [False] * len(frames), await tb.send(frames))
+    load = [
+        sum(len(f) for f, (owner, _) in zip(frames, tb.way, strict=True) if owner == i)
+        for i in range(ENGINES)
+    ]
+    assert min(load) > 0.8 * sum(load) / ENGINES, f"bytes for each engine: {load}"
+
+
+@cocotb.test()
+async def waits_for_engines(dut):
+    """No more frames than the queues of frames hold, and none lost."""
+    tb = await started(dut)
+    tb.answering = False
+    frames = [random.randbytes(20) for _ in range((MOST_FRAMES + 30) * ENGINES)]
+    configs = await tb.send(frames)
+    await ClockCycles(dut.aclk, 1400)
+    assert MOST_FRAMES - 8 < tb.most_open <= MOST_FRAMES
+    tb.answering = True
+    await check(tb, frames, [False] * len(frames), configs)
+
+
+@cocotb.test(skip=not FLOWS)
+async def shared_frames(dut):
+    """What may teach a flow goes to all engines, what cannot to one."""
+    tb = await started(dut)
+    config = bits(EngineConfig())
+    frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]
+    for frame in frames:
+        tb.settings.append(config)
+        await tb.source.send(AxiStreamFrame(frame))
+    await check(tb, frames, [False] * 5, [config] * 5)
+    assert [targets == (1 << ENGINES) - 1 for _, targets in tb.way] == [True, False, True, False, False]
+
+
+@cocotb.test(skip=not FLOWS)
+async def latency(dut):
+    """Of an idle dispatcher, from a frame's first word in to its first burst out."""
+    tb = await started(dut)
+    for frame, cycles in ((udp(bytes(64)), 16), (tcp(bytes(400)), 19)):
+        while not dut.s_axis_tready.value:  # the directory empties itself first
+            await RisingEdge(dut.aclk)
+        configs = await tb.send([frame])
+        while not dut.s_axis_tvalid.value:
+            await RisingEdge(dut.aclk)
+        count = 0
+        while not any(getattr(dut, f"m_axis_{i}_tvalid").value for i in range(ENGINES)):
+            await RisingEdge(dut.aclk)
+            count += 1
+            assert count < 100, "no burst"
+        assert count == cycles, f"{count} cycles"
+        await check(tb, [frame], [False], configs)
+        tb.way.clear()
+        for found in tb.found:
+            found.clear()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of OnesComplementSum: exact sums, each in its cycle, the longest included."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+import numpy as np
+from lockstep import Lockstep
+
+from inceptionn.hdl.parts.checksum import OnesComplementSum
+from inceptionn.sim.golden.checksum import fold
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
+
+LANES_PER_BEAT = bench_parameters().get("lanes", 8)
+BEAT_BYTES = 4 * LANES_PER_BEAT
+LATENCY = OnesComplementSum.latency(LANES_PER_BEAT)
+LONGEST = (MAX_LANES * 4 + MAX_LANES // LANES * TAG_WORD_BYTES) // BEAT_BYTES
+"""Beats of the longest block: of raw lanes 288, and 18 of tags; half of them with 16 lanes."""
+
+
+class TB(Lockstep):
+    """Sends the beats of a sum; it is due with a pulse, and held until the next."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("valid", "last"), quiet={"sum_valid": 0})
+
+    async def send(self, beats: list[bytes], gaps: float = 0.0, alone: bool = False) -> None:
+        """One sum; ``alone``: its ``last`` comes in a cycle of its own, without a beat."""
+        total = sum(int(np.frombuffer(beat, "<u2").sum(dtype=np.int64)) for beat in beats)
+        steps: list[bytes | None] = [*beats, *([None] if alone else [])]
+        for index, beat in enumerate(steps):
+            while random.random() < gaps:
+                await self.cycle(beat=random.getrandbits(8 * BEAT_BYTES))
+            last = index == len(steps) - 1
+            if last:
+                self.due(LATENCY, sum_valid=1, sum=fold(total))
+            data = random.getrandbits(8 * BEAT_BYTES) if beat is None else int.from_bytes(beat, "little")
+            await self.cycle(valid=beat is not None, last=last, beat=data)
+
+
+def beat() -> bytes:
+    return random.choice([bytes(BEAT_BYTES), b"\xff" * BEAT_BYTES, random.randbytes(BEAT_BYTES)])
+
+
+@cocotb.test()
+async def zero_has_one_sign_only_for_zeros(dut):
+    """Only words that are all 0 sum to 0; any other multiple of 65535 is 0xFFFF."""
+    tb = TB(dut)
+    await tb.reset()
+    for beats in ([bytes(BEAT_BYTES)], [b"\xff" * BEAT_BYTES], [b"\xff" * BEAT_BYTES] * 2):
+        await tb.send(beats)
+    for lane in range(BEAT_BYTES // 2):
+        word = bytearray(BEAT_BYTES)
+        word[2 * lane] = 1
+        await tb.send([bytes(word), b"\xfe\xff" + bytes(BEAT_BYTES - 2)])
+    await tb.drain()
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.4])
+async def sums_back_to_back(dut, gaps):
+    """Sums of one beat in every cycle, sums of none, longer ones, in any order and without idle cycles."""
+    tb = TB(dut)
+    await tb.reset()
+    for _ in range(500):
+        count = random.choice([0, 1, 1, 1, 2, 5, 30])
+        alone = count == 0 or random.random() < 0.3
+        await tb.send([beat() for _ in range(count)], gaps, alone)
+    await tb.drain()
+
+
+@cocotb.test()
+async def longest(dut):
+    """The most beats of a block, all ones: the accumulator does not overflow."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.send([b"\xff" * BEAT_BYTES] * LONGEST)
+    await tb.send([b"\xff\xfe" * (BEAT_BYTES // 2)] * LONGEST)
+    await tb.drain()
+
+
+@cocotb.test()
+async def carry_of_the_fold(dut):
+    """Totals whose upper bits carry the lower 16 past their end: the carry comes around."""
+    tb = TB(dut)
+    await tb.reset()
+    for beats in range(1, 40):
+        words = [0xFFFF] * (BEAT_BYTES // 2 * beats - 1)
+        words.append((0xFFFF + len(words)) & 0xFFFF)
+        data = np.array(words, "<u2").tobytes()
+        await tb.send([data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)])
+    await tb.drain()
+
+
+@cocotb.test()
+async def sum_holds(dut):
+    """Between two results the first one stays, whatever goes on behind it."""
+    tb = TB(dut)
+    await tb.reset()
+    await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
+    for _ in range(40):
+        tb.due(LATENCY, sum=fold(0x0201 * BEAT_BYTES // 2))
+        await tb.cycle(valid=1, beat=random.getrandbits(8 * BEAT_BYTES))
+    await tb.drain()

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The pushing queue in simulation, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from inceptionn.hdl.parts.queue import PushQueue
+
+
+def test_forward_alone() -> None:
+    for other in ("elastic", "staged"):
+        with pytest.raises(ValueError, match="neither elastic nor staged"):
+            PushQueue(8, 16, 5, forward=True, **{other: True})
+
+
+@pytest.mark.parametrize(("depth", "slack"), [(16, 14), (4, 2), (32, -1), (32, 40)])
+def test_slack_refused(depth: int, slack: int) -> None:
+    with pytest.raises(ValueError, match=rf"slack must leave room in its depth, not \({depth}, {slack}\)$"):
+        PushQueue(8, depth, slack)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 12, 48, -16])
+def test_depth_refused(depth: int) -> None:
+    with pytest.raises(ValueError, match=rf"power of two of at least 4, not {depth}$"):
+        PushQueue(8, depth, 1)
