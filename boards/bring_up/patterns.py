@@ -40,7 +40,7 @@ def _palette(zero: int, bits8: int, bits16: int, raw: int) -> tuple[Tag, ...]:
 PATTERNS = (
     # Every class alike, every length: the one to leave running.
     Pattern("mixed", _palette(4, 4, 4, 4), 1, 2047),
-    # About the classes of real gradients at 2^-10 (README), in packets of MTU 1500: 1460 bytes.
+    # About the classes of real gradients at 2^-10 (docs/getting-started.md), 1460-byte packets.
     Pattern("gradient", _palette(7, 8, 1, 0), 365, 0),
     # Largest packets of one class: ratio 15.75, 3.2, 1.78 and, longer than its packet, 0.94.
     Pattern("zero", _palette(16, 0, 0, 0), MAX_LANES, 0),
