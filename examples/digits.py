@@ -73,7 +73,7 @@ def batches(seed: int, samples: int, batch: int, rank: int, ranks: int) -> Itera
     """This rank's sample numbers of one iteration after the other, without end.
 
     An epoch is a permutation that all ranks draw alike; a batch of ``batch`` samples is dealt out
-    round robin. The samples behind an epoch's last whole batch are left out.
+    round robin. The samples after an epoch's last whole batch are left out.
     """
     random = np.random.default_rng(seed)
     while True:

@@ -29,7 +29,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--threshold", type=float, default=0.01, help="share of variance that may be lost")
-    parser.add_argument("--limit", type=float, help="local loss above which a worker votes to sample anew")
+    parser.add_argument("--limit", type=float, help="local loss above which a worker votes to sample again")
     parser.add_argument("--warm-up", type=int, default=30, help="raw steps at the beginning")
     parser.add_argument("--sampling", type=int, default=100, help="steps of a sampling phase")
     parser.add_argument("--compressed", type=int, default=400, help="steps of a compressed phase, at most")

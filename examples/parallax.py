@@ -6,7 +6,7 @@
 
 Documents with Zipf-distributed words are classified by the mean of their word vectors. The first steps
 measure which share of the embedding a worker uses (alpha) and how many partitions are fastest; then training
-goes on.
+continues.
 """
 
 from __future__ import annotations

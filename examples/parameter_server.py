@@ -4,9 +4,9 @@
     mpirun -np 4 python -m mpi4py examples/parameter_server.py [--servers N] [--mode sync|async] [--codec]
         [--tcp]
 
-Every rank is worker and server at a time; with --servers the first N ranks are servers only. With --codec
+Every rank is both worker and server; with --servers the first N ranks are servers only. With --codec
 gradients are pushed through the codec. Without --tcp all messages go through MPI. With --checkpoints the
-servers save their state every 50 steps; --restore goes on from there.
+servers save their state every 50 steps; --restore continues from there.
 """
 
 from __future__ import annotations

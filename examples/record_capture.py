@@ -9,7 +9,7 @@ with real checksums. Nothing leaves the namespaces. The two hosts train one mult
 (`digits.py`), data-parallel; both really need the other's gradients, which travel as raw
 little-endian fp32 over connections marked with ``setsockopt(IP_TOS, 0x28)``, following the rules for
 a tagged connection: floats only, writes of a multiple of 4 bytes, a maximum segment size that is a
-multiple of 4. Two untagged connections stand beside it: one for the weights at the start, one for a
+multiple of 4. Two untagged connections accompany it: one for the weights at the start, one for a
 line of JSON per iteration.
 
 The training runs through the phases of `PHASES`, which differ in MTU, TCP timestamps (a payload at
@@ -271,7 +271,7 @@ def main() -> None:
     )
     default = Path(__file__).parent / "captures" / "digits.pcap"
     parser.add_argument(
-        "--out", type=Path, default=default, help="pcap to write; the manifest goes beside it"
+        "--out", type=Path, default=default, help="pcap to write; the manifest is written next to it"
     )
     out = parser.parse_args().out
     if os.geteuid() != 0:

@@ -18,7 +18,7 @@ offset bytes field
 32     4     index entries
 36     4     CRC-32 (IEEE 802.3, as zlib's) of all other bytes of the message, in their order
 40     8 d   the dimensions, whose product is the number of values
-       8 i   the index: where every so many blocks start in the payload
+       8 i   the index: where each run of that number of blocks starts in the payload
              the payload, up to the end of the message
 ====== ===== ==========================================================================================
 
@@ -177,7 +177,7 @@ def parse(buffer: Any) -> Header:
     if found != checksum:
         raise _malformed(CHECKSUM_OFFSET, f"the checksum is {checksum:#010x}, not {found:#010x}")
 
-    # What follows no damage explains, but a sender of another mind might.
+    # The checksum holds: what fails from here on is the sender's fault, not damage.
     shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
     if math.prod(shape) != count:
         raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")

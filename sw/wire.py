@@ -153,7 +153,7 @@ class Verdict(IntEnum):
     """What an engine decided about a frame; each has its own counter.
 
     The common header checks come first, in the order of the values from ``BAD`` to
-    ``NO_CHECKSUM`` except that ``LONG`` (transmit only) also stands directly behind ``DISABLED`` for
+    ``NO_CHECKSUM`` except that ``LONG`` (transmit only) also stands directly after ``DISABLED`` for
     frames of more than ``MAX_TRANSMIT_FRAME`` bytes; the first that holds is the verdict.
     """
 
@@ -198,7 +198,7 @@ class Verdict(IntEnum):
     AMBIGUOUS = 20
     """Transmit: the wire form would pass the end host's checksum test as it is."""
     NO_SHIM = 21
-    """Receive: no magic behind the headers; an ordinary packet with the same ToS."""
+    """Receive: no magic after the headers; an ordinary packet with the same ToS."""
     BAD_SHIM = 22
     """Receive: the magic is there but another field of the shim is not valid."""
     MALFORMED = 23

@@ -68,7 +68,7 @@ def a2dtwp(
 
 
 def rates_of(count: int, repeats: int, clock: Callable[[], float]) -> dict[str, float]:
-    """GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy`` beside them."""
+    """GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy`` in the same run."""
     x = np.random.default_rng(1).standard_normal(count, np.float32)
     y = np.empty_like(x)
     packed = {keep: adt.bitpack(x, keep) for keep in KEPT}

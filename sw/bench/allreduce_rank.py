@@ -3,8 +3,8 @@
 
     python -m inceptionn.bench.allreduce_rank PLAN [RANK]
 
-Without RANK it is MPI's, and MPI's own all-reduce can be measured beside ours in the same processes. The plan
-is a JSON file; rank 0 prints one JSON line per measurement.
+Without RANK it is MPI's, and MPI's own all-reduce can be measured in the same processes. The plan is a JSON
+file; rank 0 prints one JSON line per measurement.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _measure(
     own: Lanes,
     exact: NDArray[np.float64],
 ) -> None:
-    """Times all variants in rounds, so that whatever else the machine does meets all of them alike."""
+    """Times all variants in rounds, so that other load on the machine affects all of them alike."""
     result = np.zeros_like(own)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():

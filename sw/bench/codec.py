@@ -236,7 +236,7 @@ def figures_of(rows: list[Row]) -> list[report.Figure]:
 
 
 def _of_two_threads(kind: str, one: Row, two: Row | None) -> list[report.Figure]:
-    """Two threads against one, both as shares of the memcpy beside them."""
+    """Two threads against one, both as shares of memcpy in the same run."""
     if two is None:
         return []
     found = []

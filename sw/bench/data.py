@@ -26,7 +26,7 @@ RATE, MOMENTUM = 0.05, 0.9
 
 
 def synthetic(count: int, seed: int) -> Floats:
-    """float32[count]: runs of 4096, normal and Laplace by turns, of standard deviations 1e-3 to 1e-2."""
+    """float32[count]: runs of 4096, normal and Laplace in turn, of standard deviations 1e-3 to 1e-2."""
     source = np.random.default_rng(seed)
     x = source.standard_normal(count, np.float32)
     for number, first in enumerate(range(0, count, RUN)):
@@ -42,8 +42,8 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
     data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples).
-    An array holds the gradients of steps evenly spread over the whole training, in their order, one behind
-    the other; if there are not steps enough, they come again from the start. Where the arrays of the workers
+    An array holds the gradients of steps evenly spread over the whole training, in their order, concatenated;
+    if there are too few steps, they are repeated from the start. Where the arrays of the workers
     have the same place, it is the same parameter at the same step.
 
     ``ModuleNotFoundError`` without scikit-learn.

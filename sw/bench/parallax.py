@@ -164,7 +164,7 @@ def _partitions_table(group: dict[str, Any]) -> Table:
 
 
 def draw(path: Path, results: dict[str, Any]) -> None:
-    """Step times of the strategies, and the search beside brute force."""
+    """Step times of the strategies, and the search next to brute force."""
     import matplotlib
 
     matplotlib.use("Agg")

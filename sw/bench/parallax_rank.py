@@ -4,7 +4,7 @@
     python -m inceptionn.bench.parallax_rank PLAN [RANK]
 
 Under mpirun the rank comes from there. The plan is a JSON file; rank 0 prints one JSON line per group. What a
-group compares is trained by turns, a few steps each, so that what else the machine does hits all alike.
+group compares is trained in turn, a few steps each, so that other load on the machine affects all alike.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Trained:
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
-    """The data and the model of a group; made anew, since a runner trains its model's arrays."""
+    """The data and the model of a group; made again each time, since a runner trains its model's arrays."""
     if group["model"] == "mlp":
         data = digits()
         return data, MLP(64, (group["width"], group["width"]), data.classes)
@@ -107,7 +107,7 @@ def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
 
 
 def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
-    """Trains the variants of a group by turns; with a ``grid``, one runner in each number of partitions."""
+    """Trains the variants of a group in turn; with a ``grid``, one runner in each number of partitions."""
     variants = {name: Trained(transport, group, dict(each)) for name, each in group["variants"].items()}
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(group["rounds"]):

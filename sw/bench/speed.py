@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""GB/s of operations on one array, each beside a memcpy of the same array."""
+"""GB/s of operations on one array, each next to a memcpy of the same array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def best_seconds(
     patience: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """The least time of each call, over rounds of all of them behind a first one that warms up.
+    """The least time of each call, over rounds of all of them after a first one that warms up.
 
     Rounds end after ``repeats``, or earlier once ``patience`` seconds have passed (at least one counts).
     ``clock``: in seconds; ``time.thread_time`` counts the calling thread's processor time alone.
@@ -42,7 +42,7 @@ def best_seconds(
 
 
 def copying(x: Floats) -> Calls:
-    """``memcpy`` of an array to memory of its own, to measure beside others."""
+    """``memcpy`` of an array to memory of its own, to measure next to others."""
     copy = np.zeros_like(x)
     return {MEMCPY: lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes)}
 

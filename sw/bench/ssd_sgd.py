@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench ssd-sgd``: times per step beside the paper's model, and accuracy by delay."""
+"""``inceptionn bench ssd-sgd``: times per step next to the paper's model, and accuracy by delay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ssd_sgd(
 ) -> None:
     """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
 
-    Times (needs root): a perceptron with two hidden layers, between hosts whose links have a rate, beside
+    Times (needs root): a perceptron with two hidden layers, between hosts whose links have a rate, next to
     what equations 2 and 4 make of its measured parts. Accuracy: a perceptron with 48 hidden units on
     scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
     """
@@ -101,7 +101,7 @@ def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name:
 
 
 def costs_of(parts: dict[str, Any]) -> Costs:
-    """One layer (L = 1): all gradients are pushed at once, behind the backward computation.
+    """One layer (L = 1): all gradients are pushed at once, after the backward computation.
 
     Forward and backward are measured together; where L is 1, equations 2 and 4 need no more.
     """
@@ -162,7 +162,7 @@ def study(steps: int, seeds: int, console: Any) -> dict[str, list[float]]:
 
 
 def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4) -> float:
-    """Test accuracy, 0..1, behind one training over loopback; k = 0 is SSGD."""
+    """Test accuracy, 0..1, after one training over loopback; k = 0 is SSGD."""
     model, data = MLP(64, (48,), 10), digits(seed)
     warm_up = min(WARM_UP, steps // 4) if k else steps
 

@@ -117,7 +117,7 @@ class Codec:
     :mod:`inceptionn.message`. Any number of threads may use one codec.
 
     ``scale``, wherever it appears, is the exponent of a power of two, -126..126: values are multiplied by
-    ``2**scale`` before they are compressed and divided again behind, which makes the error bound
+    ``2**scale`` before compression and divided again after it, which makes the error bound
     ``error_bound * 2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
 
     Parameters
@@ -169,7 +169,7 @@ class Codec:
         """The stream of a float32 array of any shape, in C order.
 
         Without ``out`` a new ``bytes``. With ``out``, a writable buffer, the part of it that holds the
-        stream; what is behind may be overwritten. ``max_compressed_size`` bytes are always enough.
+        stream; the bytes after it may be overwritten. ``max_compressed_size`` bytes are always enough.
 
         An array that is not C-contiguous is copied first. ``TypeError`` for another type of value, byte order
         included, ``ValueError`` if ``out`` is too small or overlaps ``x``.

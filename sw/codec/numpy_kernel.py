@@ -62,7 +62,7 @@ def _block(bits: Bits, e0: int, t: int, b: int) -> Bytes:
     tags = _tags(bits, e0, t)
     exponents = (bits >> 23).astype(np.int32) & 0xFF
     shifts = np.clip(np.where(tags == wire.Tag.BITS8, b, wire.EXPONENT_BIAS) - exponents, 0, 31)
-    # Left-aligned: the sign in bit 31, the magnitude behind it.
+    # Left-aligned: the sign in bit 31, the magnitude below it.
     small = (bits << 8 | np.uint32(0x80000000)) >> shifts.astype(np.uint32) | (bits & np.uint32(0x80000000))
     aligned = np.where(tags == wire.Tag.RAW, bits, small).astype("<u4")
     kept = _BYTE >= 4 - _TAG_BYTES[tags][:, np.newaxis]

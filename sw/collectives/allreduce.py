@@ -84,7 +84,7 @@ def allreduce_comp(
     algorithm
         "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates).
     scale
-        Values are multiplied by ``2**scale`` before and divided again behind, which is exact (but for
+        Values are multiplied by ``2**scale`` before and divided again afterwards, which is exact (except for
         subnormal numbers) and moves the error bound. "auto": so that the sum of the largest values stays just
         below 1, by an `inceptionn.Codec`; other codecs take values as they are. None: as they are; what is
         below the bound then becomes zero.

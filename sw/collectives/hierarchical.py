@@ -60,7 +60,7 @@ class Shares:
         return self.parts.subs * -(-self.parts.blocks // self.ranks)
 
     def sub(self, share: int, sub: int) -> slice:
-        """The lanes of a sub-block; none behind the last block of a shorter share."""
+        """The lanes of a sub-block; none after the last block of a shorter share."""
         ahead, within = divmod(sub, self.parts.subs)
         run = self.run(share)
         return self.parts.sub(run[ahead], within) if ahead < len(run) else slice(0, 0)

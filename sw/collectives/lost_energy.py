@@ -18,9 +18,9 @@ from .wire_form import StreamCodec
 LIMIT = 0.5
 """Share of the energy, the sum of the squares, from which on the loss is worth a warning."""
 _RUNS, _RUN = 64, 64
-"""A call looks at so many runs of so many values, spread evenly: some 20 us."""
+"""A call samples this number of runs, of this length each, spread evenly: about 20 us."""
 _REST = 100
-"""Calls without a look, behind a sample that was worse than the whole."""
+"""Calls without sampling after a sample that was worse than the whole."""
 _CHUNK = 1 << 18
 
 

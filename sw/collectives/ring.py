@@ -2,7 +2,7 @@
 """The paper's Algorithm 1: a ring of workers, each summing one block at a time; no aggregator.
 
 Step *s* of rank *r* sends block *r - s* to the next rank and receives block *r - s - 1* from the one before
-(modulo the ranks *n*). In steps 0..n-2 (P1, reduce-scatter) what comes is added; behind them rank *r* owns
+(modulo the ranks *n*). In steps 0..n-2 (P1, reduce-scatter) what arrives is added; after them rank *r* owns
 block *r + 1*, complete. In steps n-1..2n-3 (P2, all-gather) it is stored.
 """
 
@@ -20,7 +20,7 @@ from .wire_form import Incoming, WireForm
 LEAD = 4
 """Sub-blocks that a rank sends ahead of those that it has received."""
 POSTED = 2
-"""Receives that are under way at a time."""
+"""Receives in flight at a time."""
 
 Finish = Callable[[NDArray[np.float32]], None]
 
@@ -29,7 +29,7 @@ class Source(Protocol):
     """A rank's own values: an array, or what makes them when they are asked for.
 
     The ring asks for each sub-block once, in the order in which it sends or adds them, while the transfers of
-    earlier ones are under way.
+    earlier ones are in flight.
     """
 
     def __getitem__(self, where: slice, /) -> NDArray[np.float32]:
@@ -48,7 +48,7 @@ class Cut(Protocol):
 
 
 def reduce_scatter_steps(ranks: int) -> range:
-    """The steps behind which every rank owns the sum of one block."""
+    """The steps after which every rank owns the sum of one block."""
     return range(ranks - 1)
 
 
@@ -63,7 +63,7 @@ def all_reduce_steps(ranks: int) -> range:
 
 
 def owned_block(position: int, ranks: int) -> int:
-    """The block that a rank owns behind the reduce-scatter."""
+    """The block that a rank owns after the reduce-scatter."""
     return (position + 1) % ranks
 
 

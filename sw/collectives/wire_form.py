@@ -121,7 +121,7 @@ class Raw(WireForm):
         self.spare: list[Lanes] = []
 
     def scratch(self, count: int) -> Lanes:
-        """Memory for at least so many lanes."""
+        """Memory for at least ``count`` lanes."""
         if self.spare and self.spare[-1].size >= count:
             return self.spare.pop()
         return np.empty(count, np.float32)
@@ -181,7 +181,7 @@ class Compressed(WireForm):
         self.spare: list[NDArray[np.uint8]] = []
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
-        """Memory for the stream of at least so many lanes, used before if possible."""
+        """Memory for the stream of at least ``count`` lanes; reused where possible."""
         while self._sending and self._sending[0][0].test():
             _, buffer = self._sending.popleft()
             if buffer is not None:

@@ -69,7 +69,7 @@ class Console(rich.console.Console):
         super().print(*objects, **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """A line on a terminal that says what goes on."""
+        """A line on a terminal that says what is being done."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)
 
 

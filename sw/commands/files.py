@@ -56,7 +56,7 @@ def _exponent(scale: str, values: Any) -> int:
 
 def encode(
     file: Annotated[Path, typer.Argument(metavar="FILE.npy", exists=True, dir_okay=False)],
-    out: Annotated[Path | None, typer.Option(help="The message; default: the file with .inc behind.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The message; default: the file's name and .inc.")] = None,
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",

@@ -18,7 +18,7 @@ Shape = tuple[int | None, ...]
 class Fields:
     """The fields of a state dictionary, which must have these ``names`` and no others.
 
-    Each method returns a field if it is what it should be; else ``ValueError`` with its name, behind those of
+    Each method returns a field if it is what it should be; else ``ValueError`` with its name, after those of
     the dictionaries around it (``within``).
     """
 

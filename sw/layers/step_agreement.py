@@ -43,7 +43,7 @@ def agree_on_step(
     policy: Policy,
     vote: bool = False,
 ) -> StepTerms:
-    """Checks this rank's gradients and hears of the others'. One `Transport.exchange`; O(values) before it.
+    """Checks this rank's gradients and learns of the others'. One `Transport.exchange`; O(values) before it.
 
     Every rank raises if one has other keys, shapes or types, or is at another step, or (policy "raise") has
     values that are not finite: `NonFiniteGradient` with key and step there, `MismatchError` with the same

@@ -163,7 +163,7 @@ release_x:
 PyDoc_STRVAR(decompress_doc,
 "decompress(stream, out, add, index, blocks, e0, t, b, scale, threads)\n--\n\n"
 "Decode the stream into the float32 buffer out, or add it if add is true. index is None, or holds a uint64\n"
-"for every run of so many blocks: where it starts.");
+"for every run of that number of blocks: where it starts.");
 
 static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -223,7 +223,7 @@ release_stream:
 
 PyDoc_STRVAR(offsets_doc,
 "offsets(stream, count, blocks)\n--\n\n"
-"bytes: as little-endian uint64, where each run of so many blocks starts in the stream of count lanes.");
+"bytes: as little-endian uint64, where each run of that number of blocks starts in the stream of count lanes.");
 
 static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {

@@ -43,7 +43,7 @@ enum {
 };
 
 enum {
-    /* A decoder reads up to this many bytes behind a block's end. */
+    /* A decoder reads up to this many bytes past a block's end. */
     SLACK = 64,
     PLANE_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES,
     MAX_BLOCK_BYTES = PLANE_BYTES + STREAM_LANES * LANE_BYTES,
@@ -121,7 +121,7 @@ extern const kernel avx512_kernel;
 #endif
 
 /* Ends of blocks, for the vector kernels: the lanes from `done` on, which is a multiple of 8, with the data
- * cursor at `data`. They return the cursor behind the block, NULL for an impossible vector. */
+ * cursor at `data`. They return the cursor past the block, NULL for an impossible vector. */
 uint8_t *scalar_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
                               uint8_t *data);
 const uint8_t *scalar_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
@@ -152,7 +152,7 @@ typedef enum {
     WRONG_INDEX,
 } status;
 
-/* Writes the stream of the values to `out` and its size to `size`. Bytes behind it, up to `capacity`, may be
+/* Writes the stream of the values to `out` and its size to `size`. Bytes after it, up to `capacity`, may be
  * overwritten. */
 status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size);
@@ -180,12 +180,12 @@ status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t c
 
 /* Threads (threads.c). */
 
-/* How many of the threads are worth their start for so many lanes. */
+/* How many of the threads are worth their start for this number of lanes. */
 unsigned worthwhile_threads(unsigned wanted, size_t lanes);
 /* Calls `work` in that many threads, this one included; in fewer if the system has no more. */
 void work_together(void *(*work)(void *), void *job, unsigned threads);
 
-/* CRC-32 as in IEEE 802.3 and zlib, of `bytes` behind others of which `crc` is the CRC (crc32.c). */
+/* CRC-32 as in IEEE 802.3 and zlib, of `bytes` that follow others of which `crc` is the CRC (crc32.c). */
 bool crc32_supported(void);
 void crc32_prepare(void);
 uint32_t crc32_update(uint32_t crc, const uint8_t *bytes, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The portable kernel, the reference of the others.
  *
- * A vector is handled left-aligned: sign in bit 31, the 7 or 15 bits of magnitude behind it. Then both
+ * A vector is handled left-aligned: sign in bit 31, the 7 or 15 bits of magnitude below it. Then both
  * classes are quantised by one shift, and differ only in how many of the leading bytes are kept.
  */
 #include "codec.h"

@@ -4,7 +4,7 @@
  *
  * 128 bits of the message stand for the same remainder when they are multiplied by x^n mod P and added n
  * bits further on. Four registers fold 64 bytes at a time; what is left of them, 16 bytes, and the bytes
- * behind go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
+ * after them go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
  */
 #include "codec.h"
 

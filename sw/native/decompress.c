@@ -58,7 +58,7 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
     return CUT_IN_DATA;
 }
 
-/* Decodes the block at `at` and moves `at` behind it. */
+/* Decodes the block at `at` and moves `at` past it. */
 static status decompress_block(const settings *s, const uint8_t *stream, size_t size, size_t *at,
                                lane_bits *out, size_t lanes, bool add)
 {

@@ -35,7 +35,7 @@ INLINE uint32_t added(uint32_t accumulator, uint32_t bits)
     return as_bits(as_float(accumulator) + as_float(bits));
 }
 
-/* The mantissa bits behind the last one that is kept are cleared; 24 of them take the value with them. */
+/* The mantissa bits below the last one that is kept are cleared; 24 of them take the value with them. */
 INLINE uint32_t lossy_lane(uint32_t f, uint32_t e0, uint32_t t, uint32_t b)
 {
     const uint32_t e = f >> MANTISSA_BITS & 0xFF;

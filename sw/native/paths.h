@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions paths() and use(name) of a Python module whose kernels stand in `kernels`, best first, and
- * whose `active` is the one in use. Included behind these two, with PREPARE(kernel) defined: what a kernel
+ * whose `active` is the one in use. Included after these two, with PREPARE(kernel) defined: what a kernel
  * needs before its first call.
  */
 PyDoc_STRVAR(paths_doc, "paths()\n--\n\nNames of the kernels that this processor runs, best first.");

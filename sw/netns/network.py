@@ -119,7 +119,7 @@ class Network(Namespaces):
             lines.append(f"qdisc replace dev {device} root handle 1: {bucket}")
             parent = "parent 1:"
         if self.delay or self.loss:
-            # Packets that are under way count against netem's own limit, at any rate that tbf lets through.
+            # Packets in flight count against netem's own limit, at any rate that tbf lets through.
             held = 1000 + int((self.rate or 1e10) / 8 * (self.delay + self.queue) / 576)
             emulated = f"netem delay {self.delay * 1e6:.3f}us loss {self.loss * 100:.6f}% limit {held}"
             lines.append(f"qdisc replace dev {device} {parent} {emulated}")

@@ -92,8 +92,8 @@ class Batches:
     """The batches of one worker: ``size`` samples in each step, none of them another worker's.
 
     An epoch is a permutation that all workers draw alike from ``seed`` and its number; step *t* deals out
-    the next ``size * workers`` samples round robin. Samples behind an epoch's last whole step are left out.
-    Any step can be asked for at any time, so a run that restarts at step *t* goes on with the same samples.
+    the next ``size * workers`` samples round robin. Samples after an epoch's last whole step are left out.
+    Any step can be asked for at any time, so a run that restarts at step *t* continues with the same samples.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ class SoftmaxRegression(MLP):
 
 
 class CNN(Model):
-    """Convolutions 3 x 3 (padding 1), ReLU and 2 x 2 maximum pooling by turns, then one full layer.
+    """Convolutions 3 x 3 (padding 1), ReLU and 2 x 2 maximum pooling in turn, then one full layer.
 
     ``image``: channels, height and width of a sample, which is given flat or in this shape; height and width
     are halved once per entry of ``channels``. Keys: ``conv1.weight`` [out, in, 3, 3], ``conv1.bias`` [out],
@@ -194,7 +194,7 @@ class CNN(Model):
         logits, features, seen = self._forward(parameters, batch.inputs)
         loss, d_logits = softmax_cross_entropy(logits, batch.labels)
         found: Gradients = {"fc.weight": features.T @ d_logits, "fc.bias": d_logits.sum(axis=0)}
-        d = (d_logits @ parameters["fc.weight"].T) * (features > 0)  # behind the last pooling and its ReLU
+        d = (d_logits @ parameters["fc.weight"].T) * (features > 0)  # after the last pooling and its ReLU
         n = len(features)
         h, w = self.image[1] >> len(seen), self.image[2] >> len(seen)
         for layer in range(len(seen), 0, -1):
@@ -220,7 +220,7 @@ class CNN(Model):
 
     @staticmethod
     def _outputs(patches: Floats, n: int, h: int, w: int, channels: int) -> Floats:
-        """What the layer before put out: the centres of the patches, float32[n, channels, h, w]."""
+        """The output of the layer before: the centres of the patches, float32[n, channels, h, w]."""
         return patches.reshape(n, h, w, channels, 9)[..., 4].transpose(0, 3, 1, 2)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What every transport offers: one rank's view of a group of ranks that exchange buffers.
 
-Two kinds of data travel beside each other and never mix. *Messages* are bytes of any length and keep their
+Two kinds of data travel on separate paths and never mix. *Messages* are bytes of any length and keep their
 boundaries. *Floats* (``tagged=True``) are fp32 values and nothing else, from the first byte of their
 connection on, so that NICs with the engines may take hold of them (``docs/wire-format.md``, section 3): no
 length travels with them, so both sides must know it. Small control objects go a third way,
@@ -48,7 +48,7 @@ class TransportTimeout(TransportError):
 
 
 class Request(ABC):
-    """A send or a receive under way; `wait` on each before its buffer is used again or dropped."""
+    """A send or a receive in flight; `wait` on each before its buffer is used again or dropped."""
 
     @abstractmethod
     def test(self) -> bool:
@@ -125,7 +125,7 @@ class Transport(ABC):
         """
 
     def waits_for(self, peers: Collection[int]) -> None:
-        """Tells the group that this rank has been waiting for those; with (), that it goes on.
+        """Tells the group that this rank has been waiting for those; with (), that it no longer waits.
 
         For a rank that serves others, some time before its patience ends: `silent` looks at it. All other
         waits report themselves.

@@ -187,7 +187,7 @@ class Control:
                 self._to_all(b"".join(line for _, line in found))
 
     def wait_for(self, peers: Collection[int]) -> None:
-        """Tells rank 0 for whom this rank waits, or with () that it goes on; the answer is `silent`."""
+        """Tells rank 0 for whom this rank waits, or, with (), for none; the answer is `silent`."""
         self.silent = None
         if self.rank == 0:
             self._note(0, list(peers))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..codec.codec import Codec
 
 _DATA, _NEWS, *_VALUES = range(1, 5)
-"""Tags: messages; what ranks tell each other beside them (`MpiTransport._hear`); the values of an exchange,
+"""Tags: messages; notices between ranks (`MpiTransport._hear`); the values of an exchange,
 two tags in turn, because a rank may be one exchange ahead of another."""
 _SPINS = 200
 """Tests in a row before a waiting rank begins to sleep, and to hear what the others tell."""

@@ -181,7 +181,7 @@ class TcpTransport(Transport):
                         self.waits_for(())
             except PeerLost:
                 if finished():
-                    return  # what was waited for came along with the bad news, which the next call gets
+                    return  # it is complete all the same; the next call reports the loss
                 raise
         self._control.own = None
         if told:

@@ -45,7 +45,7 @@ def check_round_to(round_to: int) -> int:
 
 
 def round_to_of(bits: int) -> int:
-    """Bytes that hold so many leading bits: 14 bits take 2 (Sec. III-A). ``ValueError`` if not 1..32."""
+    """Bytes that hold ``bits`` leading bits: 14 bits take 2 (Sec. III-A). ``ValueError`` if not 1..32."""
     if not 1 <= bits <= 8 * WHOLE:
         raise ValueError(f"bits must be 1..32, not {bits!r}")
     return -(-bits // 8)

@@ -47,7 +47,7 @@ class Layer:
 class AWP:
     """Bits per layer, from 8 on, as the weights' l2-norms ask for.
 
-    Call `observe` for each key behind each batch, or `step` for all of them.
+    Call `observe` for each key after each batch, or `step` for all of them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class AWP:
         )
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Takes a key's weights behind a batch (lines 6 to 13 once a layer's keys are complete). O(size).
+        """Takes a key's weights after a batch (lines 6 to 13 once a layer's keys are complete). O(size).
 
         Keys come in any order, each once per batch. Where a layer has keys that never come, as on a server
         that holds some of them, its norm is that of those which do, one batch late.
@@ -119,7 +119,7 @@ class AWP:
             self._compare(layer)
 
     def step(self, parameters: Mapping[str, Floats]) -> None:
-        """`observe` for every key of a dictionary, behind one batch."""
+        """`observe` for every key of a dictionary, after one batch."""
         for key, weights in parameters.items():
             self.observe(key, weights)
 

@@ -23,7 +23,7 @@ class Precision(Protocol):
     name: str
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Takes a key's weights behind a batch."""
+        """Takes a key's weights after a batch."""
 
     def round_to(self, key: str) -> int:
         """The present format of a key in bytes."""
@@ -45,7 +45,7 @@ class AdtEncoding:
     how many are kept of each value, and `bitpack`'s.
 
     AWP sees the weights when they are encoded, all of a message before the first of them is: the keys of a
-    layer that are pulled together have one format. (Of keys pulled apart, those behind the last one of a
+    layer that are pulled together have one format. (Of keys pulled apart, those after the last one of a
     batch may have its new format already.) Weights that are encoded again as they were are no new batch;
     where several servers hold parts of a key, each goes by the norm of its own part, and formats may differ.
     A step whose weights nobody pulls is not seen.

@@ -81,7 +81,7 @@ def speed(count: int = 1 << 24, repeats: int = 20) -> dict[str, Any]:
     """Seconds of copies of ``count`` values to the first GPU, raw and with each number of bytes.
 
     Keys: ``device``, and ``ways``: by "raw", "1 byte" …, the best times of ``pack`` (here, one thread),
-    ``copy``, ``unpack`` and ``all``, each behind a synchronisation. ``RuntimeError`` without a GPU.
+    ``copy``, ``unpack`` and ``all``, each after a synchronisation. ``RuntimeError`` without a GPU.
     """
     if lacking := missing():
         raise RuntimeError(f"weights cannot be copied to a GPU: {lacking}")

@@ -29,7 +29,7 @@ class WeightAggregator:
     """Worker-aggregator training: rank 0 keeps the weights, in full, and computes a gradient as well.
 
     `step` takes this rank's gradients and returns the weights that all ranks have then: the aggregator's
-    behind the update, in the format of the layer. The aggregator itself computes with the truncated ones too,
+    after the update, in the format of the layer. The aggregator itself computes with the truncated ones too,
     as the GPUs of the paper do, and updates the full ones.
 
     Parameters
@@ -45,7 +45,7 @@ class WeightAggregator:
     codec
         For the gradients' way up; raw if None.
     scale
-        Power of two that gradients are multiplied by on the way, for an `inceptionn.Codec`: "auto" by
+        Power of two by which gradients are multiplied in transit, for an `inceptionn.Codec`: "auto" by
         message; None: an absolute bound.
     nonfinite
         "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.

@@ -3,7 +3,7 @@
 
 Compressed slices of all workers are added as they are (eq. 4): the ring of `inceptionn.collectives` carries
 them, and asks for each segment of this rank's own when it is needed. So a segment is compressed while the
-ones before it are on their way, and decompressed, once, behind its own relay, while the next one comes.
+ones before it are in flight. It is decompressed once, after it was relayed, while the next one arrives.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CompressedDomain:
         sizes = [run.count * run.compressor.dimension for run in runs]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.sums = [np.empty_like(slices) for slices in own]
-        """Per run float32[count, K]: the decompressed sums of all workers (eq. 5), behind `reduce`."""
+        """Per run float32[count, K]: the decompressed sums of all workers (eq. 5), after `reduce`."""
         self._lost = self._energy = 0.0
 
     @property
@@ -92,7 +92,7 @@ class CompressedDomain:
         return compressed
 
     def reduce(self, form: WireForm, sub_block: int = SUB_BLOCK) -> None:
-        """Runs the ring; `sums` are the same bits at every rank behind it."""
+        """Runs the ring; `sums` are the same bits at every rank after it."""
         transport = form.transport
         lanes = np.empty(self.lanes, np.float32)
         counts = [(run.count, run.compressor.dimension) for run in self.runs]

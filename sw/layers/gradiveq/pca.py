@@ -74,7 +74,7 @@ def check_threshold(threshold: float) -> None:
 
 
 def dimension_of(eigenvalues: NDArray[np.float64], threshold: float) -> int:
-    """Eq. 6: the least d >= 1 so that the eigenvalues behind the first d are at most ``threshold`` of all.
+    """Eq. 6: the least d >= 1 so that the eigenvalues after the first d are at most ``threshold`` of all.
 
     ``eigenvalues``: float64[n], descending. That bounds the loss of eq. 7 over the samples: what is lost, on
     average, is the tail; the slices' energy is the variance and the square of the mean.

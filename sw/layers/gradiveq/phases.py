@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When GradiVeQ compresses (Sec. 3 and Fig. 6): a warm-up, then sampling and compressed phases by turns."""
+"""When GradiVeQ compresses (Sec. 3 and Fig. 6): a warm-up, then sampling and compressed phases in turn."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class QSGD:
         return accumulator
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What a receiver of ``x`` may see; drawn anew, and kept exactly if it is compressed again."""
+        """What a receiver of ``x`` may see; drawn again, and kept exactly if it is compressed again."""
         values = np.asarray(x, np.float32)
         restored = self._restored(*self._quantise(values.reshape(-1)), out)
         return restored.reshape(values.shape)

@@ -69,9 +69,9 @@ class GradiVeQ:
         for step in range(steps):
             mean = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
 
-    Convolutions (keys of four dimensions) are compressed; all else goes beside it, as in the paper (footnote
-    2). Warm-up steps are raw; sampling steps are quantised, and make the compressors; in compressed steps the
-    ring carries compressed slices.
+    Convolutions (keys of four dimensions) are compressed; all other keys travel uncompressed, as in the paper
+    (footnote 2). Warm-up steps are raw. Sampling steps are quantised and make the compressors. In compressed
+    steps the ring carries compressed slices.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class GradiVeQ:
     rest_codec
         For the keys that are not compressed; raw if None.
     scale
-        Power of two that these are multiplied by on the way, for an `inceptionn.Codec`: "auto" by message;
+        Power of two by which these are multiplied in transit, for an `inceptionn.Codec`: "auto" by message;
         None: an absolute bound.
     nonfinite
         "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
@@ -239,7 +239,7 @@ class GradiVeQ:
         return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
 
     def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
-        """The mean of all workers' values, one behind the other, by the ring of the collectives."""
+        """The mean of all workers' values, concatenated, by the ring of the collectives."""
         flat = np.concatenate([part.reshape(-1) for part in values])
         if share:
             flat *= np.float32(share)
@@ -254,7 +254,7 @@ class GradiVeQ:
         return flat
 
     def _count(self, kind: str, before: int, values: int) -> None:
-        """Counts what was sent since, against what a raw ring sends of so many values."""
+        """Counts what was sent since ``before``, against what a raw ring sends for ``values`` values."""
         size = self.transport.size
         self.traffic.count(kind, self.transport.bytes_sent - before, 8 * values * (size - 1) // size)
 

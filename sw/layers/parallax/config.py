@@ -36,7 +36,7 @@ class ParallaxConfig:
         How gradients travel, as for `inceptionn.collectives.allreduce_comp`; "off" is raw. Pulled rows are
         always raw, since they are weights.
     scale
-        Power of two that gradients are multiplied by on the way: "auto" as in `allreduce_comp`, and for each
+        Power of two by which gradients are multiplied in transit: "auto" as in `allreduce_comp`, and for each
         message of sparse ones its own; None: an absolute bound. Sparse ones are never scaled for NICs.
     partitions
         Of each sparse variable. None: those that a `Partitioner` marked are searched for, the others get one

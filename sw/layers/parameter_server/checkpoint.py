@@ -49,8 +49,8 @@ class Checkpoints:
 
     In mode "sync" each partition is copied in the moment when it reaches the step, so a checkpoint is exactly
     the state between two steps, even if workers have pushed further. In mode "async" everything is copied
-    when the first partition has seen so many updates. What the pull leg's encoding goes by is kept as it is
-    when the first partition reaches the step: it has seen the weights that workers computed that step with.
+    when the first partition has seen that number of updates. The state of the pull leg's encoding is kept as
+    it is when the first partition reaches the step: it has seen the weights that workers used in that step.
 
     ``ValueError`` if ``every`` is below 1; ``OSError`` where the directory cannot be made or written.
     """
@@ -64,7 +64,7 @@ class Checkpoints:
         self._legs: dict[int, dict[str, Any]] = {}
 
     def note(self, server: Server, partition: Partition, version: int, leg: Leg) -> None:
-        """Called behind each update; writes a file when a checkpoint is complete."""
+        """Called after each update; writes a file when a checkpoint is complete."""
         if version % self.every:
             return
         if server.mode == "async":
@@ -80,7 +80,7 @@ class Checkpoints:
             self._write_server(server, version, self._copies.pop(version), self._legs.pop(version))
 
     def note_worker(self, index: int, workers: int, step: int, state: Callable[[], Any]) -> None:
-        """Called behind a worker's step; writes its state if a checkpoint is due."""
+        """Called after a worker's step; writes its state if a checkpoint is due."""
         if step % self.every == 0:
             self._write("worker", index, step, {"workers": workers, "state": state()})
 

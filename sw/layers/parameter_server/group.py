@@ -59,10 +59,10 @@ class ParameterServer:
     servers, workers
         Ranks; all if None. A rank may be both (colocated) or one of them (apart), and must be one.
     codec, path, scale
-        How gradients are pushed: see `push_leg`. ``scale``: power of two that they are multiplied by on the
-        way, "auto" by message, None for an absolute bound. Raw without a codec.
+        How gradients are pushed: see `push_leg`. ``scale``: power of two by which they are multiplied in
+        transit, "auto" by message, None for an absolute bound. Raw without a codec.
     encoding
-        How weights are pulled, see `Encoding`; raw if None. A worker beside its server sees its effect too.
+        How weights are pulled, see `Encoding`; raw if None. A worker on a server's rank sees its effect too.
     nonfinite
         "raise" or "skip": see `Worker.ipush`.
     checkpoints, every

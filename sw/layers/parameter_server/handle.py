@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A push or a pull under way."""
+"""A push or a pull in flight."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Leg(ABC):
 
 
 def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
-    """All values, one part behind the other, as a new array."""
+    """All values, the parts concatenated, as a new array."""
     return np.concatenate([values.reshape(-1) for _, values in parts])
 
 
@@ -100,7 +100,7 @@ class RawLeg(Leg):
 
 
 class _Scaled:
-    """Multiplication by a power of two before, and division behind, which moves the codec's error bound.
+    """Multiplication by a power of two before the codec and division after it: moves the error bound.
 
     "auto": what brings the largest magnitude of a message into [0.5, 1). Each message can have its own, since
     the server restores every worker's values before it adds them.

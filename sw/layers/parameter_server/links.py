@@ -74,7 +74,7 @@ class Links:
         self._listening[self.transport.irecv_into(listener.peer, listener.buffer)] = listener
 
     def poll(self, timeout: float) -> None:
-        """Waits until something moves, or `Transport.wake`, or so many seconds; delivers what has come."""
+        """Waits until something moves, or `Transport.wake`, or the time is over; delivers what has come."""
         for request in self.transport.wait_any([*self._sending, *self._listening], timeout):
             if request in self._sending:
                 _, sent = self._sending.pop(request)

@@ -70,7 +70,7 @@ class Server:
     optimizer
         This server's own.
     updated
-        Called with each partition and its new version, directly behind the update.
+        Called with each partition and its new version, directly after the update.
     """
 
     def __init__(

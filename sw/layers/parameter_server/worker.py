@@ -97,7 +97,7 @@ class Worker:
     def ipull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Handle[Parameters]:
         """Begins to fetch weights; `Handle.wait` returns them by key, float32 arrays of the keys' shapes.
 
-        Synchronous: the weights behind the update of this worker's last push, exactly, which waits for all
+        Synchronous: the weights after the update of this worker's last push, exactly, which waits for all
         workers' pushes of that step. Asynchronous: as they are, with this worker's own pushes in them.
 
         ``keys``: all if None. ``into``: arrays to fill in place of new ones.

@@ -53,7 +53,7 @@ class LocalUpdate(ABC):
     def update(
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
-        """One local update of ``weights``: w' or, behind a pull, what was pulled.
+        """One local update of ``weights``: w' or, after a pull, what was pulled.
 
         ``computed_at``: the weights that the gradients belong to (the same object where nothing was pulled
         since). ``rate``: the global learning rate of this step.
@@ -99,7 +99,7 @@ class DCASGDa(LocalUpdate):
 
     There, ``w_bak`` are the weights that the gradient was computed with, and ``w`` those that have been
     updated by others since. SSD-SGD does not say what they are at a worker. Here they keep their meaning:
-    they differ in the update behind a pull, and elsewhere the compensation is zero.
+    they differ in the update after a pull, and elsewhere the compensation is zero.
     """
 
     name = "dc-asgd-a"
@@ -152,8 +152,8 @@ class GLU(LocalUpdate):
     ``grad_sync = (pre_weight - w') * (1 - m) / (lr * k)`` (Sec. 3.3) is the gradient that would have moved
     the servers' momentum SGD from ``pre_weight`` to w' in k equal steps.
 
-    To the letter of Algorithm 2: grad_sync is worked out anew in each update, and ``pre_weight`` is
-    overwritten *behind* it in every k-th one, where w' is what was just pulled. Thus the first update of a
+    To the letter of Algorithm 2: grad_sync is computed again in each update, and ``pre_weight`` is
+    overwritten *after* it in every k-th one, where w' is what was just pulled. Thus the first update of a
     cycle sees the k global steps that the formula means. In the others, ``pre_weight`` is that pull and w'
     has moved away from it by local updates only, fewer than k; the paper divides by k all the same.
     ``held=True`` keeps the first one's grad_sync for the whole cycle, the other reading of "global

@@ -2,7 +2,7 @@
 """The paper's model of iteration times: equations 2, 3, 4 and 7, in seconds.
 
 Layers are numbered from 1 at the input; gradients become ready from layer L down to layer 1, and
-communication of one layer follows that of another. A program that pushes all gradients at once, behind the
+communication of one layer follows that of another. A program that pushes all gradients at once, after the
 backward computation, is the case L = 1: then ``h_b^L = T_b``, and equation 2 is ``T_f + T_b + T_c``.
 """
 
@@ -22,7 +22,7 @@ class Costs:
     """What an iteration is made of; sequences have one entry per layer, layer 1 first.
 
     ``forward``: T_f. ``backward``: h_b. ``communication``: h_c, from `layer_communication`. ``send``: h_s.
-    ``local_update``: h_loc^1, that of the first layer, since the next iteration begins behind it.
+    ``local_update``: h_loc^1, that of the first layer, since the next iteration begins after it.
 
     ``ValueError`` for sequences of different lengths, none at all, or a time below 0.
     """
@@ -77,7 +77,7 @@ def case(costs: Costs) -> int:
     """Which case of Fig. 2 applies: 1, 2, or 3.
 
     2: sending alone takes longer than an iteration's computation, ``sum h_s >= T_b + T_f + h_loc^1``. 3: the
-    computation of the iteration behind a pull ends later than the pull, ``T_c + h_b^L <= T_f + 2 T_b +
+    computation of the iteration after a pull ends later than the pull, ``T_c + h_b^L <= T_f + 2 T_b +
     h_loc^1`` (the paper says so in words, below equation 4). 1: otherwise.
     """
     if costs.t_s >= costs.forward + costs.t_b + costs.local_update:
@@ -119,7 +119,7 @@ def gain(costs: Costs, k: int) -> float:
     which = case(costs)
     if which == 3:
         raise ValueError(
-            "equation 7 is for cases 1 and 2; here the computation ends behind the pull (case 3)"
+            "equation 7 is for cases 1 and 2; here the computation ends after the pull (case 3)"
         )
     if _bound_by_computation(costs):
         raise ValueError(

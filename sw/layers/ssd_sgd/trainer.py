@@ -39,14 +39,14 @@ class SSDSGD:
     what was pulled (Algorithm 1, Fig. 2).
 
     Algorithm 1 asks that ``(1 + wp) % k`` be 0, for a warm-up of 1 + wp iterations, so that the cycles begin
-    behind it. Here cycles are counted from the end of the warm-up, and any length will do.
+    after it. Here cycles are counted from the end of the warm-up, and any length will do.
 
     A gradient that is not finite, and that the worker leaves out (policy "skip"), counts as zero in the local
     update too: the worker's own weights stay finite.
 
-    Where the parameter server writes checkpoints, so does this, beside the servers' and at their steps. If
-    one was restored, training goes on from it: to the same bits as without an interruption, in the warm-up or
-    behind it. A checkpoint that has the servers' state only begins with the warm-up (``RuntimeWarning``).
+    Where the parameter server writes checkpoints, this writes its own next to them, at the same steps. After
+    a restore, training continues to the same bits as without an interruption, in the warm-up or after it. A
+    checkpoint with the servers' state only begins with the warm-up (``RuntimeWarning``).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class SSDSGD:
         self._step += 1
 
     def finish(self) -> Parameters:
-        """Waits for what is under way, and returns the servers' weights behind the last step."""
+        """Waits for pushes and pulls in flight; returns the servers' weights after the last step."""
         if self._push is not None:
             self._wait(self._push)
         if self._pull is not None:
