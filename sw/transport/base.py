@@ -3,8 +3,8 @@
 
 Two kinds of data travel on separate paths and never mix. *Messages* are bytes of any length and keep their
 boundaries. *Floats* (``tagged=True``) are fp32 values and nothing else, from the first byte of their
-connection on, so that NICs with the engines may take hold of them (``docs/wire-format.md``, section 3): no
-length travels with them, so both sides must know it. Small control objects go a third way,
+connection on, so that NICs with the engines may process them (``docs/wire-format.md``, section 3): no
+length travels with them, so both sides must know it. Small control objects use a third path,
 `Transport.exchange`.
 """
 
@@ -79,7 +79,7 @@ class Transport(ABC):
     timeout: float = DEFAULT_TIMEOUT
     nic_codec: Codec | None = None
     bytes_sent: int = 0
-    """Payload that `isend` was given so far; of tagged floats, what they are before the NIC."""
+    """Payload bytes given to `isend` so far; tagged floats count as they are before the NIC."""
 
     @property
     def nic(self) -> bool:
@@ -101,7 +101,7 @@ class Transport(ABC):
 
     @abstractmethod
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to receive into a writable buffer: a message up to its length, or floats of just that."""
+        """Begins to receive into a writable buffer: a message that fits it, or floats of its length."""
 
     @abstractmethod
     def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
@@ -238,7 +238,7 @@ def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
 
 
 def silent_of(peers: Collection[int], waits: Mapping[int, Collection[int]]) -> list[int]:
-    """The ranks that keep ``peers`` from going on: those at the end of the chain of who waits for whom."""
+    """The ranks that ``peers`` wait for in the end: those at the end of the chain of who waits for whom."""
     ends, seen, todo = set(), set(), list(peers)
     while todo:
         rank = todo.pop()

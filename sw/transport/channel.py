@@ -50,8 +50,8 @@ class Transfer(Request):
 class Channel:
     """A connection to ``peer``.
 
-    ``framed``: every message is preceded by its length, so that receives may offer more room than comes;
-    otherwise there is nothing but the data, and a receive is complete when it is full.
+    ``framed``: every message is preceded by its length, so that a receive may offer more room than it
+    needs. Otherwise there is nothing but the data, and a receive is complete when it is full.
     """
 
     def __init__(self, sock: socket.socket, peer: int, framed: bool) -> None:
@@ -74,7 +74,7 @@ class Channel:
         return bool(self.sends or self.receives)
 
     def post_send(self, transfer: Transfer) -> None:
-        """Queues a send and moves what the kernel takes at once."""
+        """Queues a send and writes what the kernel accepts at once."""
         view = transfer.view
         idle = not self.sends
         if not view.nbytes and not self.framed:
@@ -99,7 +99,7 @@ class Channel:
             self.fill()  # its header came with the message before, and there may be nothing more to come
 
     def flush(self) -> None:
-        """Sends what the kernel takes. `PeerLost` if the connection is gone."""
+        """Sends what the kernel accepts. `PeerLost` if the connection is gone."""
         parts = self._parts
         while parts:
             try:
@@ -133,7 +133,7 @@ class Channel:
             assert self._length is not None
             rest = self._length - transfer.moved
             if rest:
-                # The next message's header comes with the end of this one: one system call less.
+                # The next message's header is read with the end of this one: one system call less.
                 into: list[memoryview] = [transfer.view[transfer.moved : self._length]]
                 if self._have < _HEADER.size:
                     into.append(memoryview(self._header)[self._have :])
@@ -184,7 +184,7 @@ class Channel:
         return PeerLost(f"rank {self.peer} is lost: {error.strerror or error} ({name})")
 
     def before_poll(self) -> None:
-        """Has the kernel wake this receive for a good part of it, not for each packet (SO_RCVLOWAT)."""
+        """Tells the kernel to wake this receive for a large part of it, not for each packet (SO_RCVLOWAT)."""
         if not self.receives:
             return
         rest = 1 if self._length is None else self._length - self.receives[0].moved

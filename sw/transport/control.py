@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The control connections of a TCP group: untagged, from every rank to rank 0, JSON objects line by line.
 
-Over them the group forms (`rendezvous`), small objects are exchanged, and the loss of a rank becomes known to
-all: rank 0 passes it on. Rank 0 also knows who waits for whom, so that a time-out names the rank that keeps
-the others waiting.
+The group forms over them (`rendezvous`), and small objects are exchanged. Rank 0 tells all ranks of a lost
+one. It also knows who waits for whom, so that a time-out names the rank that keeps the others waiting.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from .base import PeerLost, TransportError, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
 PROTOCOL = 2
-"""Version of what goes over control and message connections; all ranks must have the same."""
+"""Version of the protocol on control and message connections; all ranks must have the same."""
 MAX_VALUE = (1 << 24) - 256
 """Longest value of one rank in an exchange, in bytes of JSON."""
 _DRAIN = 1.0
-"""Seconds that a rank which closes waits until the others take its last words."""
+"""Seconds that a closing rank waits until the others have received its last objects."""
 _VANISHED = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
 )
-"""A host that answers nothing for 30 s, not even by its kernel, is lost; a busy rank's kernel answers."""
+"""A host whose kernel answers nothing for 30 s is lost; the kernel of a busy rank answers."""
 
 _FORMS: tuple[Form, ...] = (
     {"round": whole, "rank": whole, "value": anything},
@@ -59,9 +58,9 @@ class Control:
         """Peers whose lines are polled for writing."""
         self._round = 0
         self._values: dict[int, tuple[Any, bytes]] = {}
-        """What ranks have contributed to the exchange that is open: the value, and its line."""
+        """What ranks have contributed to the open exchange: the value, and its line."""
         self.answer: list[Any] | None = None
-        """All ranks' values of the last exchange; who takes them clears it."""
+        """All ranks' values of the last exchange; the reader clears it."""
         self.departed: set[int] = set()
         """Ranks that have closed in good order."""
         self.said: str | None = None
@@ -72,13 +71,13 @@ class Control:
         """Rank 0's answer to `wait_for`."""
         self._waits: dict[int, list[int]] = {}
         self._moved = False
-        """Whether an exchange has come on in this `pump`."""
+        """Whether an exchange has advanced in this `pump`."""
         for peer, line in lines.items():
             line.sock.setblocking(False)
             for level, option, value in _VANISHED:
                 line.sock.setsockopt(level, option, value)
             self._epoll.register(line.sock.fileno(), select.EPOLLIN)
-            self._hear(peer)  # what came along with the welcome
+            self._hear(peer)  # objects that arrived with the welcome
 
     def fileno(self) -> int:
         """Descriptor to poll for reading."""
@@ -114,7 +113,7 @@ class Control:
         return self.departed - self._values.keys() if self.rank == 0 else set(self.departed)
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Moves what can be moved, within ``timeout`` seconds; whether an exchange has come on.
+        """Moves what can be moved, within ``timeout`` seconds; whether an exchange has advanced.
 
         `PeerLost` once a rank is lost or has given up.
         """
@@ -207,7 +206,7 @@ class Control:
             self._to(rank, {"silent": answer})
 
     def _lost(self, peer: int, error: Exception) -> None:
-        """A line has ended, or is not one."""
+        """A line has ended, or broke the protocol."""
         if isinstance(error, ValueError):
             self._break(f"rank {peer} sent what is no control object: {error}")
         elif peer not in self.departed:
@@ -216,7 +215,7 @@ class Control:
         self._drop(peer)
 
     def _break(self, reason: str, *, tell: bool = True) -> None:
-        """Notes why, and passes it on the first time."""
+        """Records the reason, and tells the others the first time."""
         if self.said is None:
             self.said = shortened(reason)
             if tell:
@@ -267,7 +266,7 @@ class Control:
                 self._break(f"rank {peer} is lost: its control connection does not take what is sent")
 
     def _last_words(self, peer: int) -> None:
-        """What a rank that takes nothing any more had said before: often, who was the first to go."""
+        """Reads what a rank that no longer receives had sent before: often, which rank failed first."""
         line = self._lines.get(peer)
         with suppress(OSError, EOFError, ValueError):
             while line is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A port at which ranks are expected and strangers may knock: all are accepted, few kept, none for long."""
+"""A listening port for ranks that strangers may reach too: all are accepted, few are kept, none for long."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 BACKLOG = 4096
 """Connections that the kernel holds until they are accepted (at most ``net.core.somaxconn``)."""
 GUESTS = 128
-"""Most connections that are held open without being known as a rank's; the oldest goes for a new one."""
+"""Most open connections that are not known to be a rank's; a new one replaces the oldest."""
 GUEST_SECONDS = 10.0
-"""Longest time that one is held."""
+"""Seconds for which one is held at most."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -37,13 +37,13 @@ def accepted(listener: socket.socket) -> tuple[socket.socket, tuple[Any, ...]] |
             raise TransportError(
                 f"no connection can be accepted: {error.strerror}; raise the limit of open files (ulimit -n)"
             ) from error
-        return None  # nobody there, or gone again
+        return None  # none waiting, or closed already
 
 
 class Door:
-    """Guests at a listening socket, which it makes non-blocking; a context manager that shows out the rest.
+    """Guests (unknown connections) at a listening socket, made non-blocking; on exit it closes those left.
 
-    ``control``: connections to watch meanwhile, from which `PeerLost` may come.
+    ``control``: connections to watch meanwhile, which may raise `PeerLost`.
     """
 
     def __init__(self, listener: socket.socket, control: Control | None = None) -> None:
@@ -59,10 +59,10 @@ class Door:
             self._poll.register(control.fileno(), select.POLLIN)
 
     def hear(self, deadline: float) -> list[tuple[Line, dict[str, Any]]]:
-        """What guests say, as soon as one says something; [] also earlier than the deadline.
+        """The objects that guests sent, once there are any; [] also before the deadline.
 
-        Who says anything but short objects is shown out. `TransportError` if even without guests there is
-        no room for a connection, `PeerLost` by way of ``control``.
+        A guest that sends anything but short objects is closed. `TransportError` if even without guests
+        there is no room for a connection, `PeerLost` from ``control``.
         """
         now = time.monotonic()
         for line, until in list(self._guests.values()):
@@ -112,7 +112,7 @@ class Door:
         self.show_out(next((line for line in lines if line not in self._introduced), lines[0]))
 
     def introduce(self, line: Line) -> None:
-        """This guest may be a rank: others are shown out before it."""
+        """This guest may be a rank: others are closed before it."""
         self._introduced.add(line)
 
     def admit(self, line: Line) -> None:
@@ -123,7 +123,7 @@ class Door:
         line.stranger = False
 
     def show_out(self, line: Line) -> None:
-        """This guest is none of the group."""
+        """This guest is not of the group."""
         self.admit(line)
         line.sock.close()
 

@@ -45,9 +45,9 @@ def connect(
     progress in any wait. ``host``: this rank's own address, where it has several; that of ``rendezvous`` at
     rank 0. ``job``: must be the same at all ranks; keeps groups apart that might meet on a port.
 
-    ``secret``: who has not the same one cannot join. Without it, ``INCEPTIONN_SECRET`` or the file that
-    ``INCEPTIONN_SECRET_FILE`` names; without all of these, whoever reaches the ports can join. Nothing is
-    encrypted (``docs/trust.md``).
+    ``secret``: a rank with another one cannot join. Without it, ``INCEPTIONN_SECRET`` or the file that
+    ``INCEPTIONN_SECRET_FILE`` names; without all of these, any process that reaches the ports can join.
+    Nothing is encrypted (``docs/trust.md``).
 
     ``nic``: whether to use NICs with the engines. None asks them: floats are sent over marked connections
     between all pairs, and if they come back through a codec, at every pair the same, ``transport.nic_codec``
@@ -55,8 +55,8 @@ def connect(
     is taken for the answer without asking.
 
     `TransportError`, at all ranks, for a port in use, ranks that disagree on size, protocol or ``nic``
-    (naming both values), or a rank that is there twice or does not come. Who has another job, or not the
-    secret, is turned away, with a `TransportError` there that says why. Strangers on any port do no harm.
+    (naming both values), or a rank that is there twice or does not come. A rank with another job, or without
+    the secret, is refused; its `TransportError` says why. Strangers on any port do no harm.
     """
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank must be one of 0..{size - 1}, not {rank!r}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """JSON objects over one socket, line by line. All that comes from another process is checked here.
 
-Strangers may reach the ports of a group, and a peer may be broken: what they send ends as a ``ValueError``.
+Strangers may reach the ports of a group, and a peer may be broken: malformed input raises ``ValueError``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 MAX_LINE = 1 << 24
-"""Longest object, in bytes, that is taken for one."""
+"""Longest object, in bytes, that is accepted."""
 HELLO_BYTES = 1 << 13
-"""Longest object, in bytes, that is taken from a process that is not known as a rank yet."""
+"""Longest object, in bytes, accepted from a process that is not known as a rank yet."""
 _HELLO_BRACKETS = 64
 """Most opening brackets in such an object; it bounds the depth before the object is parsed."""
 _LONGEST_TEXT = 4096
@@ -29,7 +29,7 @@ Form = Mapping[str, Callable[[Any], bool]]
 
 
 def whole(value: Any) -> bool:
-    """An integer of 0..2^63-1; ``True`` is none."""
+    """An integer of 0..2^63-1; ``True`` does not count."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
@@ -54,7 +54,7 @@ def anything(value: Any) -> bool:
 
 
 def shortened(reason: str) -> str:
-    """A text that is short enough to be taken for one at the other end."""
+    """The text, cut so that the other end accepts it."""
     return reason[:_LONGEST_TEXT]
 
 
@@ -89,7 +89,7 @@ class Line:
         self.sock = sock
         self.stranger = stranger
         self.lines: deque[bytearray] = deque()
-        """Complete lines that nobody has taken yet."""
+        """Complete lines that are not read yet."""
         self._partial = bytearray()
         self._out: deque[memoryview] = deque()
         sock.settimeout(timeout)
@@ -97,7 +97,7 @@ class Line:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something that the kernel has not taken yet."""
+        """Whether there are bytes that the kernel has not accepted yet."""
         return bool(self._out)
 
     def send(self, value: Any) -> None:
@@ -110,7 +110,7 @@ class Line:
         self.flush()
 
     def flush(self) -> None:
-        """Sends what the kernel takes."""
+        """Sends what the kernel accepts."""
         while self._out:
             try:
                 sent = self.sock.send(self._out[0])
@@ -122,7 +122,7 @@ class Line:
                 self._out.popleft()
 
     def drain(self, deadline: float) -> None:
-        """Sends what is pending, until it has been taken or ``time.monotonic`` has reached ``deadline``."""
+        """Sends what is pending, until it is sent or ``time.monotonic`` has reached ``deadline``."""
         poll = select.poll()
         poll.register(self.sock, select.POLLOUT)
         while self._out and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
@@ -154,7 +154,7 @@ class Line:
         self.lines.append(line)
 
     def receive(self) -> list[dict[str, Any]]:
-        """The objects that one read completes; ``ValueError`` also for what is none."""
+        """The objects that one read completes; ``ValueError`` also for a line that is none."""
         self.fill()
         said = [decoded(line) for line in self.lines]
         self.lines.clear()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group whose ranks are threads of one process: no sockets, the same behaviour.
 
-With ``nic_codec`` its tagged floats pass what a pair of NICs would do to them: cut into packets, each
-either compressed and restored or, now and then, sent as it is, since an engine may send any packet raw.
+With ``nic_codec`` tagged floats arrive as after a pair of NICs: cut into packets, most of them compressed
+and restored, some sent as they are, since an engine may send any packet raw.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PACKET_LANES = 362
 
 
 class _Group:
-    """What the ranks share, behind one lock."""
+    """What the ranks share, guarded by one lock."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -49,7 +49,7 @@ class _Group:
         self.rounds: dict[int, dict[int, str]] = {}
         self.gone: set[int] = set()
         self.waits: dict[int, Callable[[], Collection[int]]] = {}
-        """For whom ranks wait now."""
+        """The ranks that each rank waits for now."""
         self.broken: str | None = None
         """Why the group is broken, in the words of the rank that knew first."""
 

@@ -24,7 +24,7 @@ _CALLER: Form = {"from": whole, "token": digest}
 
 @dataclass(frozen=True)
 class Terms:
-    """What the connections of a rank go by.
+    """What a rank's connections are made with.
 
     ``host``: its own address if it has several. ``session``: rank 0's random name of the group. ``tos``: the
     mark on connections for floats.
@@ -46,8 +46,8 @@ def mesh(
 ) -> dict[int, socket.socket]:
     """This rank's connections by peer, for messages or, with ``tagged``, for floats. Strangers are dropped.
 
-    Both ends of a connection for messages show each other a token. Nothing may be said on a connection for
-    floats, which may pass NICs: its end is known by address and port, which came as a message before.
+    Both ends of a connection for messages show each other a token. A connection for floats may pass NICs and
+    carries no token: its end is known by address and port, which came as a message before.
     """
     socks: dict[int, socket.socket] = {}
     try:
@@ -77,7 +77,7 @@ def mesh(
 
 
 def _socket(where: tuple[str, int], source: str | None, timeout: float) -> tuple[socket.socket, Any]:
-    """A socket bound to the address ``source``, and where it shall connect to."""
+    """A socket bound to the address ``source``, and the address to connect to."""
     family, kind, protocol, _, peer = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
     sock = socket.socket(family, kind, protocol)
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group that is an mpi4py communicator: messages through MPI, or TCP with MPI only to find each other.
+"""A group that is an mpi4py communicator: messages through MPI, or TCP, with MPI only to find the ranks.
 
 MPI's own connections mix headers with the data and are never marked, so `MpiTransport` has no floats;
-`connect_mpi` makes connections that have. mpi4py is not imported here: a communicator brings it along.
+`connect_mpi` makes connections that do. mpi4py is not imported here: it comes with a communicator.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; notices between ranks (`MpiTransport._hear`); the values of an exchange,
 two tags in turn, because a rank may be one exchange ahead of another."""
 _SPINS = 200
-"""Tests in a row before a waiting rank begins to sleep, and to hear what the others tell."""
+"""Tests in a row before a waiting rank begins to sleep and to read the others' notices."""
 _SLEEP = 50e-6
 _LONGEST_SLEEP = 1e-3
 _SPINS_UNHEARD = 8
-"""Rounds of `MpiTransport.wait_any` before it hears what the others tell."""
+"""Rounds of `MpiTransport.wait_any` before it reads the others' notices."""
 
 
 def mpi_of(comm: Any) -> Any:
@@ -95,8 +95,8 @@ class MpiTransport(Transport):
     """Messages through MPI, on a duplicate of an mpi4py intracommunicator (made here: all ranks must call).
 
     ``timeout``: seconds that any one message or exchange may take (MPI does not show partial progress). A
-    rank that ends, by an exception or before the others are done with it, tells them when Python exits. What
-    kills a process leaves it no time for that: there mpirun ends the job. `close` frees the duplicate, so all
+    rank that ends, by an exception or before the others are done with it, tells them when Python exits. A
+    process that is killed cannot tell them; then mpirun ends the job. `close` frees the duplicate, so all
     ranks call it.
     """
 
@@ -108,7 +108,7 @@ class MpiTransport(Transport):
         self._left: set[int] = set()
         """Ranks that have ended in good order."""
         self._waits: dict[int, list[int]] = {}
-        """For whom a rank has been waiting for long, as it told."""
+        """The ranks that a rank has reported to be waiting for."""
         self._round = 0
         self._woken = threading.Event()
         self._comm, request = comm.Idup()
@@ -152,7 +152,7 @@ class MpiTransport(Transport):
                 gone = self._left & {r._peer for r in requests if isinstance(r, _MpiRequest)}
                 if gone and not any(r.test() for r in requests):
                     raise self._ended(gone)
-            # MPI cannot be woken, so it is asked; less and less often while nothing comes.
+            # MPI cannot be woken, so it is polled, less and less often while nothing arrives.
             self._woken.wait(min(_SLEEP * (1 + spins // 8), _LONGEST_SLEEP))
 
     def wake(self) -> None:
@@ -209,7 +209,7 @@ class MpiTransport(Transport):
         return TransportTimeout(f"rank {self.rank} waited: nothing from {silent} for {limit:g} s")
 
     def _hear(self) -> None:
-        """Takes what the others have told; raises if one has given up."""
+        """Reads the others' notices; raises if a rank has given up."""
         status = self._mpi.Status()
         while self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_NEWS, status=status):
             source, text = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
@@ -249,7 +249,7 @@ class MpiTransport(Transport):
         self._told += [(text, request) for request in self._to_all(text, _NEWS)]
 
     def _exit(self) -> None:
-        """Tells the others, when Python exits, that nothing more comes from here, and why."""
+        """Tells the others, when Python exits, that this rank has ended, and why."""
         if self._broken is not None or self._mpi.Is_finalized():
             return
         error = getattr(sys, "last_value", None)  # what ends the program, if it is an exception

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Asks the network whether NICs with the engines stand between every pair of ranks, and how they are set.
+"""Finds out whether NICs with the engines are between every pair of ranks, and their settings.
 
-Every rank sends every other the same floats over their connection for floats. What comes back unchanged met
-no engine (or one that is switched off); values with cleared low bits met two, and which bits tells the error
-bound and the mode. An engine on one side only is found too: its packets have no valid checksum for a host
-without one and never arrive.
+Every rank sends every other the same floats over their connection for floats. Values that arrive unchanged
+passed no engine (or one that is switched off). Values with cleared low bits passed two engines; the bits tell
+the error bound and the mode. An engine on one side only is found too: its packets have no valid checksum for
+a host without one and never arrive.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def pattern() -> NDArray[np.float32]:
 def recognise(received: NDArray[np.float32]) -> Codec | None:
     """The codec of the engines that the pattern has passed, or one alike; None if it came unchanged.
 
-    Single packets may have come raw, so each value is either the pattern's or the codec's. ``ValueError`` if
-    no codec explains what came.
+    Single packets may have been sent raw, so each value is either the pattern's or the codec's.
+    ``ValueError`` if no codec explains the values.
     """
     from ..codec.codec import Codec
 

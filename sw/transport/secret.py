@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may join a group: whoever has its secret, which itself never travels (``docs/trust.md``)."""
+"""Only ranks with the group's secret may join it; the secret itself never travels (``docs/trust.md``)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nonce() -> str:
 
 
 def proof(secret: bytes, purpose: str, *parts: object) -> str:
-    """HMAC-SHA256 that shows the secret for one purpose and what JSON can hold of ``parts``: 64 digits."""
+    """HMAC-SHA256 over a purpose and ``parts`` as JSON, keyed by the secret: 64 hexadecimal digits."""
     message = json.dumps([purpose, *parts], sort_keys=True).encode()
     return hmac.new(secret, message, "sha256").hexdigest()
 

@@ -31,7 +31,7 @@ from .channel import Channel, Transfer
 from .control import Control
 
 _EXPLANATION = 1.0
-"""Seconds that a rank which lost a connection, or patience, waits to hear from rank 0 whose fault it is."""
+"""Seconds that a rank which lost a connection, or timed out, waits for rank 0 to name the cause."""
 
 
 class TcpTransport(Transport):
@@ -103,7 +103,7 @@ class TcpTransport(Transport):
             raise self._fail(error) from error.__cause__
 
     def wake(self) -> None:
-        with suppress(OSError, ValueError):  # closed: nobody waits any more
+        with suppress(OSError, ValueError):  # closed: no rank waits any more
             os.eventfd_write(self._wake, 1)
 
     def exchange(self, value: Any) -> list[Any]:
@@ -159,7 +159,7 @@ class TcpTransport(Transport):
     ) -> None:
         """Moves data until ``finished()``; `TransportTimeout` after ``limit`` seconds in which none moved.
 
-        ``peers``: for whom this waits.
+        ``peers``: the ranks that this waits for.
         """
         self._control.own = peers
         since, told = time.monotonic(), False
