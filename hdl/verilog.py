@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal, Value, ValueCastable
+from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal, ValueCastable
 from amaranth.hdl._ir import PortDirection as PortDirection
 from amaranth.lib import wiring
 
@@ -39,12 +39,15 @@ class _Clocked(Elaboratable):
 
 
 def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirection]]:
-    """Port name to signal and direction, signature paths joined by one underscore (``s_axis_tdata``)."""
+    """Port name to signal and direction, signature paths joined by one underscore (``s_axis_tdata``).
+
+    Constant members, such as ``ready`` of a stream that is always ready, are no ports.
+    """
     ports = {}
     for path, member, value in component.signature.flatten(component):
         if isinstance(value, ValueCastable):
             value = value.as_value()
-        if isinstance(value, Value):
+        if isinstance(value, Signal):
             incoming = member.flow == wiring.In
             direction = PortDirection.Input if incoming else PortDirection.Output
             ports["_".join(map(str, path))] = (value, direction)

@@ -19,8 +19,9 @@ from ..parts.axi import AXIStream, beat_bytes
 from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
-from .receive_assembler import ReceiveAssembler, wire_beat
+from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
+from .receive_layout import wire_beat
 
 
 class DecompressionEngine(wiring.Component):

@@ -15,8 +15,8 @@ from cocotb.triggers import Timer
 from lockstep import Lockstep
 
 from inceptionn.hdl.control.counters import FrameReport
-from inceptionn.hdl.engine.receive_assembler import wire_beat
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
+from inceptionn.hdl.engine.receive_layout import wire_beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import Verdict
 

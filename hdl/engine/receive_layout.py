@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lays received frames out: one part per output beat, with all that the beat needs but the payload."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import LANES
+
+from ..frame.header_walk import HeaderWalk, patched_word
+from ..parts.axi import beat_bytes
+from ..parts.delay import delayed
+from ..parts.elastic_register import ElasticRegister
+from .receive_decision import ReceiveOrder
+
+_IP_BYTES = 20
+
+
+def wire_beat(lanes: int = LANES) -> data.StructLayout:
+    """A beat from the wire that waits for its frame's order."""
+    width = beat_bytes(lanes)
+    return data.StructLayout(
+        {
+            "tdata": 8 * width,
+            "last": 1,
+            "bad": 1,  # with `last`: the frame is marked bad
+            "short": 1,  # with `last`: the frame is shorter than its IP total length says
+            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+        }
+    )
+
+
+def frame_part(lanes: int = LANES) -> data.StructLayout:
+    """An output beat without its payload."""
+    width = beat_bytes(lanes)
+    return data.StructLayout(
+        {
+            "header": 8 * width,  # zero after the header
+            "payload": 1,  # a burst belongs to it
+            "place": range(lanes),  # the frame's payload begins at byte 4 * place + 2 of a beat
+            "first": 1,
+            "last": 1,
+            "restored": 1,
+            "awaits_tail": 1,  # the last part of a restored frame
+            "bad": 1,  # with `last`, unless restored: the frame is marked bad
+            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+        }
+    )
+
+
+def frame_account(lanes: int = LANES) -> data.StructLayout:
+    """What the report needs of a frame, except whether its block is malformed."""
+    return data.StructLayout(
+        {
+            "verdict": 5,
+            "restored": 1,
+            "bad": 1,
+            "short": 1,
+            "beats": 13,  # from the wire
+            "ending": range(beat_bytes(lanes)),  # bytes of the last of them, modulo the beat's width
+            "bytes_out": 17,  # of a restored frame
+        }
+    )
+
+
+class _Plan(data.Struct):
+    """An order, and what follows from it alone."""
+
+    order: ReceiveOrder
+    bytes_out: 17  # of a restored frame
+    rest: 1  # the last output beat holds nothing but the end of the payload's last burst
+
+
+class ReceiveLayout(wiring.Component):
+    """Turns orders and waiting beats into parts, one per cycle, without a gap between most frames.
+
+    A part of a frame that passes is a copy of its beat. The parts of a restored frame hold its patched
+    header; the waiting beats after the header hold the block, and are dropped. They may end before or after
+    the last part: :attr:`tails` tells when, and how the frame ended.
+
+    Two cycles are lost after a restored frame whose beats end after its last part, whose last part is full
+    of header, or (16 lanes) that has one part only.
+
+    Latency: the first part is offered 2 cycles after its order and its beat.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+
+    Members
+    -------
+    orders : :py:`In(stream.Signature(ReceiveOrder))`
+        In the frames' order.
+    beats : :py:`In(stream.Signature(wire_beat(lanes)))`
+        Every frame's beats as they came from the wire.
+    parts : :py:`Out(stream.Signature(frame_part(lanes)))`
+    tails : :py:`Out(stream.Signature(1, always_ready=True))`
+        Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or short.
+    accounts : :py:`Out(stream.Signature(frame_account(lanes), always_ready=True))`
+        Once per frame, when its last part and its last beat have been taken.
+    """
+
+    def __init__(self, *, lanes: int = LANES):
+        self.beat_bytes = beat_bytes(lanes)
+        self.lanes = lanes
+        self._place_bits = exact_log2(self.beat_bytes)
+        super().__init__(
+            {
+                "orders": In(stream.Signature(ReceiveOrder)),
+                "beats": In(stream.Signature(wire_beat(lanes))),
+                "parts": Out(stream.Signature(frame_part(lanes))),
+                "tails": Out(stream.Signature(1, always_ready=True)),
+                "accounts": Out(stream.Signature(frame_account(lanes), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        plans = self._plan(m)
+        following = data.View(_Plan, plans.data)
+        beat = self.beats.payload
+
+        # The plan at hand. `taking`: the next part needs a waiting beat, in a frame that is `copying` or in a
+        # header; `filling`: it needs none. `final`: it is the last one of a restored frame, `closing`: and
+        # needs no beat. What waits behind a header is thrown away while `dropping`. A frame whose tail is
+        # not there with its last part has all `laid` and waits; that costs two cycles, and so does a header
+        # that fills its frame to the end, or a frame of one part.
+        plan = Signal(_Plan)
+        order = plan.order
+        idle = Signal(init=1)
+        taking = Signal()
+        copying = Signal()
+        filling = Signal()
+        laid = Signal()
+        final = Signal()
+        closing = Signal()
+        first = Signal()
+        dropping = Signal()
+        tail_seen = Signal()
+        number = Signal(9)  # of the part that follows
+        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
+        issue = Signal()
+        leave = Signal()
+        load = Signal()
+        waited = Signal()
+        final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
+        # 32 bytes do not hold the headers of a restored frame.
+        only_part = (
+            0
+            if self.lanes == LANES
+            else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
+        )
+        # In beats of 64 bytes, a frame on the wire has as many of them as the restored one more often.
+        tail_there = (
+            tail_seen if self.lanes == LANES else tail_seen | (dropping & self.beats.valid & beat.last)
+        )
+        m.d.comb += [
+            self.parts.valid.eq((taking & self.beats.valid) | filling),
+            issue.eq(self.parts.valid & self.parts.ready),
+            leave.eq(self.parts.ready & ((copying & self.beats.valid & beat.last) | (closing & tail_there))),
+            waited.eq(laid & tail_seen),
+            load.eq(idle | leave),
+            plans.pop.eq(load),
+            self.beats.ready.eq((taking & self.parts.ready) | dropping),
+            walk.load.eq(load),
+            walk.step.eq(issue),
+            walk.patch.eq(following.order.restore),
+            walk.vlan.eq(following.order.vlan),
+            walk.tcp.eq(following.order.tcp),
+            walk.payload_at.eq(following.order.payload_at),
+        ]
+        taken = Signal()
+        tail = Signal()
+        m.d.comb += [taken.eq(self.beats.valid & self.beats.ready), tail.eq(taken & beat.last)]
+        with m.If(tail):
+            m.d.sync += [dropping.eq(0), tail_seen.eq(order.restore)]
+        with m.If(issue):
+            m.d.sync += [
+                first.eq(0),
+                number.eq(number + 1),
+                final.eq(final_follows),
+                closing.eq(final_follows & ~walk.header_follows),
+                taking.eq(walk.header_follows & ~final),
+                filling.eq(~walk.header_follows & ~final),
+                laid.eq(final),
+            ]
+            with m.If(taking & ~walk.header_follows & ~beat.last):
+                m.d.sync += dropping.eq(1)
+        with m.If(waited):
+            m.d.sync += [idle.eq(1), laid.eq(0)]
+        with m.If(load):
+            m.d.sync += [
+                idle.eq(~plans.valid),
+                plan.eq(following),
+                taking.eq(plans.valid),
+                copying.eq(plans.valid & ~following.order.restore),
+                filling.eq(0),
+                laid.eq(0),
+                dropping.eq(0),
+                tail_seen.eq(0),
+                first.eq(1),
+                final.eq(only_part),
+                closing.eq(0),
+                number.eq(1),
+            ]
+
+        part = self.parts.payload
+        fields = {
+            "total_length": order.total_length,
+            "ip_checksum": order.ip_checksum,
+            "udp_length": (order.total_length - _IP_BYTES)[:16],
+        }
+        for i in range(self.beat_bytes // 2):
+            hit, value = patched_word(walk.marks, i, fields, self.lanes)
+            word = Mux(walk.keep[i], beat.tdata.word_select(i, 16), 0)
+            m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
+        m.d.comb += [
+            part.payload.eq(walk.in_payload & ~(final & plan.rest)),
+            part.place.eq(order.payload_at[2 : self._place_bits]),
+            part.first.eq(first),
+            part.last.eq(Mux(order.restore, final, beat.last)),
+            part.restored.eq(order.restore),
+            part.awaits_tail.eq(order.restore & final),
+            part.bad.eq(beat.bad),
+            part.ending.eq(Mux(order.restore, plan.bytes_out[: self._place_bits], beat.ending)),
+        ]
+
+        m.d.comb += [
+            self.tails.valid.eq(tail & order.restore),
+            self.tails.payload.eq(beat.bad | beat.short),
+        ]
+
+        # The account comes two cycles after the frame's end: its tail is held by then, the next one's is not.
+        taken1 = delayed(m, taken, 1, name="taken", reset=True)
+        done1 = delayed(m, leave | waited, 1, name="done", reset=True)
+        beats = Signal(13)
+        m.d.sync += beats.eq(Mux(done1, 0, beats + taken1))
+        tail1 = delayed(m, tail, 1, name="tail", reset=True)
+        beat1 = delayed(m, beat, 1, name="beat")
+        account = self.accounts.payload
+        m.d.sync += account.beats.eq(beats + taken1)
+        with m.If(tail1):
+            m.d.sync += [
+                account.bad.eq(beat1.bad),
+                account.short.eq(beat1.short),
+                account.ending.eq(beat1.ending),
+            ]
+        m.d.comb += [
+            account.verdict.eq(delayed(m, order.verdict, 2, name="verdict")),
+            account.restored.eq(delayed(m, order.restore, 2, name="restored")),
+            account.bytes_out.eq(delayed(m, plan.bytes_out, 2, name="bytes_out")),
+            self.accounts.valid.eq(delayed(m, done1, 1, name="account", reset=True)),
+        ]
+        return m
+
+    def _plan(self, m: Module) -> ElasticRegister:
+        """The next order, with the sums that it needs."""
+        m.submodules.plans = plans = ElasticRegister(_Plan)
+        plan = data.View(_Plan, plans.source_data)
+        order = self.orders.payload
+        # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
+        # less in its last two bits alone.
+        total = Signal(17)
+        m.d.comb += [
+            total.eq(order.payload_at + order.payload_length),
+            plan.order.eq(order),
+            plan.bytes_out.eq(total),
+            # The last burst begins at the place of `payload_at`; if the frame ends below that, it is a rest.
+            plan.rest.eq(total[2 : self._place_bits] <= order.payload_at[2 : self._place_bits]),
+            plans.source_valid.eq(self.orders.valid),
+            self.orders.ready.eq(plans.source_ready),
+        ]
+        return plans
