@@ -10,7 +10,8 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
 
-from ..frame.header_parser import ParsedHeader, be16, parsed_beat
+from ..frame.header_fields import SHIM
+from ..frame.header_parser import ParsedHeader, parsed_beat
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import beat_bytes
 from ..parts.checksum import add16, fold17
@@ -118,7 +119,9 @@ class ReceiveDecision(wiring.Component):
         header3 = ParsedHeader(delayed(m, header.as_value(), wait, name="header"))
         # The IP checksum without the old length; one's complement, like all that follows.
         without3 = delayed(m, add16(header.ip_checksum, header.payload_length), wait, name="without")
-        length = be16(self.burst, self.burst_bytes - 4)
+        at = self.burst_bytes - SHIM.size
+        shim = {name: SHIM.read(self.burst, name, at) for name in SHIM}
+        length = shim["length"]
 
         # Stage 4: every check of its own.
         decide4 = Signal()
@@ -129,18 +132,17 @@ class ReceiveDecision(wiring.Component):
         faults4 = Signal(5, reset_less=True)
         gained4 = Signal(16, reset_less=True)
         checksum4 = Signal(17, reset_less=True)
-        at = self.burst_bytes - SHIM_BYTES
         m.d.sync += [
             decide4.eq(decide3),
             verdict4.eq(verdict3),
             header4.eq(header3),
             shim4.length.eq(length),
-            shim4.b.eq(self.burst[8 * (at + 3) : 8 * (at + 4)]),
-            magic4.eq(be16(self.burst, at) == SHIM_MAGIC),
+            shim4.b.eq(shim["b"]),
+            magic4.eq(shim["magic"] == SHIM_MAGIC),
             faults4.eq(
                 Cat(
-                    self.burst[8 * (at + 2) : 8 * (at + 3)] != SHIM_VERSION,
-                    be16(self.burst, at + 6) != 0,
+                    shim["version"] != SHIM_VERSION,
+                    shim["reserved"] != 0,
                     length[:2] != 0,
                     length <= header3.payload_length,
                     length > header3.config.max_payload,

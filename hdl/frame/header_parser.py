@@ -24,14 +24,12 @@ from inceptionn.wire import (
 from ..control.config import EngineConfig
 from ..parts.axi import beat_bytes
 from ..parts.delay import delayed
+from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
 
-_IP_BYTES = 20
-_TCP_MINIMUM = 20
-_UDP_BYTES = 8
-_FIELD_BYTES = 58
-"""Bytes of a frame in which every field lies, up to the TCP checksum behind a VLAN tag."""
+_FIELD_BYTES = VLAN.size + L4 + TCP.size
+"""Bytes of a frame that hold every field, with a VLAN tag."""
 
 
 class ParsedHeader(data.Struct):
@@ -52,16 +50,6 @@ class ParsedHeader(data.Struct):
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
     config: EngineConfig  # as sampled with the frame's first beat
-
-
-def be16(value: Value, at: int) -> Value:
-    """The big-endian 16-bit number at byte ``at`` of ``value``."""
-    return Cat(value[8 * at + 8 : 8 * at + 16], value[8 * at : 8 * at + 8])
-
-
-def be32(value: Value, at: int) -> Value:
-    """The big-endian 32-bit number at byte ``at`` of ``value``."""
-    return Cat(be16(value, at + 2), be16(value, at))
 
 
 def parsed_beat(lanes: int = LANES) -> int:
@@ -156,7 +144,8 @@ class HeaderParser(wiring.Component):
         m = Module()
 
         # First beat: types, and the beat itself.
-        outer, inner = be16(self.beat, 12), be16(self.beat, 16)
+        outer = ETHERNET.read(self.beat, "ethertype")
+        inner = VLAN.read(self.beat, "ethertype", at=ETHERNET.size)
         first, second = self.first, self.second
         head = Signal(8 * self.beat_bytes, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
@@ -180,20 +169,21 @@ class HeaderParser(wiring.Component):
         one_beat = parsed_beat(self.lanes) == 0
         window = head if one_beat else Cat(head, self.beat)
 
-        def field(at: int, size: int) -> Value:
-            """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
-            untagged, shifted = 8 * (14 + at), 8 * (18 + at)
-            return Mux(vlan, window[shifted : shifted + 8 * size], window[untagged : untagged + 8 * size])
+        def cut(begin: int, end: int) -> Value:
+            """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
+            tag = VLAN.size
+            return Mux(vlan, window[8 * (tag + begin) : 8 * (tag + end)], window[8 * begin : 8 * end])
 
-        ip1 = Signal(8 * _IP_BYTES, reset_less=True)
-        l4_1 = Signal(8 * _TCP_MINIMUM, reset_less=True)
+        ip1 = Signal(8 * IPV4.size, reset_less=True)
+        l4_1 = Signal(8 * TCP.size, reset_less=True)
         seen1 = Signal(7, reset_less=True)  # bytes of the frame in the first two beats
         tcp = Signal(reset_less=True)
         captured1 = Signal()
+        protocol = IPV4["protocol"]
         fields = [
-            ip1.eq(field(0, _IP_BYTES)),
-            l4_1.eq(field(_IP_BYTES, _TCP_MINIMUM)),
-            tcp.eq(field(9, 1) == PROTOCOL_TCP),
+            ip1.eq(cut(L3, L4)),
+            l4_1.eq(cut(L4, L4 + TCP.size)),
+            tcp.eq(cut(L3 + protocol.byte, L3 + protocol.end) == PROTOCOL_TCP),
         ]
         if one_beat:
             capture = delayed(m, first, 1, name="capture", reset=True)
@@ -211,41 +201,39 @@ class HeaderParser(wiring.Component):
                 m.d.sync += seen1.eq(self.count)
 
         # Stage 2: every check that needs no arithmetic on another's result.
-        version, ihl = ip1[4:8], ip1[0:4]
-        protocol = ip1[8 * 9 : 8 * 10]
-        total_length, offset = be16(ip1, 2), l4_1[8 * 12 + 4 : 8 * 12 + 8]
+        ip = {name: IPV4.read(ip1, name) for name in IPV4}
+        segment = {name: TCP.read(l4_1, name) for name in TCP}
+        datagram = {name: UDP.read(l4_1, name) for name in UDP}
+        total_length, offset = ip["total_length"], segment["data_offset"]
         m.submodules.matcher = matcher = TosMatcher()
         m.d.comb += [
-            matcher.tos.eq(ip1[8:16]),
+            matcher.tos.eq(ip["tos"]),
             matcher.config_tos.eq(config.tos),
             matcher.config_mask.eq(config.tos_mask),
         ]
+
+        def at(untagged: int) -> Value:
+            """The byte of the frame that is byte ``untagged`` of the same frame without VLAN tag."""
+            return Mux(vlan, VLAN.size + untagged, untagged)
+
         l3_at = Signal(5)
         l4_at = Signal(6)
-        m.d.comb += [l3_at.eq(Mux(vlan, 18, 14)), l4_at.eq(Mux(vlan, 38, 34))]
+        m.d.comb += [l3_at.eq(at(L3)), l4_at.eq(at(L4))]
         enabled = config.enable & config.parameters_valid if self.transmit else config.enable
         objections = [
             (Verdict.DISABLED, ~enabled),
-            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18, 14)),
+            (Verdict.TRUNCATED, seen1 < at(L3)),
             (Verdict.VLAN_STACK, stacked),
             (Verdict.IPV6, ipv6),
             (Verdict.NOT_IPV4, ~ipv4),
-            (Verdict.TRUNCATED, seen1 < Mux(vlan, 18 + _IP_BYTES, 14 + _IP_BYTES)),
-            (Verdict.NOT_IPV4, version != 4),
+            (Verdict.TRUNCATED, seen1 < at(L4)),
+            (Verdict.NOT_IPV4, ip["version"] != 4),
             (Verdict.UNTAGGED, ~matcher.match),
-            (Verdict.IP_OPTIONS, ihl != 5),
-            (Verdict.FRAGMENT, (be16(ip1, 6) & 0x3FFF) != 0),
-            (Verdict.PROTOCOL, ~tcp & (protocol != PROTOCOL_UDP)),
-            (
-                Verdict.TRUNCATED,
-                seen1
-                < Mux(
-                    tcp,
-                    Mux(vlan, 38 + _TCP_MINIMUM, 34 + _TCP_MINIMUM),
-                    Mux(vlan, 38 + _UDP_BYTES, 34 + _UDP_BYTES),
-                ),
-            ),
-            (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(be16(l4_1, 4), _IP_BYTES, total_length))),
+            (Verdict.IP_OPTIONS, ip["ihl"] != 5),
+            (Verdict.FRAGMENT, (ip["fragment"] & 0x3FFF) != 0),
+            (Verdict.PROTOCOL, ~tcp & (ip["protocol"] != PROTOCOL_UDP)),
+            (Verdict.TRUNCATED, seen1 < Mux(tcp, at(L4 + TCP.size), at(L4 + UDP.size))),
+            (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(datagram["length"], IPV4.size, total_length))),
         ]
         flags2 = Signal(len(objections), reset_less=True)
         syn2 = Signal(reset_less=True)
@@ -257,10 +245,10 @@ class HeaderParser(wiring.Component):
         with m.Switch(offset):
             for words in range(16):
                 with m.Case(words):
-                    m.d.comb += header_words.eq(words + _IP_BYTES // 4)
-        header_bytes = Mux(tcp, header_words << 2, _IP_BYTES + _UDP_BYTES)
+                    m.d.comb += header_words.eq(words + IPV4.size // 4)
+        header_bytes = Mux(tcp, header_words << 2, IPV4.size + UDP.size)
         m.d.comb += [
-            l4_bytes.eq(Mux(tcp, offset << 2, _UDP_BYTES)),
+            l4_bytes.eq(Mux(tcp, offset << 2, UDP.size)),
             payload_length.eq(total_length - header_bytes),
         ]
         negative2 = Signal(reset_less=True)
@@ -269,8 +257,8 @@ class HeaderParser(wiring.Component):
         m.d.sync += [
             captured2.eq(captured1),
             flags2.eq(Cat(objection for _, objection in objections)),
-            syn2.eq(tcp & l4_1[8 * 13 + 1]),
-            unsummed2.eq(~tcp & (be16(l4_1, 6) == 0)),
+            syn2.eq(tcp & segment["syn"]),
+            unsummed2.eq(~tcp & (datagram["checksum"] == 0)),
             negative2.eq(payload_length[16]),
             parsed2.tcp.eq(tcp),
             parsed2.vlan.eq(vlan),
@@ -278,13 +266,13 @@ class HeaderParser(wiring.Component):
             parsed2.frame_length.eq(l3_at + total_length),
             parsed2.total_length.eq(total_length),
             parsed2.payload_length.eq(payload_length),
-            parsed2.ip_checksum.eq(be16(ip1, 10)),
-            parsed2.checksum.eq(Mux(tcp, be16(l4_1, 16), be16(l4_1, 6))),
-            parsed2.source.eq(be32(ip1, 12)),
-            parsed2.destination.eq(be32(ip1, 16)),
-            parsed2.source_port.eq(be16(l4_1, 0)),
-            parsed2.destination_port.eq(be16(l4_1, 2)),
-            parsed2.phase.eq(l4_1[8 * 7 : 8 * 7 + 2]),
+            parsed2.ip_checksum.eq(ip["checksum"]),
+            parsed2.checksum.eq(Mux(tcp, segment["checksum"], datagram["checksum"])),
+            parsed2.source.eq(ip["source"]),
+            parsed2.destination.eq(ip["destination"]),
+            parsed2.source_port.eq(segment["source_port"]),
+            parsed2.destination_port.eq(segment["destination_port"]),
+            parsed2.phase.eq(segment["sequence"][:2]),
             parsed2.config.eq(config),
         ]
 

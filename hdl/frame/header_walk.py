@@ -12,9 +12,10 @@ from inceptionn.wire import LANES
 
 from ..parts.axi import beat_bytes
 from ..parts.checksum import swap16
+from .header_fields import IPV4, L3, L4, MAX_TCP_BYTES, TCP, UDP, VLAN
 
-_MOST_HEADER_BYTES = 98
-"""Bytes of headers in front of a payload, at most: VLAN tag and TCP options."""
+_MOST_HEADER_BYTES = VLAN.size + L4 + MAX_TCP_BYTES
+"""Bytes of headers before a payload, at most."""
 
 
 class HeaderMarks(data.Struct):
@@ -25,13 +26,13 @@ class HeaderMarks(data.Struct):
     tcp: 2  # the same of TCP
 
 
-# Field, its mark, its word in the frame without VLAN tag; a tag moves everything by two words.
+# Field, its mark, its word in the frame without VLAN tag.
 _FIELDS = (
-    ("total_length", "first", 8),
-    ("ip_checksum", "first", 12),
-    ("udp_length", "udp", 19),
-    ("udp_checksum", "udp", 20),
-    ("tcp_checksum", "tcp", 25),
+    ("total_length", "first", (L3 + IPV4["total_length"].byte) // 2),
+    ("ip_checksum", "first", (L3 + IPV4["checksum"].byte) // 2),
+    ("udp_length", "udp", (L4 + UDP["length"].byte) // 2),
+    ("udp_checksum", "udp", (L4 + UDP["checksum"].byte) // 2),
+    ("tcp_checksum", "tcp", (L4 + TCP["checksum"].byte) // 2),
 )
 
 
@@ -45,7 +46,7 @@ def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = L
     words = beat_bytes(lanes) // 2
     for name, mark, place in _FIELDS:
         for vlan in range(2):
-            if name in fields and word == place % words + 2 * vlan:
+            if name in fields and word == place % words + VLAN.size // 2 * vlan:
                 return marks[mark][vlan], swap16(fields[name])
     return Const(0, 1), Const(0, 16)
 

@@ -11,7 +11,7 @@ from inceptionn.wire import ETHERTYPE_IPV4, ETHERTYPE_VLAN, FLOW_TABLE_SIZE, LAN
 
 from ..control.config import EngineConfig
 from ..frame.flow_table import FlowKey, FlowTable, flow_index
-from ..frame.header_parser import be16, be32
+from ..frame.header_fields import ETHERNET, IPV4, L3, L4, TCP, VLAN
 from ..frame.tos_matcher import TosMatcher
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
@@ -19,7 +19,6 @@ from ..parts.queue import PushQueue
 HEADER_BYTES = 64
 """Bytes of a frame that hold every field which is looked at, with a VLAN tag."""
 _GENERATION_BITS = 8
-_IP_BYTES = 20
 
 
 class Ticket(data.Struct):
@@ -110,14 +109,17 @@ class FlowDirectory(wiring.Component):
 
     def _classify(self, m: Module, queries: PushQueue) -> None:
         """Three registers: fields at their place, with or without VLAN tag; conditions; their conjunction."""
-        vlan = be16(self.header, 12) == ETHERTYPE_VLAN
+        outer = ETHERNET.read(self.header, "ethertype")
+        inner = VLAN.read(self.header, "ethertype", at=ETHERNET.size)
+        vlan = outer == ETHERTYPE_VLAN
+        tcp_bytes = TCP["syn"].end
 
-        def field(at: int, size: int) -> Any:
-            """``size`` bytes at byte ``at`` behind the Ethernet header, first byte lowest."""
-            return Mux(vlan, *(self.header[8 * (at + l2) : 8 * (at + l2 + size)] for l2 in (18, 14)))
+        def cut(begin: int, end: int) -> Any:
+            """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
+            return Mux(vlan, *(self.header[8 * (tag + begin) : 8 * (tag + end)] for tag in (VLAN.size, 0)))
 
-        ip = Signal(8 * _IP_BYTES, reset_less=True)
-        tcp = Signal(8 * 14, reset_less=True)
+        ip = Signal(8 * IPV4.size, reset_less=True)
+        tcp = Signal(8 * tcp_bytes, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         ipv4 = Signal(reset_less=True)
         valid1 = Signal()
@@ -125,23 +127,23 @@ class FlowDirectory(wiring.Component):
         m.d.sync += [
             valid1.eq(self.valid),
             config.eq(self.config),
-            ipv4.eq(Mux(vlan, be16(self.header, 16), be16(self.header, 12)) == ETHERTYPE_IPV4),
-            ip.eq(field(0, _IP_BYTES)),
-            tcp.eq(field(_IP_BYTES, 14)),
+            ipv4.eq(Mux(vlan, inner, outer) == ETHERTYPE_IPV4),
+            ip.eq(cut(L3, L4)),
+            tcp.eq(cut(L4, L4 + tcp_bytes)),
         ]
 
         m.submodules.matcher = matcher = TosMatcher()
         payload = Signal(17)
         key = Signal(FlowKey)
         m.d.comb += [
-            matcher.tos.eq(ip[8:16]),
+            matcher.tos.eq(IPV4.read(ip, "tos")),
             matcher.config_tos.eq(config.tos),
             matcher.config_mask.eq(config.tos_mask),
-            payload.eq(be16(ip, 2) - ((tcp[8 * 12 + 4 : 8 * 12 + 8] << 2) + _IP_BYTES)),
-            key.source.eq(be32(ip, 12)),
-            key.destination.eq(be32(ip, 16)),
-            key.source_port.eq(be16(tcp, 0)),
-            key.destination_port.eq(be16(tcp, 2)),
+            payload.eq(IPV4.read(ip, "total_length") - ((TCP.read(tcp, "data_offset") << 2) + IPV4.size)),
+            key.source.eq(IPV4.read(ip, "source")),
+            key.destination.eq(IPV4.read(ip, "destination")),
+            key.source_port.eq(TCP.read(tcp, "source_port")),
+            key.destination_port.eq(TCP.read(tcp, "destination_port")),
         ]
         query2 = Signal(_Query, reset_less=True)
         payload2 = Signal(17, reset_less=True)
@@ -153,9 +155,10 @@ class FlowDirectory(wiring.Component):
             config2.eq(config),
             tagged2.eq(
                 config.enable & config.parameters_valid & ipv4 & matcher.match
-                & (ip[:8] == 0x45) & (ip[8 * 9 : 8 * 10] == PROTOCOL_TCP)
+                & (Cat(IPV4.read(ip, "ihl"), IPV4.read(ip, "version")) == 0x45)
+                & (IPV4.read(ip, "protocol") == PROTOCOL_TCP)
             ),
-            query2.syn.eq(tcp[8 * 13 + 1]),
+            query2.syn.eq(TCP.read(tcp, "syn")),
             query2.key.eq(key),
             query2.index.eq(flow_index(key)),
         ]  # fmt: skip

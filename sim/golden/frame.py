@@ -16,7 +16,7 @@ from inceptionn.wire import Parameters, Verdict
 
 from . import checksum, codec
 from .flows import FlowTable
-from .parse import IPV4_BYTES, Headers, be16, parse
+from .parse import IPV4_BYTES, SHIM, Headers, parse, read
 
 NO_TAGS = (0, 0, 0, 0)
 
@@ -172,12 +172,13 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
         return Verdict.NO_SHIM
     if len(frame) < at + wire.SHIM_BYTES:
         return Verdict.LENGTHS
-    if be16(frame, at) != wire.SHIM_MAGIC:
+    shim = {name: read(frame, at, field) for name, field in SHIM.items()}
+    if shim["magic"] != wire.SHIM_MAGIC:
         return Verdict.NO_SHIM
-    length = be16(frame, at + 4)
+    length = shim["length"]
     if (
-        frame[at + 2] != wire.SHIM_VERSION
-        or be16(frame, at + 6) != 0
+        shim["version"] != wire.SHIM_VERSION
+        or shim["reserved"] != 0
         or length % wire.LANE_BYTES
         or length <= headers.payload_bytes
         or length > config.max_payload

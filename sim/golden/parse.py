@@ -16,15 +16,43 @@ IPV4_BYTES = 20
 TCP_BYTES = 20
 UDP_BYTES = 8
 
+# First and last bit of each field, counted as the diagrams of RFC 791, 9293 and 768 do: bit 0 is the highest
+# bit of the header's first byte.
+ETHERNET = {"ethertype": (96, 111)}
+VLAN = {"ethertype": (16, 31)}
+IPV4 = {
+    "version": (0, 3),
+    "ihl": (4, 7),
+    "tos": (8, 15),
+    "total_length": (16, 31),
+    "fragment": (48, 63),
+    "protocol": (72, 79),
+    "checksum": (80, 95),
+    "source": (96, 127),
+    "destination": (128, 159),
+}
+TCP = {
+    "source_port": (0, 15),
+    "destination_port": (16, 31),
+    "sequence": (32, 63),
+    "data_offset": (96, 99),
+    "syn": (110, 110),
+    "checksum": (128, 143),
+}
+UDP = {"source_port": (0, 15), "destination_port": (16, 31), "length": (32, 47), "checksum": (48, 63)}
+SHIM = {"magic": (0, 15), "version": (16, 23), "b": (24, 31), "length": (32, 47), "reserved": (48, 63)}
+
+
+def read(frame: bytes, at: int, field: tuple[int, int]) -> int:
+    """The value of a field of the header at byte ``at``."""
+    first, last = field
+    number = int.from_bytes(frame[at + first // 8 : at + last // 8 + 1], "big")
+    return number >> (7 - last % 8) & ((1 << (last - first + 1)) - 1)
+
 
 def be16(frame: bytes, at: int) -> int:
     """The big-endian 16-bit field at byte ``at``."""
     return frame[at] << 8 | frame[at + 1]
-
-
-def be32(frame: bytes, at: int) -> int:
-    """The big-endian 32-bit field at byte ``at``."""
-    return be16(frame, at) << 16 | be16(frame, at + 2)
 
 
 @dataclass(frozen=True)
@@ -32,7 +60,7 @@ class Headers:
     """The fields of an IPv4 TCP or UDP frame that the engines use. Offsets and lengths in bytes."""
 
     l3: int
-    """Offset of the IPv4 header (L2 in the specification): 14, or 18 behind a VLAN tag."""
+    """Offset of the IPv4 header (L2 in the specification): 14, or 18 with a VLAN tag."""
     total_length: int
     ip_checksum: int
     protocol: int
@@ -68,7 +96,7 @@ class Headers:
     @property
     def checksum_at(self) -> int:
         """Offset of the TCP or UDP checksum field."""
-        return self.l4 + (16 if self.protocol == wire.PROTOCOL_TCP else 6)
+        return self.l4 + (TCP if self.protocol == wire.PROTOCOL_TCP else UDP)["checksum"][0] // 8
 
 
 def _network_layer(frame: bytes) -> Verdict | int:
@@ -76,12 +104,12 @@ def _network_layer(frame: bytes) -> Verdict | int:
     if len(frame) < ETHERNET_BYTES:
         return Verdict.TRUNCATED
     l3 = ETHERNET_BYTES
-    ethertype = be16(frame, 12)
+    ethertype = read(frame, 0, ETHERNET["ethertype"])
     if ethertype == wire.ETHERTYPE_VLAN:
         l3 += VLAN_BYTES
         if len(frame) < l3:
             return Verdict.TRUNCATED
-        ethertype = be16(frame, 16)
+        ethertype = read(frame, ETHERNET_BYTES, VLAN["ethertype"])
         if ethertype == wire.ETHERTYPE_VLAN:
             return Verdict.VLAN_STACK
     if ethertype == wire.ETHERTYPE_SERVICE_VLAN:
@@ -97,15 +125,15 @@ def _internet_header(frame: bytes, l3: int, tos: int, tos_mask: int) -> Verdict 
     """Steps 7 to 12: why the IPv4 header rules the frame out."""
     if len(frame) < l3 + IPV4_BYTES:
         return Verdict.TRUNCATED
-    if frame[l3] >> 4 != 4:
+    if read(frame, l3, IPV4["version"]) != 4:
         return Verdict.NOT_IPV4
-    if (frame[l3 + 1] ^ tos) & tos_mask:
+    if (read(frame, l3, IPV4["tos"]) ^ tos) & tos_mask:
         return Verdict.UNTAGGED
-    if frame[l3] & 0xF != 5:
+    if read(frame, l3, IPV4["ihl"]) != 5:
         return Verdict.IP_OPTIONS
-    if be16(frame, l3 + 6) & 0x3FFF:  # more fragments, or a fragment offset
+    if read(frame, l3, IPV4["fragment"]) & 0x3FFF:  # more fragments, or a fragment offset
         return Verdict.FRAGMENT
-    if frame[l3 + 9] not in (wire.PROTOCOL_TCP, wire.PROTOCOL_UDP):
+    if read(frame, l3, IPV4["protocol"]) not in (wire.PROTOCOL_TCP, wire.PROTOCOL_UDP):
         return Verdict.PROTOCOL
     return None
 
@@ -123,15 +151,17 @@ def parse(frame: bytes, tos: int, tos_mask: int, *, whole: bool) -> tuple[Verdic
     if verdict is not None:
         return verdict, None
 
-    tcp = frame[l3 + 9] == wire.PROTOCOL_TCP
+    ip = {name: read(frame, l3, field) for name, field in IPV4.items()}
+    tcp = ip["protocol"] == wire.PROTOCOL_TCP
     l4 = l3 + IPV4_BYTES
     if len(frame) < l4 + (TCP_BYTES if tcp else UDP_BYTES):
         return Verdict.TRUNCATED, None
-    total_length = be16(frame, l3 + 2)
-    l4_bytes = 4 * (frame[l4 + 12] >> 4) if tcp else UDP_BYTES
+    segment = {name: read(frame, l4, field) for name, field in (TCP if tcp else UDP).items()}
+    total_length = ip["total_length"]
+    l4_bytes = 4 * segment["data_offset"] if tcp else UDP_BYTES
     if l4_bytes < (TCP_BYTES if tcp else UDP_BYTES) or total_length < IPV4_BYTES + l4_bytes:
         return Verdict.LENGTHS, None
-    if not tcp and be16(frame, l4 + 4) != total_length - IPV4_BYTES:
+    if not tcp and segment["length"] != total_length - IPV4_BYTES:
         return Verdict.LENGTHS, None
     if whole and len(frame) < l3 + total_length:
         return Verdict.LENGTHS, None
@@ -139,13 +169,13 @@ def parse(frame: bytes, tos: int, tos_mask: int, *, whole: bool) -> tuple[Verdic
     headers = Headers(
         l3=l3,
         total_length=total_length,
-        ip_checksum=be16(frame, l3 + 10),
-        protocol=frame[l3 + 9],
-        flow=Flow(be32(frame, l3 + 12), be32(frame, l3 + 16), be16(frame, l4), be16(frame, l4 + 2)),
-        sequence=be32(frame, l4 + 4) if tcp else 0,
+        ip_checksum=ip["checksum"],
+        protocol=ip["protocol"],
+        flow=Flow(ip["source"], ip["destination"], segment["source_port"], segment["destination_port"]),
+        sequence=segment.get("sequence", 0),
         l4_bytes=l4_bytes,
-        checksum=be16(frame, l4 + (16 if tcp else 6)),
-        syn=tcp and bool(frame[l4 + 13] & 0x02),
+        checksum=segment["checksum"],
+        syn=bool(segment.get("syn", 0)),
     )
     if headers.syn:
         return Verdict.SYN, headers
