@@ -77,6 +77,7 @@ class Control:
             for level, option, value in _VANISHED:
                 line.sock.setsockopt(level, option, value)
             self._epoll.register(line.sock.fileno(), select.EPOLLIN)
+            self._watch(peer)  # the rest of a long welcome
             self._hear(peer)  # objects that arrived with the welcome
 
     def fileno(self) -> int:

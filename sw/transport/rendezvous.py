@@ -11,6 +11,7 @@ import socket
 import time
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .base import PeerLost, TransportError, TransportTimeout
 from .door import BACKLOG, Door
@@ -85,7 +86,7 @@ class _Gathering:
         self.turned_away: list[str] = []
         self.wrong: str | None = None
         """Why the group cannot form."""
-        self._asked: dict[Line, tuple[Hello, str]] = {}
+        self._asked: WeakKeyDictionary[Line, tuple[Hello, str]] = WeakKeyDictionary()
         """Who owes a proof: their hello, and the proof."""
 
     def take(self, line: Line, said: dict[str, Any]) -> None:

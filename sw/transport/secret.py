@@ -18,6 +18,7 @@ def secret_of(given: str | bytes | None) -> bytes:
     ``INCEPTIONN_SECRET_FILE`` names (without a line's end); b"" where there is none of these.
 
     ``ValueError`` for an empty secret or a file that cannot be read: no group is left open by mistake.
+    ``TypeError`` for what is neither str nor bytes.
     """
     source = "secret="
     if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
@@ -27,12 +28,14 @@ def secret_of(given: str | bytes | None) -> bytes:
         except OSError as error:
             raise ValueError(f"{source} cannot be read: {error.strerror}") from error
     elif given is None and VARIABLE in os.environ:
-        source, given = VARIABLE, os.environ[VARIABLE]
+        source, given = VARIABLE, os.environb[VARIABLE.encode()]
     if given is None:
         return b""
+    if not isinstance(given, str | bytes):  # bytes(1234) would be as many zeros
+        raise TypeError(f"secret must be str or bytes, not {type(given).__name__}")
     if not given:
         raise ValueError(f"{source} is empty: give a secret, or none")
-    return given.encode() if isinstance(given, str) else bytes(given)
+    return given.encode() if isinstance(given, str) else given
 
 
 def nonce() -> str:

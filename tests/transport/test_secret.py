@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ import pytest
 from inceptionn import Codec
 from inceptionn.transport import TransportError, connect
 from inceptionn.transport.control import PROTOCOL
+from inceptionn.transport.door import Door
 from inceptionn.transport.line import Line
-from inceptionn.transport.rendezvous import await_welcome, listen
+from inceptionn.transport.rendezvous import _Gathering, await_welcome, listen
 from inceptionn.transport.secret import nonce, proof, secret_of
 
 
@@ -102,6 +105,22 @@ def test_a_wrong_proof_is_turned_away(port: int) -> None:
     assert found == [[0, 1]] * 2
 
 
+def test_who_was_asked_for_a_proof_and_went_is_forgotten(port: int) -> None:
+    with listen(("127.0.0.1", port)) as listener, Door(listener) as door:
+        gathering = _Gathering(door, hello(0, 2), b"right")
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                Line(sock, 5).send(hello(1, 2))
+                said = []
+                while not said:
+                    said = door.hear(time.monotonic() + 5)
+                gathering.take(*said.pop())
+                assert len(gathering._asked) == 1
+            while door._guests:
+                door.hear(time.monotonic() + 0.1)
+            assert not gathering._asked
+
+
 def test_what_was_heard_cannot_be_used_again_or_sent_back(port: int) -> None:
     """A whole conversation is repeated, and rank 0's own proof comes back as a rank's."""
     found, threads = begun(port, 2, secret="right")
@@ -161,6 +180,20 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     file.unlink()
     with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
         secret_of(None)
+
+
+def test_a_secret_of_another_type_is_refused_and_bytes_of_the_environment_are_those_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``bytes(1234)`` would be 1234 zeros, which everybody knows."""
+    wrong: Any
+    for wrong in (1234, 0, True, ["a"], tmp_path):
+        with pytest.raises(TypeError, match="secret must be str or bytes, not"):
+            secret_of(wrong)
+    raw = b"\xff\x80 no UTF-8"
+    monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
+    monkeypatch.setitem(os.environb, b"INCEPTIONN_SECRET", raw)
+    assert secret_of(None) == raw
 
 
 def test_a_group_by_the_environment(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

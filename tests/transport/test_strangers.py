@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 
 from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect, formation
-from inceptionn.transport.control import PROTOCOL
+from inceptionn.transport.control import PROTOCOL, Control
+from inceptionn.transport.line import Line
 from inceptionn.transport.rendezvous import listen
 from inceptionn.transport.secret import nonce
 
@@ -261,7 +263,8 @@ def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list
     def run(t: TcpTransport) -> None:
         if t.rank == 0:
             t._control._lines[1].sock.sendall(b'{"value": 1}\n')
-        t.exchange(None)
+        for _ in range(2):  # the first may end before rank 1 has read that
+            t.exchange(None)
 
     for error in tcp(3, run):
         assert isinstance(error, PeerLost)
@@ -272,6 +275,26 @@ def test_a_stranger_with_a_wrong_token(port: int, at_the_data_ports: Callable[..
     noise = json.dumps({"from": 1, "token": nonce()}).encode() + b"\n"
     at_the_data_ports(noise)
     assert group(port, 2) == [1, 1]
+
+
+def test_a_welcome_that_the_kernel_does_not_take_at_once(port: int) -> None:
+    """Of hundreds of ranks it is longer than a send buffer."""
+    welcome = {"welcome": ["x" * 1000] * 8000}
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port), 10) as theirs:
+        line = Line(listener.accept()[0], 0.0)
+        line.send(welcome)
+        assert line.pending
+        control = Control(0, 2, {1: line})
+        found = []
+        reader = threading.Thread(target=lambda: found.append(theirs.makefile().readline()))
+        reader.start()
+        end = time.monotonic() + 10
+        while reader.is_alive() and time.monotonic() < end:
+            control.pump(0.1)
+        control.close()
+        reader.join(10)
+        assert not control.pending
+        assert json.loads(found[0]) == welcome
 
 
 PROGRAM = """
