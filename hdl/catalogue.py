@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every component of the NIC, with the sizes it is checked in: one table for tests, commands and reports."""
+"""Every component of the NIC with the sizes that are checked: one table for tests, commands, reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Entry:
 
     @property
     def factory(self) -> Callable[..., wiring.Component]:
-        """The component's class, imported when it is asked for."""
+        """The component's class, imported on first use."""
         module, _, attribute = self.path.partition(":")
         found: Callable[..., wiring.Component] = getattr(
             import_module(f"inceptionn.hdl.{module}"), attribute
@@ -51,7 +51,7 @@ class Entry:
         return found
 
     def parameters(self, variant: int = 0) -> Arguments:
-        """What the bench is told of this variant."""
+        """The parameters of the bench for this variant."""
         return {**self.variants[variant], **self.facts}
 
     def make(self, variant: int = 0) -> wiring.Component:
@@ -82,7 +82,7 @@ CATALOGUE = {
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
-        # From frame to payload.
+        # From a frame to its payload.
         Entry(
             "frame_input",
             "frame.frame_input:FrameInput",
@@ -131,7 +131,7 @@ CATALOGUE = {
         # Registers and counters.
         Entry("counters", "control.counters:FrameCounters", ({"direction": "tx"}, {"direction": "rx"})),
         Entry("registers", "control.management:Management"),
-        # At a board's edge: frames, widths.
+        # At the edge of a board's design: frames, widths.
         Entry("frame_guard", "attach.frame_guard:FrameGuard"),
         Entry(
             "frame_queue",
@@ -154,7 +154,7 @@ CATALOGUE = {
             bench="width_adapter",
             facts={"widens": False},
         ),
-        # Parts that everything uses.
+        # Parts that all others use.
         Entry(
             "queue",
             "parts.queue:PushQueue",
@@ -175,7 +175,7 @@ CATALOGUE = {
         Entry("elastic_register", "parts.elastic_register:ElasticRegister", ({"shape": 33},)),
         Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
-        # All of it.
+        # The whole NIC.
         Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
     )
 }

@@ -18,29 +18,29 @@ from .parts.axi import AXIStream, beat_bytes
 
 
 def check_size(engines: int, lanes: int) -> None:
-    """Raises ``ValueError`` unless there is a NIC of so many engines per direction and lanes per engine."""
+    """Raises ``ValueError`` unless a NIC can have ``engines`` per direction and ``lanes`` per engine."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
     beat_bytes(lanes)
 
 
 class Nic(wiring.Component):
-    """Compression engine on the way out, decompression engine on the way in, one AXI4-Lite port for both.
+    """Compression engine for sent frames, decompression engine for received ones, one AXI4-Lite port.
 
     The paper's Fig. 8, between a NIC's DMA and its MAC. Frames run from the destination MAC address to the
     last data byte, without FCS; ``tuser`` at ``tlast`` marks a bad frame. The two directions are independent.
     Throughput and latency are the engines'; registers: ``docs/registers.md``.
 
-    A reset of one cycle suffices: data registers have none, but nothing keeps what is left in them. The
-    transmit engine takes frames 1024 cycles later, when its flow table is empty.
+    A reset of one cycle suffices. Data registers have no reset, but no output depends on their old content.
+    The transmit engine accepts frames 1024 cycles later, when its flow table is empty.
 
     Parameters
     ----------
     engines : :class:`int`
         Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`).
     lanes : :class:`int`
-        fp32 values that one engine treats per cycle: 8 or 16. Streams are as many bytes wide as all engines
-        take; verdicts, bytes, order and registers depend on neither.
+        fp32 values that one engine processes per cycle: 8 or 16. The streams are as wide as all engines
+        together; verdicts, bytes, order and registers depend on neither number.
 
     Members
     -------
@@ -71,7 +71,7 @@ class Nic(wiring.Component):
         )
 
     def _engine(self, *, transmit: bool) -> wiring.Component:
-        """What stands in one direction: an engine, or several that behave as one."""
+        """The engine of one direction, or several that behave as one."""
         if self.engines > 1:
             return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes)
         return (CompressionEngine if transmit else DecompressionEngine)(lanes=self.lanes)
@@ -89,7 +89,7 @@ class Nic(wiring.Component):
             wiring.connect(m, wiring.flipped(source), engine.s_axis)
             wiring.connect(m, engine.m_axis, wiring.flipped(sink))
             m.d.comb += engine.config.eq(port.config)
-            # A row of flip-flops, so that the engines may lie far from the counters.
+            # A row of flip-flops, so that the engines may be placed far from the counters.
             m.d.sync += [
                 port.report.eq(engine.report),
                 port.report_valid.eq(engine.report_valid),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The modules that the project puts out as Verilog, by name."""
+"""The modules that the project emits as Verilog, by name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,9 +20,9 @@ _TOPS: dict[str, Callable[..., wiring.Component]] = {
 
 
 def tops_of(lanes: int) -> dict[str, Callable[[], wiring.Component]]:
-    """Verilog module name to a factory of its component of so many lanes; ports: see docs/architecture.md."""
+    """Verilog module name to a factory of its component with ``lanes``; ports: docs/architecture.md."""
     return {name: partial(component, lanes=lanes) for name, component in _TOPS.items()}
 
 
 TOPS = tops_of(LANES)
-"""The modules as they are by default."""
+"""The modules of the default width."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which Yosys runs: the user's own choice, or the wheel's in the interpreter's environment."""
+"""Finds Yosys: the user's own choice, or the wheel's in the interpreter's environment."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from inceptionn.system.programs import find_program
 
 
 class YosysMissing(RuntimeError):
-    """No Yosys is installed, or ``$YOSYS`` names none; the text says how to get one."""
+    """No Yosys is installed, or ``$YOSYS`` does not name one; the text says how to get one."""
 
 
 def yosys_path() -> str:
     """Path of Yosys: ``$YOSYS`` if set; the wheel's, beside the interpreter or on PATH; one on PATH.
 
-    ``$YOSYS`` is set to it, since Amaranth looks nowhere else. Raises :class:`YosysMissing`.
+    ``$YOSYS`` is set to it, since Amaranth reads only that. Raises :class:`YosysMissing`.
     """
     chosen = os.environ.get("YOSYS")
     if chosen and shutil.which(chosen) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""AXI4-Lite (Arm IHI 0022) and the NIC's register bank behind it."""
+"""AXI4-Lite (Arm IHI 0022) and the NIC's register bank."""
 
 from functools import reduce
 from operator import or_
@@ -27,7 +27,7 @@ from .registers import (
 
 
 class Response(enum.Enum, shape=2):
-    """Values of ``bresp`` and ``rresp`` that a slave of this kind gives."""
+    """The values of ``bresp`` and ``rresp`` that the register bank returns."""
 
     OKAY = 0b00
     SLVERR = 0b10
@@ -96,13 +96,13 @@ class AXI4Lite(wiring.Signature):
 class RegisterBank(wiring.Component):
     """AXI4-Lite slave of :data:`inceptionn.hdl.control.registers.REGISTERS`: settings and counters.
 
-    One write and one read are under way at a time, independent of each other; address and data of a write
-    come in any order. All outputs are flip-flops. With a master that never waits, a write takes 4 cycles
-    from the later of its two handshakes to ``bvalid``; a read takes 4 cycles to ``rvalid``, of a counter's
-    low word 5 + ``COUNTER_READ_LATENCY``, more only while the counters are being cleared.
+    At most one write and one read are in flight, independent of each other. Address and data of a write may
+    come in either order. All outputs are flip-flops. With a master that never waits, a write takes 4 cycles
+    from the later of its two handshakes to ``bvalid``. A read takes 4 cycles to ``rvalid``. A read of a
+    counter's low word takes 5 + ``COUNTER_READ_LATENCY``, and more only while the counters are being cleared.
 
-    A write of ``PAYLOAD.MAX`` beyond 9216 is clamped. Settings reach both engines in the same cycle, together
-    with the ``parameters_valid`` that belongs to them, no later than the write's ``bvalid``.
+    A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
+    their ``parameters_valid``, no later than the write's ``bvalid``.
 
     Members
     -------
@@ -133,7 +133,7 @@ class RegisterBank(wiring.Component):
         return m
 
     def _write(self, m: Module, values: dict[str, Signal]) -> None:
-        """Address and data are held until both are there; then decode, apply, respond: one cycle each."""
+        """Address and data are held until both have arrived; then decode, apply, respond: one cycle each."""
         bus = self.s_axil
         aw_held = Signal()
         w_held = Signal()
@@ -144,7 +144,7 @@ class RegisterBank(wiring.Component):
         apply = Signal()
         respond = Signal()
 
-        # Ready is low in reset and while something is held, and never depends on valid.
+        # Ready is low in reset and while a value is held. It never depends on valid.
         for valid, ready, held in ((bus.awvalid, bus.awready, aw_held), (bus.wvalid, bus.wready, w_held)):
             with m.If(ready & valid):
                 m.d.sync += [ready.eq(0), held.eq(1)]
@@ -155,7 +155,7 @@ class RegisterBank(wiring.Component):
         with m.If(bus.wready):
             m.d.sync += [data.eq(bus.wdata), strobe.eq(bus.wstrb)]
 
-        # decode -> apply -> respond -> bvalid: a token that walks once for each write.
+        # decode -> apply -> respond -> bvalid: one token for each write.
         m.d.comb += decode.eq(aw_held & w_held & ~apply & ~respond & ~bus.bvalid)
         m.d.sync += [apply.eq(decode), respond.eq(apply)]
         hit = Signal()
@@ -187,7 +187,7 @@ class RegisterBank(wiring.Component):
             m.d.sync += bus.bvalid.eq(0)
 
     def _settings(self, m: Module, values: dict[str, Signal]) -> None:
-        """A second row of flip-flops: what the engines see, clamped and checked, one cycle later."""
+        """A second row of flip-flops, one cycle later: the engines' settings, clamped and checked."""
 
         def field(register: str, name: str) -> Any:
             part = REGISTERS[register][name]
@@ -220,7 +220,7 @@ class RegisterBank(wiring.Component):
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
-        """The address holds until the response is made, so every decoding stage runs freely behind it."""
+        """The address holds until the response is made, so no decoding stage needs an enable."""
         bus = self.s_axil
         held = Signal()
         address = Signal(ADDRESS_WIDTH - 2)
@@ -231,7 +231,7 @@ class RegisterBank(wiring.Component):
         with m.If(bus.arready):
             m.d.sync += address.eq(bus.araddr[2:])
 
-        # First stage: which register. Second stage: the value of one that is no counter.
+        # First stage: select the register. Second stage: the value, unless it is a counter.
         known = Signal()
         is_high = Signal()
         is_low = Signal()
@@ -274,7 +274,7 @@ class RegisterBank(wiring.Component):
                 m.next = "RESPOND"
                 with m.If(is_counter & ~high_word):
                     m.next = "FETCH"
-            # While counters are being cleared they may still hold what they had: wait.
+            # While the counters are being cleared, some may hold their old value: wait.
             with m.State("FETCH"), m.If(~ports["tx"].busy & ~ports["rx"].busy):
                 m.d.sync += strobes.eq(Cat(reading.values()))
                 m.next = "WAIT_0"

@@ -15,10 +15,10 @@ from inceptionn.wire import (
 
 
 class EngineConfig(data.Struct):
-    """Run-time settings of one engine; levels that come straight from flip-flops.
+    """Run-time settings of one engine: levels, directly from flip-flops.
 
-    They may change in any cycle, between two frames or inside one. An engine samples them once for each
-    frame, so that no frame is treated with half of an update.
+    They may change in any cycle, between two frames or inside one. An engine samples them once per frame, so
+    that no frame sees half of an update.
 
     Members
     -------
@@ -30,7 +30,7 @@ class EngineConfig(data.Struct):
         :class:`inceptionn.wire.Parameters`, in units of the biased exponent; the receive engine takes B
         from the shim and ignores all three.
     parameters_valid : 1 bit
-        ``Parameters.valid`` of e0, t and b; changes in the same cycle as they do.
+        ``Parameters.valid`` of e0, t and b; changes in the same cycle.
     min_payload, max_payload : 16 bits each
         Payload lengths, in bytes, that are compressed (transmit, both) or restored (receive,
         ``max_payload`` alone); ``max_payload`` is at most ``inceptionn.wire.DEFAULT_MAX_PAYLOAD``.

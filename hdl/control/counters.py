@@ -29,11 +29,11 @@ HALF = COUNTER_WIDTH // 2
 COUNTER_READ_LATENCY = 2
 """Cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
 PENDING_EVENTS_WIDTH = 6
-"""Bits for the events between two visits of the sweep: 32 slots and at most 16 reads in between."""
+"""Bits for the events between two visits of the sweep: 32 slots and at most 16 reads."""
 
 
 class FrameReport(data.Struct):
-    """What an engine says about one frame, once, when the frame's fate is known.
+    """An engine's report on one frame, given once, when its verdict is known.
 
     Members
     -------
@@ -54,18 +54,18 @@ class FrameReport(data.Struct):
 
 
 class CounterRead(wiring.Signature):
-    """The way to read one direction's counters, seen from the reader.
+    """Port that reads one direction's counters, seen from the reader.
 
     Members
     -------
     slot : :py:`Out(5)`
         Which counter: :mod:`inceptionn.hdl.control.registers`, ``COUNTER_BASE`` and following.
     strobe : :py:`Out(1)`
-        Read now; at most in every third cycle.
+        Read now; at most every third cycle.
     data : :py:`In(64)`
-        The counter, whole and of one moment, ``COUNTER_READ_LATENCY`` cycles after ``strobe``; for one cycle.
+        The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after ``strobe``.
     busy : :py:`In(1)`
-        The counters are being cleared: not all of them read as zero yet.
+        The counters are being cleared: some may not read as zero yet.
     """
 
     def __init__(self) -> None:
@@ -88,10 +88,10 @@ class CounterRead(wiring.Signature):
 class FrameCounters(wiring.Component):
     """All 64-bit counters of one engine.
 
-    Takes a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
-    later. After reset, and after ``clear``, the counters are zero when ``busy`` is low again (about 40
-    cycles); events in the cycle of ``clear`` and before do not count any more, later ones do. Counters wrap
-    at 2^64. A verdict that the direction cannot reach adds to the byte counters only.
+    Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
+    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 40 cycles).
+    Events before ``clear`` and in its cycle are not counted; later ones are. Counters wrap at 2^64. A verdict
+    that the direction cannot reach adds to the byte counters only.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ class FrameCounters(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        # Sweep: the 64-bit sums live in one LUT memory with one adder. Each event is first counted in a small
-        # *pending* register of its own; the sweep visits one slot per cycle, takes its pending amount (and
-        # leaves zero or the event of that cycle), adds it to the sum and writes the sum back. A read takes
-        # the memory's port for one cycle, in which the sweep stands still.
+        # Sweep: the 64-bit sums are in one LUT memory with one adder. Each event is first counted in a small
+        # *pending* register of its own. The sweep visits one slot per cycle. It takes the pending amount (and
+        # leaves zero or the event of that cycle), adds it to the sum and writes the sum back. A read uses the
+        # memory's port for one cycle, in which the sweep pauses.
         m = Module()
         amounts = self._amounts(m)
 
@@ -132,7 +132,7 @@ class FrameCounters(wiring.Component):
         m.d.sync += clear.eq(self.clear)
         turn = Signal(COUNTER_SLOTS, init=1)
         slot = Signal(range(COUNTER_SLOTS))
-        # Visits that are still to start their slot from zero instead of from its sum.
+        # Visits left that start from zero instead of from the slot's sum.
         unclear = Signal(range(COUNTER_SLOTS + 1), init=COUNTER_SLOTS)
         sweep = Signal()
         m.d.comb += sweep.eq(~self.read.strobe)
@@ -155,7 +155,7 @@ class FrameCounters(wiring.Component):
                 m.d.sync += pending.eq(Mux(visited, 0, pending) + amount)
             taken.append(Mux(turn[number], pending, 0))
 
-        # Stage 1: address and amount. Stage 2: sum so far. Stages 3 and 4: low and high half of the new sum.
+        # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
         address1 = Signal.like(slot)
         amount1, amount2 = (Signal(max(map(len, taken)), name=f"amount{n}") for n in (1, 2))
         add1, add2, add3, add4 = (Signal(name=f"add{n}") for n in (1, 2, 3, 4))
@@ -196,7 +196,7 @@ class FrameCounters(wiring.Component):
             slot4.eq(slot3),
         ]
 
-        # The last cleared slot is written four cycles after its visit, and a read takes one to get there.
+        # The last cleared slot is written four cycles after its visit; a read takes one to reach the memory.
         drain = Signal()
         m.d.sync += [
             drain.eq(zero1),
@@ -205,7 +205,7 @@ class FrameCounters(wiring.Component):
         return m
 
     def _amounts(self, m: Module) -> dict[int, Signal]:
-        """Slot to what is added to its counter in this cycle, from flip-flops."""
+        """Slot number to the amount for its counter in this cycle, from flip-flops."""
         events: dict[int, Any] = {
             verdict: self.report_valid & (self.report.verdict == verdict)
             for verdict in VERDICTS[self.direction]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything behind the NIC's AXI4-Lite port: the register bank and both engines' counters."""
+"""The register bank and both engines' counters, on the NIC's AXI4-Lite port."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from .counters import FrameCounters, FrameReport
 
 
 class EngineManagement(wiring.Signature):
-    """Between the management and one engine, seen from the management.
+    """Interface of the management to one engine, seen from the management.
 
     Members
     -------
     config : :py:`Out(EngineConfig)`
     report : :py:`In(FrameReport)`
     report_valid : :py:`In(1)`
-        ``report`` speaks of one more frame in this cycle; may stay high.
+        ``report`` describes one more frame in this cycle; may stay high.
     frame_in, frame_out : :py:`In(1)`
         The last beat of a frame enters, or leaves, in this cycle.
     """
@@ -46,7 +46,7 @@ class EngineManagement(wiring.Signature):
 class Management(wiring.Component):
     """Registers and counters of the NIC; see :class:`RegisterBank` and :class:`FrameCounters`.
 
-    Inputs and outputs of ``tx`` and ``rx`` go straight into and come straight from flip-flops.
+    Inputs of ``tx`` and ``rx`` go directly into flip-flops; outputs come directly from them.
 
     Members
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a register table is made of: fields, registers, and the map that checks them. Needs no Amaranth."""
+"""Elements of a register table: fields, registers, and the map that checks them. Needs no Amaranth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Register:
     """One register: 32 bits at ``offset``, or a 64-bit counter at ``offset`` (low word) and ``offset + 4``.
 
     ``access``: ``"ro"`` read only; ``"rw"`` read/write; ``"wo"`` write only, each 1 written to a bit is a
-    command, reads give zero. Bits outside ``fields`` read zero and ignore what is written.
+    command, reads give zero. Bits outside ``fields`` read as zero and ignore writes.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Register:
 
     @property
     def mask(self) -> int:
-        """Bits that exist."""
+        """The bits that are implemented."""
         return sum(part.mask for part in self.fields) if self.fields else (1 << self.width) - 1
 
     def __getitem__(self, name: str) -> Field:
@@ -76,7 +76,7 @@ class Register:
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """Registers without overlaps, by name (``map["TOS"].offset``) or one after the other.
+    """Registers without overlaps, by name (``map["TOS"].offset``) or by iteration.
 
     ``address_width``: the aperture is ``2**address_width`` bytes. Raises ``ValueError`` for offsets that are
     not aligned to the register's width, lie outside the aperture or overlap, for names that appear twice, and
@@ -86,7 +86,7 @@ class RegisterMap:
     registers: tuple[Register, ...]
     address_width: int
     words: dict[int, Register] = field(init=False, compare=False)
-    """Word offset to the register that answers there; a 64-bit register answers at two."""
+    """Byte offset of each word to its register; a 64-bit register has two words."""
 
     def __post_init__(self) -> None:
         words: dict[int, Register] = {}

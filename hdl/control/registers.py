@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The NIC's registers: the one table.
+"""The NIC's registers, as one table.
 
-The AXI4-Lite decoder (:class:`~inceptionn.hdl.control.axi_lite.RegisterBank`), the counters' places, the
-JSON and Markdown maps and the test benches are all made from :data:`REGISTERS`. Nothing here needs Amaranth.
+The AXI4-Lite decoder (:class:`~inceptionn.hdl.control.axi_lite.RegisterBank`), the counters' addresses, the
+JSON and Markdown maps and the test benches all use :data:`REGISTERS`. Nothing here needs Amaranth.
 ``python -m inceptionn.hdl.control.registers FILE.md|FILE.json ...`` writes the maps.
 """
 
@@ -34,14 +34,14 @@ ADDRESS_WIDTH = 12
 IDENTITY = int.from_bytes(b"INCP", "big")
 """Value of the register ``ID``."""
 MAP_VERSION = (1, 0)
-"""Major and minor version of this map: minor grows with additions, major with anything else."""
+"""Major and minor version of this map: minor grows with additions, major with any other change."""
 
 Direction = Literal["tx", "rx"]
 DIRECTIONS: tuple[Direction, ...] = ("tx", "rx")
 ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
 
-# The counters: 32 slots of 8 bytes per direction, a verdict's slot is its value.
+# The counters: 32 slots of 8 bytes per direction, the slot of a verdict is its value.
 COUNTER_BASE: dict[Direction, int] = {"tx": 0x100, "rx": 0x200}
 """Offset of a direction's slot 0."""
 COUNTER_SLOTS = 32
@@ -80,8 +80,8 @@ _VERDICT_TEXT = {
     Verdict.ALIGNMENT: "Passed: payload length is not a multiple of 4.",
     Verdict.PHASE: "Passed: TCP segment starts off its flow's 4-byte grid.",
     Verdict.EXPANDED: "Passed: shim and block would not be shorter than the payload.",
-    Verdict.AMBIGUOUS: "Passed: the wire form would pass the end host's checksum test as it is.",
-    Verdict.NO_SHIM: "Passed: no shim behind the headers.",
+    Verdict.AMBIGUOUS: "Passed: the compressed frame itself would pass the end host's checksum test.",
+    Verdict.NO_SHIM: "Passed: no shim after the headers.",
     Verdict.BAD_SHIM: "Passed: magic found, but another field of the shim is not valid.",
     Verdict.MALFORMED: "Marked bad: valid shim, but the block is cut short, too long or impossible.",
 }
@@ -102,18 +102,18 @@ def _control() -> Iterator[Register]:
         (
             Field("WIRE", 0, 8, SHIM_VERSION, "Version of the wire format."),
             Field("MAP_MINOR", 16, 8, MAP_VERSION[1], "Minor version of this map; grows with additions."),
-            Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with anything else."),
+            Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with other changes."),
         ),
     )  # fmt: skip
     yield Register(
-        "CONTROL", 0x008, "rw", "Switches; an engine that is off passes every frame as it is.",
+        "CONTROL", 0x008, "rw", "Switches; an engine that is off passes every frame unchanged.",
         (
             Field("TX_ENABLE", 0, 1, 1, "Compress on the transmit side."),
             Field("RX_ENABLE", 1, 1, 1, "Restore on the receive side."),
         ),
     )  # fmt: skip
     yield Register(
-        "COMMAND", 0x00C, "wo", "Commands: write 1 to carry one out; 0 does nothing.",
+        "COMMAND", 0x00C, "wo", "Commands: write 1 to run one; 0 has no effect.",
         (
             Field("CLEAR_COUNTERS", 0, 1, 0, "Set all counters of both directions to zero. A counter that is "
                   "read after the write's response counts from zero."),
@@ -135,7 +135,7 @@ def _control() -> Iterator[Register]:
     )  # fmt: skip
     yield Register(
         "PARAMETERS", 0x018, "rw",
-        "The lane codec's numbers, as biased exponents of IEEE 754 binary32; one write changes all three "
+        "Parameters of the lane codec, as biased exponents of IEEE 754 binary32; one write changes all three "
         "between two frames. For an error bound of 2^-k: E0 = 127 - k and T = E0 + ceil(k / 2). B implies "
         f"the mode: B = 127 is literal, B = T is bounded. Reset: {DEFAULT_MODE}, 2^-{DEFAULT_K}.",
         (
@@ -166,8 +166,8 @@ def _counters(direction: Direction) -> Iterator[Register]:
         yield counter(verdict, verdict.name, _VERDICT_TEXT[verdict].format(parameters=also))
     yield counter(SLOT_FRAMES_IN, "FRAMES_IN", "Frames in, counted at the engine's input with tlast.")
     yield counter(SLOT_FRAMES_OUT, "FRAMES_OUT", "Frames out, counted at the engine's output with tlast.")
-    yield counter(SLOT_BYTES_IN, "BYTES_IN", "Bytes of the frames as they came, counted with the verdict.")
-    yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames as they left, counted with the verdict.")
+    yield counter(SLOT_BYTES_IN, "BYTES_IN", "Bytes of the frames at the input, counted with the verdict.")
+    yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames at the output, counted with the verdict.")
     if direction == "tx":
         for tag in Tag:
             text = f"Lanes with tag {tag:02b} ({_LANE_TEXT[tag]}) in compressed frames."
@@ -210,14 +210,14 @@ _MARKDOWN_HEAD = f"""# Registers of `inceptionn_nic`
 
 AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".join(map(str, MAP_VERSION))}.
 
-- The two lowest address bits are ignored: every access concerns a whole word, and `wstrb` says which of its
-  bytes a write changes. `awprot` and `arprot` are ignored.
-- Reading an address without a register gives zero and `SLVERR`. Writing one, or a read-only register, changes
-  nothing and gives `SLVERR`. A write-only register reads as zero.
+- The two lowest address bits are ignored: every access is to a whole word, and `wstrb` selects the bytes
+  that a write changes. `awprot` and `arprot` are ignored.
+- A read of an address without a register returns zero and `SLVERR`. A write to one, or to a read-only
+  register, has no effect and returns `SLVERR`. A write-only register reads as zero.
 - Counters have 64 bits: low word at the offset, high word at the offset + 4. **Read the low word first**:
-  that read keeps the high word of the same moment, and the next read of any counter's high word returns it.
+  that read stores the high word of the same moment, and the next read of any counter's high word returns it.
 - A frame is in the counters at most 64 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to zero;
-  a counter read that comes while they do so waits for them.
+  a counter that is read meanwhile responds when that is done.
 - When an engine is empty, `FRAMES_IN`, `FRAMES_OUT` and the sum of its verdict counters agree (unless frames
   were inside it when the counters were cleared).
 """

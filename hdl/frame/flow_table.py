@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The flow-phase table: where each TCP flow's 4-byte grid lies (wire format, section 7)."""
+"""The flow-phase table: the alignment of each TCP flow's 4-byte grid (wire format, section 7)."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..parts.memory import BlockRam
 
 
 class FlowKey(data.Struct):
-    """A TCP connection's direction, in host order."""
+    """One direction of a TCP connection, in host order."""
 
     source: 32
     destination: 32
@@ -44,10 +44,10 @@ def flow_index(key: Any) -> Value:
 class FlowTable(wiring.Component):
     """1024 flows and their phase, direct-mapped; a newer flow displaces an older one.
 
-    ``index`` and ``key`` hold from the cycle in which a look-up begins until its end; ``known`` and
-    ``phase`` answer :attr:`LATENCY` cycles later. ``learn`` may come from then on and counts from the
-    next look-up on, which may begin one cycle after it. After reset the table empties itself, one slot
-    per cycle, before ``ready`` rises.
+    ``index`` and ``key`` must hold from the first to the last cycle of a look-up. ``known`` and ``phase`` are
+    valid :attr:`LATENCY` cycles after the first. ``learn`` is accepted from then on. It takes effect with the
+    next look-up, which may begin one cycle later. After reset the table clears itself, one slot per cycle,
+    before ``ready`` rises.
 
     Members
     -------
@@ -95,7 +95,7 @@ class FlowTable(wiring.Component):
         with m.Else():
             m.d.comb += ram.write_address.eq(self.index)
 
-        # The comparison in two halves, joined in the cycle in which the answer is used.
+        # The keys are compared in two halves. The halves are joined in the cycle that uses the answer.
         equal = Signal(2)
         stored, wanted = Cat(found.key.as_value()), Cat(self.key.as_value())
         half = len(wanted) // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An engine's input register: beats with their place in the frame, and the pace of short frames."""
+"""An engine's input register: beats with their position in the frame, and the pace of short frames."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from ..parts.axi import AXIStream
 
 
 class FrameInput(wiring.Component):
-    """Takes an AXI4-Stream of frames in, one cycle of latency, no stall behind it.
+    """Accepts an AXI4-Stream of frames; latency one cycle. Past this register nothing stalls.
 
-    ``tready`` is a register. It falls when ``room`` does, and behind a frame of fewer than ``pace``
-    beats for as many cycles as are missing: what an engine does once a frame may take that long. With a
-    pace of 4, a 64-byte frame (two beats) costs two idle cycles.
+    ``tready`` is a register. It falls when ``room`` does, and after a frame of fewer than ``pace`` beats,
+    for the number of cycles that are missing: an engine's work per frame may take that long. With a pace of
+    4, a 64-byte frame (two beats) costs two idle cycles.
 
-    A beat before ``tlast`` that is not full makes its frame bad, and so does a last beat without a byte
-    (it counts as a full one).
+    A partial beat before ``tlast`` makes its frame bad. A last beat without any byte does, too; it counts as
+    a full one.
 
     Parameters
     ----------
     pace : :class:`int`
-        Fewest cycles from one frame's first beat to the next frame's, 1 or more.
+        Minimum number of cycles from one frame's first beat to the next frame's, 1 or more.
     data_bytes : :class:`int`
         Width of the stream in bytes, a power of two; n in the members' widths.
 
@@ -33,14 +33,14 @@ class FrameInput(wiring.Component):
     -------
     s_axis : :py:`In(AXIStream())`
     room : :py:`In(1)`
-        Beats may come; up to two more follow when it has fallen.
+        Beats are accepted. Up to two more follow after it has fallen.
     valid, last : :py:`Out(1)`
     first, second : :py:`Out(1)`
         ``valid``, of the frame's first and second beat; registers of their own.
     count : :py:`Out(range(n + 1))`
         Bytes in the beat, 1..n.
     bad : :py:`Out(1)`
-        With ``last``: the frame came marked bad, or in partial beats.
+        With ``last``: the frame arrived marked bad, or with partial beats.
     beat : :py:`Out(8 * n)`
     """
 
@@ -72,7 +72,7 @@ class FrameInput(wiring.Component):
         ending = Signal()
         m.d.comb += [accept.eq(stream.tvalid & stream.tready), ending.eq(accept & stream.tlast)]
 
-        # `owed`: idle cycles still owed after this one if the frame ended now.
+        # `owed`: idle cycles that would follow this one if the frame ended now.
         owed = Signal(range(self.pace), init=self.pace - 1)
         pause = Signal(range(self.pace))
         index = Signal(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict that they allow."""
+"""Ethernet, IPv4, TCP and UDP headers of a frame, and the verdict from them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,13 +33,13 @@ _FIELD_BYTES = VLAN.size + L4 + TCP.size
 
 
 class ParsedHeader(data.Struct):
-    """What an engine keeps of a frame's headers. Numbers are in host order, lengths in bytes."""
+    """The header fields that an engine uses. Numbers are in host order, lengths in bytes."""
 
-    verdict: 5  # the first objection of the headers, or 0 (no objection)
+    verdict: 5  # of the first header check that fails, or 0
     tcp: 1  # else UDP
     vlan: 1  # one 802.1Q tag
-    payload_at: 7  # H: where the payload begins in the frame, 42..98
-    frame_length: 17  # what Ethernet header and IP total length make
+    payload_at: 7  # H: offset of the payload in the frame, 42..98
+    frame_length: 17  # length of Ethernet header, VLAN tag and IP packet
     total_length: 16
     payload_length: 16
     ip_checksum: 16
@@ -49,48 +49,48 @@ class ParsedHeader(data.Struct):
     source_port: 16
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
-    config: EngineConfig  # as sampled with the frame's first beat
+    config: EngineConfig  # sampled with the frame's first beat
 
 
 def parsed_beat(lanes: int = LANES) -> int:
-    """Number of the beat with which all headers are known, up to the TCP checksum: 1, with 16 lanes 0."""
+    """Index of the beat that completes the fields of all headers: 1, with 16 lanes 0."""
     return (_FIELD_BYTES - 1) // beat_bytes(lanes)
 
 
 def sums_to(a: Value, b: int, c: Value) -> Value:
-    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: each bit against the next lower."""
+    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: bit by bit, with the next lower."""
     wrong = []
     carry: Any = Const(0, 1)
     for i in range(len(a)):
         wrong.append(a[i] ^ c[i] ^ carry if not b >> i & 1 else ~(a[i] ^ c[i] ^ carry))
-        # Of a right sum, the carry out of a bit follows from that bit alone.
+        # If the sum is right, the carry out of a bit follows from that bit alone.
         carry = a[i] | ~c[i] if b >> i & 1 else a[i] & ~c[i]
     return ~Cat(wrong).any()
 
 
-def _first(objections: Sequence[tuple[Verdict, Any]]) -> Value:
-    """The first verdict whose objection holds, or 0."""
+def _first(checks: Sequence[tuple[Verdict, Any]]) -> Value:
+    """The verdict of the first check that fails, or 0."""
     choice: Any = Const(0, 5)
-    for verdict, objection in reversed(objections):
-        choice = Mux(objection, verdict, choice)
+    for verdict, failed in reversed(checks):
+        choice = Mux(failed, verdict, choice)
     return choice
 
 
 class HeaderParser(wiring.Component):
-    """Reads the headers from a frame's first two beats and gives the first objection, in wire order.
+    """Reads the headers from a frame's first two beats and reports the first check that fails.
 
-    All headers up to the TCP checksum lie in the first 58 bytes, so two beats suffice, whatever VLAN tag or
-    options there are; with 16 lanes it is one, and a stage more, since the fields' places are known only
-    behind it. One frame may follow the other without a gap.
+    All fields lie in the first 58 bytes, with or without VLAN tag and options, so two beats of 32 bytes
+    suffice. With 16 lanes it is one beat and one more stage, since the fields' positions are known only after
+    that beat. Frames may follow each other without a gap.
 
-    What a frame's end alone can tell is left to the engine: ``BAD``, a frame shorter than IP says, and
-    (receive) the shim. The order of the checks is that of docs/wire-format.md.
+    The engine itself makes the checks that need more of the frame: ``BAD``, a frame shorter than its IP total
+    length, and (receive) the shim. The checks have the order of docs/wire-format.md.
 
     Parameters
     ----------
     transmit : :class:`bool`
         Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
-        multiple of 4. Without it: a wire payload shorter than a shim has ``NO_SHIM``.
+        multiple of 4. The receive side checks that the payload has room for a shim (``NO_SHIM``).
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
 
@@ -99,21 +99,21 @@ class HeaderParser(wiring.Component):
     config : :py:`In(EngineConfig)`
         Sampled with a frame's first beat.
     first, second : :py:`In(1)`
-        A frame's first or second beat is at hand.
+        ``beat`` is a frame's first or second.
     last : :py:`In(1)`
     count : :py:`In(6)`, with 16 lanes :py:`In(7)`
-        Bytes in the beat, from 1 on.
+        Bytes in the beat, at least 1.
     beat : :py:`In(32 * lanes)`
     header : :py:`Out(ParsedHeader)`
         Valid together with ``header_valid`` only.
     run : :py:`Out(payload_run(lanes))`
-        Valid with a verdict of 0: the payload; without ``transmit`` what lies behind its shim, or a byte
-        where nothing does.
+        Valid with a verdict of 0: the payload; without ``transmit`` the bytes after the shim, or one byte
+        if there are none.
     clear : :py:`Out(1)`
         The verdict is 0; a register.
     header_valid : :py:`Out(1)`
-        High for one cycle per frame, :meth:`latency` cycles after its second beat, or its first if it
-        has no other; with 16 lanes always after its first.
+        High for one cycle per frame, :meth:`latency` cycles after its second beat, or after its only one;
+        with 16 lanes always after its first.
     """
 
     def __init__(self, *, transmit: bool, lanes: int = LANES):
@@ -137,7 +137,7 @@ class HeaderParser(wiring.Component):
 
     @staticmethod
     def latency(lanes: int = LANES) -> int:
-        """Cycles from beat number :func:`parsed_beat` (the only one) to ``header``: 3, with 16 lanes 4."""
+        """Cycles from beat :func:`parsed_beat`, or the only beat, to ``header``: 3, with 16 lanes 4."""
         return 4 - parsed_beat(lanes)
 
     def elaborate(self, platform: Any) -> Module:
@@ -164,8 +164,8 @@ class HeaderParser(wiring.Component):
                 ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
             ]
 
-        # Second beat (visible one cycle later, "stage 1"): fields at their place, with or without VLAN tag.
-        # Where the first beat holds them all, a cycle behind it, and what was taken with it goes along.
+        # Second beat (visible one cycle later, "stage 1"): the headers as they lie without a VLAN tag. If the
+        # first beat holds all fields, this happens one cycle after it, and the values taken with it follow.
         one_beat = parsed_beat(self.lanes) == 0
         window = head if one_beat else Cat(head, self.beat)
 
@@ -200,7 +200,7 @@ class HeaderParser(wiring.Component):
             with m.Elif(first):
                 m.d.sync += seen1.eq(self.count)
 
-        # Stage 2: every check that needs no arithmetic on another's result.
+        # Stage 2: the checks that need no result of an adder.
         ip = {name: IPV4.read(ip1, name) for name in IPV4}
         segment = {name: TCP.read(l4_1, name) for name in TCP}
         datagram = {name: UDP.read(l4_1, name) for name in UDP}
@@ -220,7 +220,7 @@ class HeaderParser(wiring.Component):
         l4_at = Signal(6)
         m.d.comb += [l3_at.eq(at(L3)), l4_at.eq(at(L4))]
         enabled = config.enable & config.parameters_valid if self.transmit else config.enable
-        objections = [
+        checks = [
             (Verdict.DISABLED, ~enabled),
             (Verdict.TRUNCATED, seen1 < at(L3)),
             (Verdict.VLAN_STACK, stacked),
@@ -235,12 +235,12 @@ class HeaderParser(wiring.Component):
             (Verdict.TRUNCATED, seen1 < Mux(tcp, at(L4 + TCP.size), at(L4 + UDP.size))),
             (Verdict.LENGTHS, Mux(tcp, offset < 5, ~sums_to(datagram["length"], IPV4.size, total_length))),
         ]
-        flags2 = Signal(len(objections), reset_less=True)
+        flags2 = Signal(len(checks), reset_less=True)
         syn2 = Signal(reset_less=True)
         unsummed2 = Signal(reset_less=True)
         l4_bytes = Signal(6)
         payload_length = Signal(17)  # bit 16: negative
-        # 4-byte words of IP and TCP header, from a table: an adder less in front of the subtraction.
+        # 4-byte words of IP and TCP header, from a table: one adder fewer before the subtraction.
         header_words = Signal(5)
         with m.Switch(offset):
             for words in range(16):
@@ -256,7 +256,7 @@ class HeaderParser(wiring.Component):
         captured2 = Signal()
         m.d.sync += [
             captured2.eq(captured1),
-            flags2.eq(Cat(objection for _, objection in objections)),
+            flags2.eq(Cat(failed for _, failed in checks)),
             syn2.eq(tcp & segment["syn"]),
             unsummed2.eq(~tcp & (datagram["checksum"] == 0)),
             negative2.eq(payload_length[16]),
@@ -276,8 +276,8 @@ class HeaderParser(wiring.Component):
             parsed2.config.eq(config),
         ]
 
-        # Stage 3: the first objection of those at hand, and of those that need the payload's length.
-        early = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(objections)]
+        # Stage 3: the first failing check, of those known and of those that need the payload's length.
+        early = [(verdict, flags2[i]) for i, (verdict, _) in enumerate(checks)]
         length = parsed2.payload_length
         late = [
             (Verdict.LENGTHS, negative2),
@@ -301,12 +301,12 @@ class HeaderParser(wiring.Component):
             early3.eq(_first(early)),
             early_any3.eq(flags2.any()),
             late3.eq(_first(late)),
-            self.clear.eq(~(flags2.any() | Cat(objection for _, objection in late).any())),
+            self.clear.eq(~(flags2.any() | Cat(failed for _, failed in late).any())),
             self.header_valid.eq(captured2),
         ]
         m.d.comb += [self.header.eq(parsed3), self.header.verdict.eq(Mux(early_any3, early3, late3))]
 
-        # Where the realigner cuts, so that it need not add. One adder: rounding up and the shim together.
+        # The realigner's numbers, so that it needs no adder. One adder rounds up and skips the shim.
         in_front = 0 if self.transmit else SHIM_BYTES
         place_bits = exact_log2(self.beat_bytes)
         run_at = Signal(7)

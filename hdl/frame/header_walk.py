@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A walk along a frame's beats: which hold its headers, and which words of them are patched."""
+"""Steps through a frame's beats: which of them hold its headers, and which words are patched."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ _MOST_HEADER_BYTES = VLAN.size + L4 + MAX_TCP_BYTES
 
 
 class HeaderMarks(data.Struct):
-    """Where the beat is that has fields to patch; each mark without VLAN tag (0) and with one (1)."""
+    """Whether the beat has fields to patch. Bit 0 of each mark: frame without VLAN tag; bit 1: with one."""
 
     first: 2  # the first beat: IPv4 header
-    udp: 2  # the beat of the UDP header's fields: the second one, with 16 lanes the first
-    tcp: 2  # the same of TCP
+    udp: 2  # the beat with the UDP header's fields: the second one, with 16 lanes the first
+    tcp: 2  # the same for TCP
 
 
-# Field, its mark, its word in the frame without VLAN tag.
+# Field, its mark, its 16-bit word in the frame without VLAN tag.
 _FIELDS = (
     ("total_length", "first", (L3 + IPV4["total_length"].byte) // 2),
     ("ip_checksum", "first", (L3 + IPV4["checksum"].byte) // 2),
@@ -37,10 +37,10 @@ _FIELDS = (
 
 
 def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = LANES) -> tuple[Value, Value]:
-    """Whether ``word`` of the beat is one of ``fields``, and its 16 bits as they lie in ``tdata``.
+    """Whether ``word`` of the beat is one of ``fields``, and its 16 bits in the byte order of ``tdata``.
 
-    ``marks``: a :class:`HeaderMarks`. ``lanes``: of a beat. ``fields``: values in host order; names as in the
-    wire format: ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
+    ``marks``: a :class:`HeaderMarks`. ``lanes``: lanes of a beat. ``fields``: values in host order by name:
+    ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
     fields share a word.
     """
     words = beat_bytes(lanes) // 2
@@ -52,9 +52,9 @@ def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = L
 
 
 class HeaderWalk(wiring.Component):
-    """What an assembler must know of the beat at hand, worked out one beat ahead: every output is a register.
+    """Describes the current beat to an assembler. It is computed one beat ahead: all outputs are registers.
 
-    ``load`` begins a frame and ``step`` goes to its next beat; of both in one cycle, ``load`` counts.
+    ``load`` begins a frame and ``step`` advances to its next beat. ``load`` takes precedence over ``step``.
 
     Parameters
     ----------
@@ -65,21 +65,21 @@ class HeaderWalk(wiring.Component):
     -------
     load : :py:`In(1)`
     patch : :py:`In(1)`
-        With ``load``: the frame's header is patched and its payload replaced. Without, the frame is taken
-        as it is: all of it is "header".
+        With ``load``: the frame's header is patched and its payload replaced. Otherwise the frame is
+        unchanged: all of it is "header".
     vlan, tcp : :py:`In(1)`
         With ``load``.
     payload_at : :py:`In(7)`
-        With ``load``: byte of the frame where the payload begins, 34..98 and 2 modulo 4.
+        With ``load``: offset of the payload in the frame in bytes, 34..98 and 2 modulo 4.
     step : :py:`In(1)`
     in_header : :py:`Out(1)`
         The beat holds bytes of the header.
     header_follows : :py:`Out(1)`
-        The next one does.
+        The next beat does.
     in_payload : :py:`Out(1)`
-        The beat holds bytes behind the header, or comes later.
+        The beat holds bytes after the header, or follows the header.
     payload_follows : :py:`Out(1)`
-        The next one does.
+        The next beat does.
     keep : :py:`Out(2 * lanes)`
         Words of the beat that belong to the header.
     marks : :py:`Out(HeaderMarks)`
@@ -107,9 +107,9 @@ class HeaderWalk(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # One bit for this beat and each of the next ones that may hold headers, shifted by one with every
-        # step: no counter, no comparison. `covers`: words of the header in the beat that header and payload
-        # share.
+        # One bit for this beat and for each later beat that may hold headers. Every step shifts them by one,
+        # so there is no counter and no comparison. `covers`: the header's words in the beat that header and
+        # payload share.
         beats = -(-_MOST_HEADER_BYTES // (2 * self.words))
         header = Signal(beats)
         payload = Signal(beats)

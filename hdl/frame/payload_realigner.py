@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Moves a frame's payload from where the headers end to the start of a burst."""
+"""Moves a frame's payload from the end of the headers to the start of a burst."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from ..parts.delay import delayed
 
 
 def payload_run(lanes: int = LANES) -> data.StructLayout:
-    """Where a run of bytes lies in a frame, as :class:`PayloadRealigner` counts.
+    """Position of a run of bytes in a frame, in the units of :class:`PayloadRealigner`.
 
-    ``skip``: beats between the frame's second beat (with 16 lanes its first) and the one in which the run
-    begins. ``lane``: its place in that beat, byte ``4 * lane + 2``. ``bursts``: the run's length in bursts,
-    rounded up, 1..2047. ``ending``: bytes in the last of them, 0: all.
+    ``skip``: beats from the frame's second beat (with 16 lanes its first) to the one in which the run begins.
+    ``lane``: the run begins at byte ``4 * lane + 2`` of that beat. ``bursts``: the run's length in bursts,
+    rounded up, 1..2047. ``ending``: bytes in the last burst, 0 for a full one.
     """
     place_bits = exact_log2(beat_bytes(lanes))
     return data.StructLayout(
@@ -28,17 +28,17 @@ def payload_run(lanes: int = LANES) -> data.StructLayout:
 
 
 class PayloadRealigner(wiring.Component):
-    """Cuts a run of bytes out of a frame and lays it out from byte 0 of a burst on.
+    """Extracts a run of bytes from a frame and aligns it to byte 0 of a burst.
 
-    With an IPv4 header of 20 bytes, payload and block begin at a byte that is 2 modulo 4: as many places
-    as lanes, so the beat is rotated by two bytes (wires) and then by whole lanes, one base-4 digit per
-    stage. What lies behind the place is held for the next beat to complete.
+    With an IPv4 header of 20 bytes, payload and block begin at a byte that is 2 modulo 4. There are as many
+    such positions in a beat as lanes. So the beat is rotated by two bytes (wires only) and then by whole
+    lanes, one base-4 digit per stage. The bytes that do not complete a burst are held until the next beat.
 
-    No stall: a burst leaves :attr:`LATENCY` cycles after the beat behind the one in which it begins. If
-    that one is the frame's last, the burst is a rest, which leaves one cycle later than a burst of the
-    last beat; with 8 lanes it never meets the next frame's bytes, because these begin in the second beat at
-    the earliest. With 16 lanes they may begin while it leaves; their own first burst leaves one cycle later.
-    Should the frame end too early, the run ends with it: every run that was loaded gives at least one
+    Nothing stalls. A burst leaves :attr:`LATENCY` cycles after the beat that follows the one in which it
+    begins. If it begins in the frame's last beat, it is a *rest* and leaves one cycle later than a burst that
+    the last beat completes. With 8 lanes a rest never meets the next frame's run, which begins in the second
+    beat at the earliest. With 16 lanes that run may begin while the rest leaves; its own first burst leaves
+    one cycle later. If the frame ends too early, the run ends with it. Every loaded run gives at least one
     burst, and exactly one with ``out_last``.
 
     Parameters
@@ -49,20 +49,20 @@ class PayloadRealigner(wiring.Component):
     Members
     -------
     load : :py:`In(1)`
-        Takes ``run``; in the cycle before the frame's second beat, with 16 lanes before its first.
+        Loads ``run``, in the cycle before the frame's second beat; with 16 lanes before its first.
     run : :py:`In(payload_run(lanes))`
     valid, last : :py:`In(1)`
         A beat of the frame; its last.
     beat : :py:`In(32 * lanes)`
     out_valid, out_first, out_last : :py:`Out(1)`
     out_count : :py:`Out(6)`, with 16 lanes :py:`Out(7)`
-        Bytes of the run in the burst, from 1 on; with ``out_last``, as if the frame had not ended too early.
+        Bytes of the run in the burst, at least 1. With ``out_last``: the number for a frame of full length.
     out_burst : :py:`Out(32 * lanes)`
-        Not cleared behind the run. With 8 lanes, :attr:`LATENCY` cycles after the beat in which the run
-        begins, it holds the 32 bytes in front of the run, as far as they lie behind the frame's first beat:
-        the shim, if the run is a block.
+        Not cleared after the run. With 8 lanes, :attr:`LATENCY` cycles after the beat in which the run
+        begins, it holds the 32 bytes before the run, without those of the frame's first beat. If the run is
+        a block, the shim is among them.
     out_front : :py:`Out(64)`
-        With 16 lanes only, where a rest may take that place: the 8 bytes in front of the run, then.
+        With 16 lanes only, where a rest may occupy ``out_burst`` in that cycle: the 8 bytes before the run.
     """
 
     LATENCY = 3
@@ -71,7 +71,7 @@ class PayloadRealigner(wiring.Component):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         self.overlaps = lanes != LANES
-        """Whether a run may begin in its frame's first beat, and so while the last frame's rest leaves."""
+        """Whether a run may begin in its frame's first beat, while the rest of the previous frame leaves."""
         members = {
             "load": In(1),
             "run": In(payload_run(lanes)),
@@ -104,9 +104,9 @@ class PayloadRealigner(wiring.Component):
         take = Signal()
         closing = Signal()
         running = Signal()  # left != 0
-        # While the rest leaves, a beat at the input is the next frame's, and may be its last, too. It is kept
-        # out of a run that begins behind it; one that begins with it has been loaded already, and of the rest
-        # two registers speak.
+        # While the rest leaves, a beat at the input belongs to the next frame, and may be its last. It must
+        # not count for a run that begins after it. A run that begins with it has been loaded already; then
+        # two registers describe the rest.
         alone = 1 if self.overlaps else ~flush
         m.d.comb += [
             take.eq(self.valid & running & alone & (skip == 0)),
@@ -137,9 +137,9 @@ class PayloadRealigner(wiring.Component):
 
         leaves_first, leaves_ending = first, ending
         if self.overlaps:
-            # A run that begins in its frame's first beat, behind 42 bytes of headers and more, leaves a rest
-            # of 22 bytes at most. If it was to be more than half a burst, the frame has ended too early; half
-            # of one it is then, since the Compressor wants an idle cycle in front of or behind two groups.
+            # A run that begins in its frame's first beat follows at least 42 bytes of headers, so its rest
+            # has at most 22 bytes. If more than half a burst is announced, the frame has ended too early. The
+            # rest is cut to half a burst: the Compressor needs an idle cycle before or after two groups.
             rest_first = Signal()
             rest_ending = Signal.like(ending)
             early = Signal()
@@ -153,8 +153,8 @@ class PayloadRealigner(wiring.Component):
                 Mux(flush, rest_ending, ending),
             )
 
-        # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into what completes the burst at hand
-        # (the upper words) and what is held. Stage 3: join.
+        # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into the words that complete the
+        # current burst (the upper ones) and those that are held. Stage 3: join.
         def rotate_right_lanes(value: Any, digit: Any, step: int) -> Any:
             for position in range(len(digit)):
                 value = Mux(digit[position], value.rotate_right(32 * step << position), value)
@@ -169,7 +169,7 @@ class PayloadRealigner(wiring.Component):
         words = self.beat_bytes // 2
         for i in range(words):
             word = rotated.word_select(i, 16)
-            behind = Signal(name=f"behind{i}")  # word i lies behind the place, so it is held
+            behind = Signal(name=f"behind{i}")  # word i follows the position, so it is held
             m.d.comb += behind.eq((lane1 << 1) < words - 1 - i)
             m.d.sync += [
                 completing2.word_select(i, 16).eq(Mux(behind, 0, word)),
@@ -181,12 +181,12 @@ class PayloadRealigner(wiring.Component):
         if self.overlaps:
             with m.If(valid2):
                 m.d.sync += held.eq(holding2)
-            # What is held when a frame begins is the last one's.
+            # When a frame begins, the held words are the previous frame's.
             begins2 = delayed(m, self.load, 3, name="begins")
             shim = slice(8 * (self.beat_bytes - SHIM_BYTES), None)
             m.d.sync += self.out_front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
         else:
-            # The first beat was rotated by the last frame's place: nothing of it is held.
+            # The first beat was rotated for the previous frame's position: nothing of it is held.
             loaded2 = delayed(m, self.load, 2, name="loaded", reset=True)
             with m.If(valid2 | loaded2):
                 m.d.sync += held.eq(Mux(loaded2, 0, holding2))

@@ -9,14 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 
 class TosMatcher(wiring.Component):
-    """Whether a packet's ToS byte is the tag, in the bits of a mask. Combinational.
+    """Compares a packet's ToS byte with the tag, in the bits of a mask. Combinational.
 
-    The mask leaves out the two ECN bits, which routers may set on the way (RFC 3168).
+    The default mask excludes the two ECN bits, which routers may set (RFC 3168).
 
     Members
     -------
     tos : :py:`In(8)`
-        The packet's.
+        ToS byte of the packet.
     config_tos, config_mask : :py:`In(8)`
     match : :py:`Out(1)`
         ``(tos & mask) == (config_tos & mask)``.
