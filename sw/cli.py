@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line, ``inceptionn``.
 
-Each verb lives with the package that it belongs to and is imported by name when it is called, so that
-``inceptionn --help`` needs nothing beyond the host package. Exit status: 0, 2 for a usage error, 130 after
-Ctrl-C, 1 for any other; an error is one line on standard error.
+Each command is part of the package that it belongs to and is imported when it is called, so that
+``inceptionn --help`` needs nothing beyond the host package. Exit status: 0; 2 for a usage error; 130 after
+Ctrl-C; 1 for any other error. An error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -20,77 +20,87 @@ from typer.core import TyperCommand, TyperGroup
 from .system.extras import pip_install
 
 
-class Verb(NamedTuple):
-    """Where a verb is: ``function`` of ``module``; ``extra`` is the pip extra that brings what it imports.
+class Command(NamedTuple):
+    """A command: ``function`` of ``module``; ``extra`` is the pip extra that it needs.
 
-    One that only leads to others, ``verbs``, has neither module nor function.
+    A group has its subcommands in ``commands``, and neither module nor function.
     """
 
     module: str
     function: str
     extra: str
     help: str
-    verbs: dict[str, Verb] | None = None
+    commands: dict[str, Command] | None = None
 
 
-VERBS = {
-    "encode": Verb("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
-    "decode": Verb("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
-    "inspect": Verb(
+COMMANDS = {
+    "encode": Command("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
+    "decode": Command("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
+    "inspect": Command(
         "inceptionn.commands.files", "inspect", "plot", "Classes and errors of a message or an array."
     ),
-    "tag": Verb("inceptionn.tos.process_sockets", "tag_verb", "", "Mark another process's TCP connection."),
-    "untag": Verb("inceptionn.tos.process_sockets", "untag_verb", "", "Take that mark back."),
-    "doctor": Verb("inceptionn.commands.doctor", "doctor", "", "Say what this host can do."),
-    "generate": Verb("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
-    "bring-up": Verb(
+    "tag": Command(
+        "inceptionn.tos.process_sockets", "tag_command", "", "Mark another process's TCP connection."
+    ),
+    "untag": Command("inceptionn.tos.process_sockets", "untag_command", "", "Take that mark back."),
+    "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Say what this host can do."),
+    "generate": Command("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
+    "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
     ),
-    "simulate": Verb("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
-    "replay": Verb(
+    "simulate": Command("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
+    "replay": Command(
         "inceptionn.sim.replay.replay", "replay", "sim", "Drive captured traffic through the NIC."
     ),
-    "bench": Verb(
+    "bench": Command(
         "",
         "",
         "bench",
         "Measure the codec and the all-reduce.",
         {
-            "codec": Verb("inceptionn.bench.codec", "codec", "bench", "The codec against memcpy and others."),
-            "allreduce": Verb(
+            "codec": Command(
+                "inceptionn.bench.codec", "codec", "bench", "The codec against memcpy and others."
+            ),
+            "allreduce": Command(
                 "inceptionn.bench.allreduce", "allreduce", "bench", "All-reduce between shaped hosts."
             ),
-            "parallax": Verb(
+            "parallax": Command(
                 "inceptionn.bench.parallax", "parallax", "bench", "Sparse gradients between shaped hosts."
             ),
-            "layers": Verb(
+            "layers": Command(
                 "inceptionn.bench.layers", "layers", "bench", "Training systems between shaped hosts."
             ),
-            "a2dtwp": Verb(
+            "a2dtwp": Command(
                 "inceptionn.bench.a2dtwp", "a2dtwp", "bench", "Packing weights against memcpy; GPU copies."
             ),
-            "gradiveq": Verb(
+            "gradiveq": Command(
                 "inceptionn.bench.gradiveq", "gradiveq", "bench", "Sums of compressed gradients; training."
             ),
-            "ssd-sgd": Verb(
+            "ssd-sgd": Command(
                 "inceptionn.bench.ssd_sgd", "ssd_sgd", "bench", "SSD-SGD: times by model, accuracy by delay."
             ),
         },
     ),
-    "cluster": Verb(
+    "cluster": Command(
         "",
         "",
         "sim",
         "Run programs on virtual hosts with NICs in Verilog.",
         {
-            "run": Verb("inceptionn.sim.cluster.verbs", "run", "sim", "Run a program on virtual hosts."),
-            "bench": Verb("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
-            "clean": Verb("inceptionn.sim.cluster.verbs", "clean", "sim", "Remove what killed runs left."),
+            "run": Command(
+                "inceptionn.sim.cluster.commands", "run", "sim", "Run a program on virtual hosts."
+            ),
+            "bench": Command("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
+            "clean": Command(
+                "inceptionn.sim.cluster.commands", "clean", "sim", "Remove what killed runs left."
+            ),
         },
     ),  # fmt: skip
-    "scale": Verb("inceptionn.sim.scaling", "scale", "sim", "Which link how many engines carry."),
-    "report": Verb("inceptionn.boards.measure.report", "report", "timing", "Area and clock of every part."),
-    "timing": Verb(
+    "scale": Command("inceptionn.sim.scaling", "scale", "sim", "Which link how many engines carry."),
+    "report": Command(
+        "inceptionn.boards.measure.report", "report", "timing", "Area and clock of every part."
+    ),
+    "timing": Command(
         "inceptionn.boards.measure.timing", "timing", "timing", "Place and route; print clock and area."
     ),
 }
@@ -103,40 +113,40 @@ _INTERRUPTED = 130
 _MOST_LINES = 4
 
 
-def _load(name: str, verb: Verb) -> Any:
-    """The command of a verb; its module is imported here. ``ModuleNotFoundError`` if an extra is missing."""
-    if verb.verbs is not None:
+def _load(name: str, command: Command) -> Any:
+    """Typer's command; its module is imported here. ``ModuleNotFoundError`` if an extra is missing."""
+    if command.commands is not None:
         group = typer.Typer(
-            cls=_group(verb.verbs), add_completion=False, no_args_is_help=True, rich_markup_mode=None
+            cls=_group(command.commands), add_completion=False, no_args_is_help=True, rich_markup_mode=None
         )
-        group.callback(help=verb.help)(lambda: None)
+        group.callback(help=command.help)(lambda: None)
         return typer.main.get_command(group)
-    function = getattr(import_module(verb.module), verb.function)
+    function = getattr(import_module(command.module), command.function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name)(function)
     return typer.main.get_command(app)
 
 
-def _group(verbs: dict[str, Verb]) -> type[TyperGroup]:
-    """A group of verbs: names and one line each for ``--help``, the real command once one is called."""
+def _group(commands: dict[str, Command]) -> type[TyperGroup]:
+    """A group of commands. For ``--help`` it has names and one line each; a command is loaded when called."""
 
-    class _Verbs(TyperGroup):
+    class _Commands(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
-            return list(verbs)
+            return list(commands)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name not in verbs:
+            if cmd_name not in commands:
                 return None
-            return TyperCommand(cmd_name, help=verbs[cmd_name].help)
+            return TyperCommand(cmd_name, help=commands[cmd_name].help)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, found, rest = super().resolve_command(ctx, args)
-            return (name, found, rest) if name is None else (name, _load(name, verbs[name]), rest)
+            return (name, found, rest) if name is None else (name, _load(name, commands[name]), rest)
 
-    return _Verbs
+    return _Commands
 
 
-app = typer.Typer(cls=_group(VERBS), add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=_group(COMMANDS), add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -157,20 +167,20 @@ def _inceptionn(
 
 def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
     """The line that names the pip extra, or None if it is one of our own modules that is missing."""
-    verb, verbs = None, VERBS
+    command, commands = None, COMMANDS
     for word in arguments:
-        if word in verbs:
-            verb = verbs[word]
-            verbs = verb.verbs or {}
-    if verb is None or error.name is None or error.name.split(".")[0] == "inceptionn":
+        if word in commands:
+            command = commands[word]
+            commands = command.commands or {}
+    if command is None or error.name is None or error.name.split(".")[0] == "inceptionn":
         return None
-    return f"{error.name} is not installed: {pip_install(verb.extra)}"
+    return f"{error.name} is not installed: {pip_install(command.extra)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status.
 
-    ``arguments`` are those of the process if None. With ``--traceback`` in front of the verb, errors other
+    ``arguments`` are those of the process if None. With ``--traceback`` before the command, errors other
     than usage errors are raised.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -178,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = typer.main.get_command(app).main(
             args=list(arguments), prog_name="inceptionn", standalone_mode=False
         )
-        if status == _INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
+        if status == _INTERRUPTED:  # typer's exit status after Ctrl-C; it prints nothing
             return _fail("interrupted", status)
         return status if isinstance(status, int) else 0
     except typer.Exit as done:

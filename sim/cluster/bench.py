@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The verb ``cluster bench``: how fast the models carry tagged floats, one way and among four hosts."""
+"""The command ``cluster bench``: how fast the models carry tagged floats, one way and among four hosts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from inceptionn.commands.console import Console, JsonFile, Table, check_json, wr
 from inceptionn.netns import require
 
 from .cluster import Cluster
+from .commands import Status, verilog_for
 from .nics import KINDS
 from .program import environment
 from .tap import available
-from .verbs import Status, verilog_for
 
 ASKED = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""

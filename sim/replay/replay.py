@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The verb ``replay``: captured traffic through the transmit engine, the wire, and the receive engine.
+"""The command ``replay``: captured traffic through the transmit engine, the wire, and the receive engine.
 
 Every frame on the wire and every frame that reaches the host is compared with the golden model, scapy
 referees the checksums, and the NIC's own counters must agree with both.

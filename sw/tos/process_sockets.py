@@ -127,7 +127,7 @@ Pid = Annotated[int, typer.Argument(help="The process.", min=1)]
 Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its connection goes.")]
 
 
-def tag_verb(
+def tag_command(
     pid: Pid,
     peer: Peer,
     tos: Annotated[int, typer.Option(help="The mark, 4..252, low bits 0.")] = DEFAULT_TOS,
@@ -139,6 +139,6 @@ def tag_verb(
     _change(pid, peer, lambda sock: tag(sock, tos))
 
 
-def untag_verb(pid: Pid, peer: Peer) -> None:
+def untag_command(pid: Pid, peer: Peer) -> None:
     """Take the mark of another process's TCP connection back."""
     _change(pid, peer, untag)

@@ -200,9 +200,9 @@ def test_help_on_each_level(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "--help"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Usage: inceptionn bench ")
-    for name, verb in cli.VERBS["bench"].verbs.items():  # type: ignore[union-attr]
+    for name, command in cli.COMMANDS["bench"].commands.items():  # type: ignore[union-attr]
         assert f"  {name} " in out
-        assert verb.help in out
+        assert command.help in out
         assert cli.main(["bench", name, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: inceptionn bench {name} ")
     assert cli.main(["bench", "coffee"]) == 2

@@ -34,12 +34,12 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def verb(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run(f"from inceptionn.cli import main\nsys.exit(main({arguments!r}))")
 
 
 def test_bench_codec_measures_what_it_can() -> None:
-    done = verb("bench", "codec", "--quick", "--size", "1", "--repeats", "1", "--no-peers", "--json", "-")
+    done = command("bench", "codec", "--quick", "--size", "1", "--repeats", "1", "--no-peers", "--json", "-")
     assert done.returncode == 0, done.stderr
     assert {row["data"] for row in json.loads(done.stdout)["rows"]} == {"synthetic"}
     assert f"real: scikit-learn is not installed: {pip_install('train')}\n" in done.stderr
@@ -57,7 +57,7 @@ def test_bench_codec_measures_what_it_can() -> None:
     ids=lambda arguments: arguments[0],
 )
 def test_other_benches_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
-    done = verb("bench", *arguments)
+    done = command("bench", *arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"inceptionn: scikit-learn is not installed: {pip_install('bench')}\n"
 
@@ -76,7 +76,7 @@ def test_the_example_says_in_one_line_what_to_install() -> None:
 def test_quick_changes_defaults_only(tmp_path: Path) -> None:
     require()
     facts = tmp_path / "facts.json"
-    done = verb(
+    done = command(
         "bench", "allreduce", "--quick", "--rates", "200m", "--size", "1", "--repeats", "1", "--hosts", "2",
         "--data", "synthetic", "--op", "sum", "--only", "bf16", "--json", str(facts),
     )  # fmt: skip

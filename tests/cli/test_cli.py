@@ -21,19 +21,19 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"inceptionn {version('inceptionn')}\n"
 
 
-def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    for name, verb in cli.VERBS.items():
+    for name, command in cli.COMMANDS.items():
         assert f"  {name} " in out
-        assert verb.help in out
+        assert command.help in out
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
-def test_help_of_each_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([verb, "--help"]) == 0
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--help"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"Usage: inceptionn {verb} ")
+    assert out.startswith(f"Usage: inceptionn {command} ")
     assert "--help" in out
 
 
@@ -100,7 +100,7 @@ def test_traceback_on_request() -> None:
 def test_long_text_of_a_tool_is_cut(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*verb: object) -> None:
+    def fails(*command: object) -> None:
         raise RuntimeError("g++ failed\n" + "noise\n" * 20 + "the reason\n")
 
     monkeypatch.setattr(cli, "_load", fails)
@@ -112,7 +112,7 @@ def test_long_text_of_a_tool_is_cut(
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*verb: object) -> None:
+    def interrupted(*command: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_load", interrupted)
@@ -121,15 +121,15 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("verb", "module", "extra"),
+    ("command", "module", "extra"),
     [("generate", "amaranth", "hdl"), ("timing", "amaranth", "timing"), ("simulate", "cocotb_tools", "sim")],
 )
-def test_missing_extra_is_named(verb: str, module: str, extra: str, tmp_path: Path) -> None:
+def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path: Path) -> None:
     arguments = {
         "generate": ["generate", "--board", "vc709", "--out", str(tmp_path)],
         "timing": ["timing"],
         "simulate": ["simulate", "registers", "--no-waves"],
-    }[verb]
+    }[command]
     code = (
         "import sys\nfrom importlib.abc import MetaPathFinder\n"
         "class Missing(MetaPathFinder):\n"

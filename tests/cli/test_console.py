@@ -104,13 +104,13 @@ def test_nothing_else_prints_with_rich() -> None:
 
 def leaves() -> Iterator[tuple[str, Any]]:
     """Every command of the command line that does something, with the words that call it."""
-    stack = list(cli.VERBS.items())
+    stack = list(cli.COMMANDS.items())
     while stack:
-        name, verb = stack.pop()
-        if verb.verbs is not None:
-            stack += [(f"{name} {further}", below) for further, below in verb.verbs.items()]
+        name, command = stack.pop()
+        if command.commands is not None:
+            stack += [(f"{name} {further}", below) for further, below in command.commands.items()]
         else:
-            yield name, cli._load(name.split()[-1], verb)
+            yield name, cli._load(name.split()[-1], command)
 
 
 COMMANDS = dict(leaves())

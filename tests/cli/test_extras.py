@@ -63,5 +63,5 @@ def test_another_pip_on_the_path_is_not_named(tmp_path: Path, monkeypatch: pytes
 
 def test_every_command_names_an_extra_that_exists() -> None:
     known = set(distribution("inceptionn").metadata.get_all("Provides-Extra") or ())
-    verbs = [verb for top in cli.VERBS.values() for verb in (top, *(top.verbs or {}).values())]
-    assert {verb.extra for verb in verbs if verb.extra} <= known
+    commands = [command for top in cli.COMMANDS.values() for command in (top, *(top.commands or {}).values())]
+    assert {command.extra for command in commands if command.extra} <= known

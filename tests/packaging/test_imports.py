@@ -128,7 +128,7 @@ def test_golden_model_needs_no_hardware_language() -> None:
     assert not loaded("import inceptionn.sim.golden") & {"amaranth", "cocotb", "torch", "mpi4py"}
 
 
-def test_help_loads_no_verb() -> None:
+def test_help_loads_no_command() -> None:
     found = loaded(
         "import contextlib, io\n"
         "from inceptionn.cli import main\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What clock a link asks for, by hand; and the verb's errors."""
+"""What clock a link asks for, by hand; and the command's errors."""
 
 from __future__ import annotations
 

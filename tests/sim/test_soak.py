@@ -161,7 +161,7 @@ def test_performance(nic: VerilatedNic) -> None:
     assert measure(nic).shortfalls() == []
 
 
-def test_replay_verb(nic_verilog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_command(nic_verilog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The main job, as ``make nic`` calls it."""
     import json
 
@@ -177,7 +177,7 @@ def test_replay_verb(nic_verilog: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert facts["performance"] is None
 
 
-def test_replay_verb_names_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_replay_command_names_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from inceptionn.cli import main
 
     capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The verbs ``cluster run`` and ``cluster clean``."""
+"""The commands ``cluster run`` and ``cluster clean``."""
 
 from __future__ import annotations
 
