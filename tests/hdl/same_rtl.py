@@ -8,6 +8,7 @@ BASE and once from the working tree. The verdicts, strictest first:
 - ``renamed``: it is equal when signals, cells and submodules are numbered in order of appearance.
 - ``equal netlist``: after flattening, both have the same cells, each driven by the same logic. A cell's
   label is refined by the labels of its inputs until no more labels can be told apart (Weisfeiler-Lehman).
+  Gates of one label compute the same and count once; registers and memories count each.
 - ``DIFFERENT``, ``only in BASE``, ``new``.
 
 The exit status is 1 if anything is different or only in BASE.
@@ -30,6 +31,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("hdl", "sim", "boards", "constraints")
 LARGE = 3
 """Variants of the NIC below this number are compared by default; the others take minutes to emit."""
+_GATE = re.compile(r"\$(?!.*ff|.*latch|mem)")
+"""Types of Yosys cells that hold nothing."""
 
 
 def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
@@ -109,7 +112,7 @@ def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
 
 
 def labels(netlist: dict[str, Any]) -> Counter[int]:
-    """How often each label occurs among the netlist's cells and output ports."""
+    """How often each label occurs among the netlist's registers, memories, gates (once) and output ports."""
     source: dict[int, tuple[Any, ...]] = {}
     initial: dict[int, str] = {}
     for name, port in netlist["ports"].items():
@@ -119,6 +122,7 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
         for bit, value in zip(wire["bits"], reversed(wire["attributes"].get("init", "")), strict=False):
             initial[bit] = value
     cells = []
+    gates = set()
     for number, cell in enumerate(netlist["cells"].values()):
         if cell["type"] == "$scopeinfo":
             continue
@@ -130,6 +134,8 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
             else:
                 inputs.append((port, bits))
         cells.append((number, hash((cell["type"], tuple(sorted(parameters.items())))), inputs))
+        if _GATE.match(cell["type"]):
+            gates.add(number)
 
     label = {number: kind for number, kind, _ in cells}
 
@@ -152,7 +158,9 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
         for name, port in netlist["ports"].items()
         if port["direction"] == "output"
     ]
-    return Counter([*label.values(), *outputs])
+    return Counter(
+        [*(label[number] for number in label.keys() - gates), *{label[gate] for gate in gates}, *outputs]
+    )
 
 
 def compare(before: Path | None, after: Path | None, work: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -23,15 +23,20 @@ spec.loader.exec_module(same_rtl)
 class Accumulator(wiring.Component):
     """A sum and a memory of the last terms; each argument changes one thing about it."""
 
-    term: In(8)
-    sum: Out(8)
-    old: Out(8)
-
     def __init__(
-        self, *, name: str = "total", init: int = 0, step: int = 1, depth: int = 4, detour: bool = False
+        self,
+        *,
+        name: str = "total",
+        init: int = 0,
+        step: int = 1,
+        depth: int = 4,
+        detour: bool = False,
+        gates: int = 1,
+        registers: int = 1,
     ):
         self.name, self.init, self.step, self.depth, self.detour = name, init, step, depth, detour
-        super().__init__()
+        self.gates, self.registers = gates, registers
+        super().__init__({"term": In(8), "sum": Out(8), "old": Out(8), "flags": Out(2), "copies": Out(2)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -43,6 +48,14 @@ class Accumulator(wiring.Component):
         m.d.sync += [total.eq(total + self.term), place.eq(place + self.step)]
         m.d.comb += [write.addr.eq(place), write.data.eq(self.term), write.en.eq(1), read.addr.eq(place)]
         m.d.comb += [read.en.eq(1), self.old.eq(read.data)]
+        # Two flags and two copies of the term's lowest bits, from as many gates and registers as asked for.
+        flags = [Signal(name=f"flag{i}") for i in range(2)]
+        copies = [Signal(name=f"copy{i}") for i in range(self.registers)]
+        once = self.term.any() & self.term[0]
+        again = once if self.gates == 2 else flags[0]
+        m.d.comb += [flags[0].eq(once), flags[1].eq(again), self.flags.eq(Cat(flags))]
+        m.d.sync += [copy.eq(self.term[0]) for copy in copies]
+        m.d.comb += self.copies.eq(Cat(copies[0], copies[-1]))
         if self.detour:
             between = Signal(8)
             m.d.comb += [between.eq(total), self.sum.eq(between)]
@@ -57,6 +70,8 @@ class Accumulator(wiring.Component):
         ({}, "same"),
         ({"name": "result"}, "renamed"),
         ({"detour": True}, "equal netlist"),
+        ({"gates": 2}, "equal netlist"),
+        ({"registers": 2}, "DIFFERENT"),
         ({"init": 1}, "DIFFERENT"),
         ({"step": 3}, "DIFFERENT"),
         ({"depth": 8}, "DIFFERENT"),

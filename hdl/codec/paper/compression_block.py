@@ -9,6 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import EXPONENT_BIAS, MANTISSA_BITS, Tag
 
+from ...parts.pipeline import Pipeline
+
 
 class CompressionBlock(wiring.Component):
     """Compresses one fp32 lane per cycle (Algorithm 2; wire format, section 1).
@@ -49,83 +51,64 @@ class CompressionBlock(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-
-        def register(name: str, width: int) -> Signal:
-            return Signal(width, name=name, reset_less=True)
+        p = Pipeline(m)
 
         # Stage 1: every comparison and both candidate shifts, side by side.
         exponent = self.lane[MANTISSA_BITS : MANTISSA_BITS + 8]
-        lane1, present1 = register("lane1", 32), register("present1", 1)
-        raw1, zero1, wide1 = register("raw1", 1), register("zero1", 1), register("wide1", 1)
-        shift_wide1, shift_narrow1 = register("shift_wide1", 7), register("shift_narrow1", 8)
-        m.d.sync += [
-            lane1.eq(self.lane),
-            present1.eq(self.present),
-            raw1.eq(exponent >= EXPONENT_BIAS),
-            zero1.eq(exponent < self.e0),
-            wide1.eq(exponent >= self.t),
-            shift_wide1.eq(~exponent[:7]),  # 127 - e for e <= 127
-            shift_narrow1.eq(self.b - exponent),
-        ]
+        p.let(lane=self.lane, present=self.present)
+        p.stage(
+            raw=exponent >= EXPONENT_BIAS,
+            zero=exponent < self.e0,
+            wide=exponent >= self.t,
+            shift_wide=~exponent[:7],  # 127 - e for e <= 127
+            shift_narrow=(self.b - exponent)[:8],
+        )
 
         # Stage 2: tag and shift. A shift of 16 and more leaves no magnitude bit.
-        lane2, tag2 = register("lane2", 32), register("tag2", 2)
-        shift2, vanished2, present2 = register("shift2", 4), register("vanished2", 1), register("present2", 1)
-        shift = Signal(8)
-        m.d.comb += shift.eq(Mux(wide1, shift_wide1, shift_narrow1))
-        m.d.sync += [
-            lane2.eq(lane1),
-            present2.eq(present1),
-            shift2.eq(shift[:4]),
-            vanished2.eq(shift[4:].any()),
-            tag2.eq(
-                Mux(
-                    ~present1,
-                    Tag.ZERO,
-                    Mux(raw1, Tag.RAW, Mux(zero1, Tag.ZERO, Mux(wide1, Tag.BITS16, Tag.BITS8))),
-                )
-            ),
-        ]
+        p.let(amount=Mux(p.wide, p.shift_wide, p.shift_narrow))
+        kept_tag = Mux(p.raw, Tag.RAW, Mux(p.zero, Tag.ZERO, Mux(p.wide, Tag.BITS16, Tag.BITS8)))
+        p.stage(
+            shift=p.amount[:4],
+            vanished=p.amount[4:].any(),
+            tag=Mux(~p.present, Tag.ZERO, kept_tag),
+        )
 
         # Stage 3: the shift's high digit, in steps of 4; only bits 23..8 can still be kept.
-        # ``reach``: mantissa bits below it are cleared; 31 clears the whole lane.
-        lane3, tag3, digit3 = register("lane3", 32), register("tag3", 2), register("digit3", 2)
-        kept3, reach3 = register("kept3", 16), register("reach3", 5)
-        significand = Signal(24)
-        m.d.comb += significand.eq(Cat(lane2[:MANTISSA_BITS], Const(1, 1)))
-        m.d.sync += [
-            lane3.eq(lane2),
-            tag3.eq(tag2),
-            digit3.eq(shift2[:2]),
-            kept3.eq(Mux(vanished2, 0, (significand >> (shift2[2:] << 2))[8:24])),
-        ]
-        with m.Switch(tag2):
+        # `reach`: mantissa bits below it are cleared; 31 clears the whole lane.
+        significand = Cat(p.lane[:MANTISSA_BITS], Const(1, 1))
+        present = p.present
+        reach = Signal(5)
+        with m.Switch(p.tag):
             with m.Case(Tag.ZERO):
-                m.d.sync += reach3.eq(Mux(present2, 31, 0))
+                m.d.comb += reach.eq(Mux(present, 31, 0))
             with m.Case(Tag.BITS8):
-                m.d.sync += reach3.eq(Mux(vanished2 | shift2[3], 31, 16 + shift2[:3]))
+                m.d.comb += reach.eq(Mux(p.vanished | p.shift[3], 31, 16 + p.shift[:3]))
             with m.Case(Tag.BITS16):
-                m.d.sync += reach3.eq(Mux(vanished2, 31, 8 + shift2))
+                m.d.comb += reach.eq(Mux(p.vanished, 31, 8 + p.shift))
             with m.Case(Tag.RAW):
-                m.d.sync += reach3.eq(0)
+                m.d.comb += reach.eq(0)
+        p.stage(
+            digit=p.shift[:2],
+            kept=Mux(p.vanished, 0, (significand >> (p.shift[2:] << 2))[8:24]),
+            reach=reach,
+        )
 
         # Stage 4: the low digit.
-        lane4, tag4, kept4 = register("lane4", 32), register("tag4", 2), register("kept4", 15)
-        cleared4 = register("cleared4", 32)
-        m.d.sync += [lane4.eq(lane3), tag4.eq(tag3), kept4.eq((kept3 >> digit3)[:15])]
-        for i in range(32):
-            m.d.sync += cleared4[i].eq(lane3[i] & (reach3 > min(i, 30)))
+        p.stage(
+            kept=(p.kept >> p.digit)[:15],
+            cleared=Cat(p.lane[i] & (p.reach > min(i, 30)) for i in range(32)),
+        )
 
         # Stage 5: the class picks its vector.
-        sign = lane4[31]
-        with m.Switch(tag4):
+        lane, sign = p.lane, p.lane[31]
+        with m.Switch(p.tag):
             with m.Case(Tag.ZERO):
                 m.d.sync += self.vector.eq(0)
             with m.Case(Tag.BITS8):
-                m.d.sync += self.vector.eq(Cat(kept4[8:15], sign))
+                m.d.sync += self.vector.eq(Cat(p.kept[8:15], sign))
             with m.Case(Tag.BITS16):
-                m.d.sync += self.vector.eq(Cat(kept4, sign))
+                m.d.sync += self.vector.eq(Cat(p.kept, sign))
             with m.Case(Tag.RAW):
-                m.d.sync += self.vector.eq(lane4)
-        m.d.sync += [self.tag.eq(tag4), self.cleared.eq(cleared4)]
+                m.d.sync += self.vector.eq(lane)
+        m.d.sync += [self.tag.eq(p.tag), self.cleared.eq(p.cleared)]
         return m

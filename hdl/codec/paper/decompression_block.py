@@ -9,6 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import EXPONENT_BIAS, Tag
 
+from ...parts.pipeline import Pipeline
+
 
 def _floor(base: Value) -> Value:
     """Least left shift (0..6) at which an 8-bit vector's exponent falls below 1, or 7 for none; 3 bits.
@@ -53,86 +55,56 @@ class DecompressionBlock(wiring.Component):
         # 4, the top nibble of what is left tells the rest. Lanes without magnitude carry zeros
         # through the shifter and raw lanes zeros beside it, so that the two only need an OR at the end.
         m = Module()
-        sync = m.d.sync
+        p = Pipeline(m)
 
         # Stage 1: sign, magnitude in 15 bits, zero tests.
-        magnitude = Signal(15)
-        is_short = self.tag == Tag.BITS8
-        is_vector = is_short | (self.tag == Tag.BITS16)
-        m.d.comb += magnitude.eq(Mux(is_short, self.vector[:7] << 8, self.vector[:15]))
-        magnitude_1 = Signal(15, reset_less=True)
-        raw_1 = Signal(32, reset_less=True)
-        sign_1 = Signal(reset_less=True)
-        high_zero_1 = Signal(reset_less=True)
-        top_zero_1 = Signal(reset_less=True)
-        middle_zero_1 = Signal(reset_less=True)
-        base_1 = Signal(8, reset_less=True)
-        floor_1 = Signal(3, reset_less=True)
-        is_raw_1 = Signal(reset_less=True)
-        is_short_1 = Signal(reset_less=True)
-        is_vector_1 = Signal(reset_less=True)
-        sync += [
-            magnitude_1.eq(magnitude),
-            raw_1.eq(self.vector),
-            sign_1.eq(Mux(is_short, self.vector[7], self.vector[15])),
-            high_zero_1.eq(magnitude[7:15] == 0),
-            top_zero_1.eq(magnitude[11:15] == 0),
-            middle_zero_1.eq(magnitude[3:7] == 0),
-            base_1.eq(Mux(is_short, self.base, EXPONENT_BIAS)),
-            floor_1.eq(_floor(self.base)),
-            is_raw_1.eq(self.tag == Tag.RAW),
-            is_short_1.eq(is_short),
-            is_vector_1.eq(is_vector),
-        ]
+        p.let(is_short=self.tag == Tag.BITS8)
+        p.let(magnitude=Mux(p.is_short, self.vector[:7] << 8, self.vector[:15])[:15])
+        p.stage(
+            raw=self.vector,
+            sign=Mux(p.is_short, self.vector[7], self.vector[15]),
+            high_zero=p.magnitude[7:15] == 0,
+            top_zero=p.magnitude[11:15] == 0,
+            middle_zero=p.magnitude[3:7] == 0,
+            base=Mux(p.is_short, self.base, EXPONENT_BIAS),
+            floor=_floor(self.base),
+            is_raw=self.tag == Tag.RAW,
+            is_vector=p.is_short | (self.tag == Tag.BITS16),
+        )
 
         # Stage 2: shift by 8 and 4.
-        by_8 = high_zero_1
-        by_4 = Mux(high_zero_1, middle_zero_1, top_zero_1)
-        shifted = Signal(15)
-        m.d.comb += shifted.eq(
-            Mux(
+        by_8 = p.high_zero
+        by_4 = Mux(p.high_zero, p.middle_zero, p.top_zero)
+        p.let(
+            shifted=Mux(
                 by_8,
-                Mux(middle_zero_1, magnitude_1[:3] << 12, magnitude_1[:7] << 8),
-                Mux(top_zero_1, magnitude_1[:11] << 4, magnitude_1),
-            )
+                Mux(p.middle_zero, p.magnitude[:3] << 12, p.magnitude[:7] << 8),
+                Mux(p.top_zero, p.magnitude[:11] << 4, p.magnitude),
+            )[:15]
         )
-        magnitude_2 = Signal(15, reset_less=True)
-        raw_2 = Signal(32, reset_less=True)
-        sign_2 = Signal(reset_less=True)
-        exponent_2 = Signal(8, reset_less=True)
-        floor_2 = Signal(3, reset_less=True)
-        by_4_2 = Signal(reset_less=True)
-        is_short_2 = Signal(reset_less=True)
-        sync += [
-            magnitude_2.eq(Mux(is_vector_1, shifted, 0)),
-            raw_2.eq(Mux(is_raw_1, raw_1, 0)),
-            sign_2.eq(sign_1),
-            exponent_2.eq(base_1 - Cat(Const(1, 2), by_4, by_8)),
-            floor_2.eq(floor_1),
-            by_4_2.eq(by_4),
-            is_short_2.eq(is_short_1),
-        ]
+        p.stage(
+            magnitude=Mux(p.is_vector, p.shifted, 0),
+            raw=Mux(p.is_raw, p.raw, 0),
+            exponent=(p.base - Cat(Const(1, 2), by_4, by_8))[:8],
+            by_4=by_4,
+        )
 
         # Stage 3: shift by 0..3, drop the leading 1.
-        top = magnitude_2[11:15]
-        by_low = Signal(2)
-        any_set = Signal()
-        m.d.comb += [
-            by_low.eq(Mux(top[3], 0, Mux(top[2], 1, Mux(top[1], 2, 3)))),
+        top = p.magnitude[11:15]
+        p.let(
+            by_low=Mux(top[3], 0, Mux(top[2], 1, Mux(top[1], 2, 3))),
             # After normalisation a 1 is in the top four bits or nowhere.
-            any_set.eq(top.any()),
-        ]
+            any_set=top.any(),
+        )
         fraction = Signal(15)
-        with m.Switch(by_low):
+        with m.Switch(p.by_low):
             for shift in range(4):
                 with m.Case(shift):
-                    m.d.comb += fraction.eq(magnitude_2 << (shift + 1))
-        exponent = (exponent_2 - by_low)[:8]
-        value_3 = Signal(32, reset_less=True)
-        impossible_3 = Signal(reset_less=True)
-        sync += [
-            value_3.eq(raw_2 | Cat(Const(0, 8), fraction, Mux(any_set, exponent, 0), any_set & sign_2)),
-            impossible_3.eq(is_short_2 & any_set & (Cat(by_low, by_4_2) >= floor_2)),
-        ]
-        m.d.comb += [self.value.eq(value_3), self.impossible.eq(impossible_3)]
+                    m.d.comb += fraction.eq(p.magnitude << (shift + 1))
+        exponent = Mux(p.any_set, (p.exponent - p.by_low)[:8], 0)
+        p.stage(
+            value=p.raw | Cat(Const(0, 8), fraction, exponent, p.any_set & p.sign),
+            impossible=p.is_short & p.any_set & (Cat(p.by_low, p.by_4) >= p.floor),
+        )
+        m.d.comb += [self.value.eq(p.value), self.impossible.eq(p.impossible)]
         return m

@@ -3,14 +3,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANE_BYTES, LANES, TAG_BYTES
 
 from ...parts.axi import beat_bytes
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 
 
 def bytes_of_tag(tag: Value) -> Value:
@@ -77,40 +77,28 @@ class ShifterTree(wiring.Component):
         m = Module()
         parts = [self.vectors[i] for i in range(self.lanes)]
         sizes = [bytes_of_tag(self.tags[i]) for i in range(self.lanes)]
-        half = LANE_BYTES  # most bytes of one part at this level
         level = 0
         while len(parts) > 1:
-            digits = _join_stages(level)
-            joined, joined_sizes = [], []
-            for pair in range(len(parts) // 2):
-                low, high = parts[2 * pair], parts[2 * pair + 1]
-                low_size = sizes[2 * pair]
-                name = f"level{level}_{pair}"
-                total = Signal(len(low_size) + 1, name=f"{name}_total", reset_less=True)
-                m.d.sync += total.eq(low_size + sizes[2 * pair + 1])
-                joined_sizes.append(delayed(m, total, digits - 1, name=f"{name}_size"))
-                joined.append(self._join(m, low, high, low_size, half, digits, name))
-            parts, sizes = joined, joined_sizes
-            half *= 2
+            pairs = [
+                self._join(m, f"level{level}_{pair}_", level, parts[at : at + 2], sizes[at : at + 2])
+                for pair, at in enumerate(range(0, len(parts), 2))
+            ]
+            parts, sizes = [vector for vector, _ in pairs], [size for _, size in pairs]
             level += 1
         m.d.comb += [self.aligned.eq(parts[0]), self.size.eq(sizes[0])]
         return m
 
     @staticmethod
-    def _join(m: Module, low: Value, high: Value, size: Value, half: int, digits: int, name: str) -> Signal:
-        """``low | high << 8 * size`` in ``digits`` stages; ``size`` is 0..``half`` bytes."""
-        shifted, rest, step = high, size, 1
-        for stage in range(digits - 1):
-            following = Signal(
-                min(8 * 2 * half, len(shifted) + 8 * 3 * step), name=f"{name}_high{stage}", reset_less=True
-            )
-            remaining = Signal(len(rest) - 2, name=f"{name}_rest{stage}", reset_less=True)
-            m.d.sync += [
-                following.eq(shift_left_bytes(shifted, rest[:2], step, len(following))),
-                remaining.eq(rest[2:]),
-            ]
-            shifted, rest, step = following, remaining, step * 4
-        base = delayed(m, low, digits - 1, name=f"{name}_low")
-        result = Signal(8 * 2 * half, name=name, reset_less=True)
-        m.d.sync += result.eq(base | shift_left_bytes(shifted, rest, step, len(result)))
-        return result
+    def _join(
+        m: Module, prefix: str, level: int, parts: list[Value], sizes: list[Value]
+    ) -> tuple[Value, Value]:
+        """Two parts as one, the upper moved down onto the end of the lower, and the sum of their sizes."""
+        p = Pipeline(m, prefix)
+        width, step = 2 * 8 * LANE_BYTES << level, 1
+        p.let(low=parts[0], high=parts[1], rest=sizes[0], total=sizes[0] + sizes[1])
+        for _ in range(_join_stages(level) - 1):
+            reach = min(width, len(p.high) + 8 * 3 * step)
+            p.stage(high=shift_left_bytes(p.high, p.rest[:2], step, reach), rest=p.rest[2:])
+            step *= 4
+        p.stage(joined=p.low | shift_left_bytes(p.high, p.rest, step, width))
+        return p.joined, p.total
