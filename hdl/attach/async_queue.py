@@ -86,7 +86,7 @@ class AsyncQueue(wiring.Component):
     shape : shape-like
         Of an item.
     depth : :class:`int`
-        Places, a power of two of at least 8 (less could not cover the pointers' way there and back).
+        Places, a power of two of at least 8 (fewer could not cover the pointers' round trip).
     write_domain, read_domain : :class:`str`
 
     Members
@@ -165,7 +165,7 @@ class AsyncQueue(wiring.Component):
             self.data.eq(output),
         ]
         d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
-        # A hold comes at any time of the cycle: it clears `valid`, and never changes what `valid` stands for.
+        # A hold comes at any time in the cycle: it clears `valid`, and never changes what `valid` stands for.
         with m.If(~self.valid | self.pop):
             d_read += output.eq(ram.read_data)
         with m.If(~self.valid | self.pop | read_hold):

@@ -16,8 +16,8 @@ class AXI4LiteDecoder(wiring.Component):
     """Hands each access to the slave that its address names, one write and one read at a time.
 
     Slave n answers from ``n * 2**page_width`` on. An access to a page without a slave gets ``SLVERR`` and,
-    when read, zero; so does one to a slave that is in reset, or goes into reset meanwhile: the master never
-    waits for ever. All outputs are flip-flops; the way there and back takes 5 cycles.
+    when read, zero; so does one to a slave that is in reset, or enters reset meanwhile: every access
+    ends. All outputs are flip-flops; a round trip takes 5 cycles.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class FrameGuard(wiring.Component):
     bad. The rest of a frame whose sink was reset in its middle goes nowhere; frames that have not begun wait
     for the sink. While a side is in reset, nothing is taken from it or offered to it.
 
-    One beat per cycle, one cycle of latency, every control output from a flip-flop or one gate behind it.
+    One beat per cycle, one cycle of latency, every control output from a flip-flop or one gate after it.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class FrameGuard(wiring.Component):
         with m.If(register.source_valid & register.source_ready):
             m.d.sync += begun.eq(~register.source_data.tlast)
 
-        # Behind it: `inside`, the frame at hand has begun to leave; `discard`, its rest is of no use.
+        # After it: `inside`, the current frame has begun to leave; `discard`, its rest is dropped.
         inside = Signal()
         discard = Signal()
         m.d.comb += [

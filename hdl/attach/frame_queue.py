@@ -90,7 +90,7 @@ class FrameQueue(wiring.Component):
         m.submodules.lengths = lengths = PushQueue(17 + self.word_width, self.frames, 4)
         source, sink = self.s_axis, self.m_axis
         write, whole, read = (Signal(bits, name=name) for name in ("write", "whole", "read"))
-        refuse = Signal()  # the rest of this frame goes nowhere
+        refuse = Signal()  # the rest of this frame is dropped
 
         # What the beat in hand means. One place stays empty, so that full and empty differ.
         accept = Signal()
@@ -105,7 +105,7 @@ class FrameQueue(wiring.Component):
             ending.eq(reduce(or_, ends)),
             accept.eq(source.tvalid & source.tready),
         ]
-        stuck = full & (whole == read)  # a frame that can never be whole in here
+        stuck = full & (whole == read)  # a frame longer than the queue
         if self.lossy:
             m.d.comb += source.tready.eq(1)
             no_room = full | ~lengths.room
@@ -143,7 +143,7 @@ class FrameQueue(wiring.Component):
                 with m.If(source.tlast):
                     m.d.sync += [whole.eq(write + 1), lengths.push.eq(1)]
 
-        # Reads run while there is room behind the RAM's two cycles.
+        # Reads run while there is room after the RAM's two cycles.
         issue = Signal()
         arriving = Signal(BlockRam.LATENCY)
         m.d.comb += [

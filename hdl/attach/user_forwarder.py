@@ -12,7 +12,7 @@ from ..parts.queue import PushQueue
 
 
 class UserForwarder(wiring.Component):
-    """Takes the user word of each frame's first beat; gives it to all beats of the frame behind an engine.
+    """Takes the user word of each frame's first beat; gives it to all beats of the frame after an engine.
 
     The engine between ``to_engine`` and ``from_engine`` must give one frame for each that it takes, in order.
     Neither stream is delayed; the input waits while :attr:`FRAMES` frames are in the engine.

@@ -24,7 +24,7 @@ def _ratio(narrow_bytes: int, wide_bytes: int) -> int:
 class Widener(wiring.Component):
     """Gathers narrow beats into wide ones; a frame always starts in byte 0.
 
-    One narrow beat per cycle; the wide beat follows one cycle behind its last narrow one. ``tuser`` at
+    One narrow beat per cycle; the wide beat follows one cycle after its last narrow one. ``tuser`` at
     ``tlast`` marks a bad frame and is passed on; a narrow beat before ``tlast`` that is not full makes the
     frame bad too, since it leaves a hole. The last beat's lanes above ``tkeep`` are undefined.
 
@@ -82,7 +82,7 @@ class Widener(wiring.Component):
 class Narrower(wiring.Component):
     """Cuts wide beats into narrow ones, as many as hold bytes.
 
-    One narrow beat per cycle without a gap while wide beats are at hand; the first follows one cycle behind
+    One narrow beat per cycle without a gap while there are wide beats; the first follows one cycle after
     its wide beat. ``tuser`` is passed on with every part of its beat.
 
     Parameters
@@ -103,7 +103,7 @@ class Narrower(wiring.Component):
         super().__init__({"s_axis": In(AXIStream(wide_bytes)), "m_axis": Out(AXIStream(narrow_bytes))})
 
     def elaborate(self, platform: Any) -> Module:
-        # A shift register of beats: the lowest goes out, `left` says how many follow it.
+        # A shift register of beats: the lowest leaves; `more` says that another follows it.
         m = Module()
         source, sink = self.s_axis, self.m_axis
         step = self.narrow_bytes

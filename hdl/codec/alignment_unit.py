@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Alignment Unit: collects aligned vectors and puts out whole beats (paper, Fig. 9)."""
+"""Alignment Unit: packs aligned vectors into whole beats (paper, Fig. 9)."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class AlignmentUnit(wiring.Component):
     """Packs vectors of 0 to 32 bytes, or 64, back to back into beats of as many bytes, block by block.
 
     The only loop that carries an address is the fill level of 5 or 6 bits; the vector is rotated by it, one
-    base-4 digit per stage, split at the level into the part that completes the beat at hand and
+    base-4 digit per stage, split at the level into the part that completes the current beat and
     the part that begins the next, and ORed into the beat. From the vector that completes
     a beat to the beat it takes :meth:`latency` cycles: 5 for 8 lanes, 6 for 16.
 
@@ -49,7 +49,7 @@ class AlignmentUnit(wiring.Component):
     vector : :py:`In(32 * lanes)`
         Zero above ``size``.
     beat : :py:`Out(32 * lanes)`
-        Packed bytes, zero behind the block's end.
+        Packed bytes, zero after the block's end.
     beat_valid : :py:`Out(1)`
         High for one cycle per beat.
     done : :py:`Out(1)`
@@ -85,7 +85,7 @@ class AlignmentUnit(wiring.Component):
         split = self.latency(self.lanes) - 1  # stage of the split
 
         # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
-        # `valid` comes in behind the adder, whose result alone takes most of the cycle.
+        # `valid` is applied after the adder, which alone takes most of the cycle.
         level = Signal(bits)
         total = Signal(bits + 1)
         over = Signal()
@@ -136,9 +136,9 @@ class AlignmentUnit(wiring.Component):
         emit = delayed(m, emit1, split - 1, name="emit", reset=True)
         done = delayed(m, done1, split - 1, name="done", reset=True)
 
-        # The beat at hand. It is zero whenever a block begins: every block's end emits.
+        # The current beat. It is zero whenever a block begins: every block's end emits.
         pending = Signal(8 * self.beat_bytes)
-        # Only what was let in counts: the rotation has no reset.
+        # Only accepted vectors count: the rotation has no reset.
         counts = delayed(m, self.valid, split, name="counts", reset=True)
         if self.back_to_back:
             # `owed`: one end more came than could leave. The beat at hand is whole and leaves now; what comes

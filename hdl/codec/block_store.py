@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where a block waits: tags and data in two rings, read together as the block's bytes."""
+"""Block memory: tags and data in two rings, read together as the block's bytes."""
 
 from typing import Any
 
@@ -47,10 +47,10 @@ def _rotations(lanes: int) -> int:
 class BlockStore(wiring.Component):
     """Rings of finished tag and data beats, and the reader that joins them.
 
-    Data lies packed from byte 0 of a beat; where it belongs in the block, behind ``2 * groups`` bytes
-    of tags, is known only at the block's end. So the reader rotates it by that and ORs it onto the
-    tags, which lie where they belong. Reading is a pipeline without stall: ``step`` takes one beat of
-    the block at hand, which appears :meth:`latency` cycles later (5 with 8 lanes, 6 with 16).
+    Data is packed from byte 0 of a beat. Its place in the block, after ``2 * groups`` bytes of tags, is known
+    only at the block's end. So the reader rotates the data to its place and ORs it onto the tags, which are
+    stored in place. Reading is a pipeline without stall: ``step`` takes one beat of the current block, which
+    appears :meth:`latency` cycles later (5 with 8 lanes, 6 with 16). One beat per cycle.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ class BlockStore(wiring.Component):
     finished_shape : :py:`In(block_shape(lanes))`
     room : :py:`Out(1)`
     ready : :py:`Out(1)`
-        A block is at hand: ``step`` and ``drop`` are allowed, ``shape`` describes it.
+        There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
     shape : :py:`Out(block_shape(lanes))`
     step : :py:`In(1)`
-        Reads the next beat of the block at hand; the next block follows after the last.
+        Reads the current block's next beat; the next block follows after the last.
     last : :py:`Out(1)`
         The next ``step`` is the block's last.
     drop : :py:`In(1)`
-        Discards the block at hand, of which no beat may have been read. Not together with ``step``.
+        Discards the current block, of which no beat may have been read. Not together with ``step``.
     beat : :py:`Out(32 * lanes)`
         The beat of the ``step`` ``latency`` cycles before; zero outside the block.
     """

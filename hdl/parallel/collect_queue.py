@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The queue behind one of several engines: the engine's beats in, whole frames of wide words out."""
+"""The queue after one of several engines: the engine's beats in, whole frames of wide words out."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .dispatch_queue import check_engines
 
 
 def piece_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
-    """Words that lie ready: a frame, or a piece of one that is too long to be kept whole.
+    """Words that are ready: a frame, or a piece of one that is too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
     """
@@ -96,7 +96,7 @@ class CollectQueue(wiring.Component):
 
         write, read, used = (Signal(range(self.DEPTH), name=name) for name in ("write", "read", "used"))
         place = Signal(places)
-        words = Signal(range(self.MOST_WORDS))  # of the frame or piece, before the word that is under way
+        words = Signal(range(self.MOST_WORDS))  # of the frame or piece, before the word in progress
         full_word = Signal()
         ended = Signal()
         cut = Signal()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The queue in front of one of several engines: wide words in, the engine's own beats out."""
+"""The queue before one of several engines: wide words in, the engine's own beats out."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..parts.queue import PushQueue
 
 
 def check_engines(engines: int) -> None:
-    """Raises ``ValueError`` unless so many engines can stand side by side behind one stream."""
+    """Raises ``ValueError`` unless ``engines``, the number of engines of one stream, is 2 or 4."""
     if not isinstance(engines, int) or engines not in (2, 4):
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
@@ -31,8 +31,8 @@ def word_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
 class DispatchQueue(wiring.Component):
     """Takes words of a stream that is ``engines`` bursts wide; gives them burst by burst.
 
-    The data lie in as many block RAMs as a word has bursts: written at once, read one after the other. What
-    must be known to read them (last word, its bursts) lies beside them in LUT RAM.
+    The data is in as many block RAMs as a word has bursts, written at once and read one after the other. What
+    the reader needs (last word, its bursts) is in LUT RAM.
 
     Throughput: one word in and one burst out per cycle. An empty queue shows a word's first burst 7 cycles
     after its push. A frame may leave before it is whole.

@@ -22,7 +22,7 @@ _GENERATION_BITS = 8
 
 
 class Ticket(data.Struct):
-    """What the directory says of a frame, and wants back with the engine's report."""
+    """What the directory says of a frame; returned to it with the engine's report."""
 
     shared: 1  # every engine must see the frame
     slot: range(FLOW_TABLE_SIZE)
@@ -46,7 +46,7 @@ class _State(data.Struct):
 
 
 class FlowDirectory(wiring.Component):
-    """Tells frames that any engine may treat from those that may change the flow-phase table.
+    """Separates frames that any engine may process from those that may change the flow-phase table.
 
     Every engine has a flow-phase table of its own (wire format, section 7). They stay equal, and equal to
     one table that sees all frames, if each frame that changes the table passes through all engines: what an

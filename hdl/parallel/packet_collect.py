@@ -41,9 +41,9 @@ class PacketCollect(wiring.Component):
     s_axis : array of :py:`In(AXIStream(4 * lanes))`, one for each engine
     m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
     frame : :py:`In(Dispatched(engines))`
-        From the dispatcher; at most 64 frames of an engine may be on the way.
+        From the dispatcher; at most 64 frames of an engine may be in flight.
     collected : :py:`Out(range(3)).array(engines)`
-        So many of an engine's frames have left in this cycle.
+        Number of an engine's frames that left in this cycle.
     """
 
     def __init__(self, engines: int, *, lanes: int = LANES):
@@ -96,7 +96,7 @@ class PacketCollect(wiring.Component):
 
         layout = data.StructLayout({"data": 8 * width, "last": 1, "bad": 1, "ending": range(width)})
         m.submodules.output = output = PushQueue(layout, 32, BlockRam.LATENCY + 4)
-        left = Signal(range(CollectQueue.MOST_WORDS))  # words of the piece behind the next one, once begun
+        left = Signal(range(CollectQueue.MOST_WORDS))  # words of the piece after the next one, once begun
         begun = Signal()
         go = Signal()
         final = Signal()

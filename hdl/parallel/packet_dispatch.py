@@ -17,11 +17,11 @@ from .dispatch_queue import DispatchQueue, check_engines, word_layout
 from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
 
 MOST_FRAMES = 64
-"""Frames that one engine may have between dispatch and collection; queues of frames have so many places."""
+"""Frames that one engine may have between dispatch and collection; also the depth of queues of frames."""
 
 
 class Dispatched(wiring.Signature):
-    """One frame's way, announced when its first word goes to a queue; seen from the dispatcher.
+    """One frame's route, announced when its first word enters a queue; seen from the dispatcher.
 
     Members
     -------
@@ -61,8 +61,8 @@ class PacketDispatch(wiring.Component):
     A frame goes, whole and in the order of its arrival, into the queue of the engine with the fewest words
     waiting; with ``flows`` a frame that may change the engines' flow tables goes into all queues
     (:class:`FlowDirectory`). The settings are sampled once for each frame, as an engine samples them, and
-    reach the engine with it: behind a change of settings every frame has the new ones, whichever engine it
-    goes to.
+    reach the engine with it: after a change of settings every frame has the new ones, whichever engine
+    it goes to.
 
     Throughput: one word per cycle, one frame per cycle; frames that go to all engines, or look for their
     flow (:class:`FlowDirectory`), are slower. Latency of an empty dispatcher, word in to burst out: 11

@@ -24,7 +24,7 @@ ENGINES = (1, 2, 4)
 
 
 class ParallelEngines(wiring.Component):
-    """``engines`` engines of one direction behind a stream of as many bursts.
+    """``engines`` engines of one direction on a stream of as many bursts.
 
     ::
 
@@ -34,12 +34,12 @@ class ParallelEngines(wiring.Component):
                                                  └────────► ReportMerge ─► report
 
     To the outside it is one engine: a frame's bytes, verdict and report are those of a single engine that
-    sees all frames in order, whichever engine treats it, and frames and reports leave in the order in
+    sees all frames in order, whichever engine processes it, and frames and reports leave in the order in
     which they came.
 
-    Throughput: one word of ``engines`` bursts per cycle, if many frames are on the way; one frame alone
-    goes at one engine's pace. Latency: an engine's, and some 30 cycles, and the frame's bursts once more,
-    since it waits behind the engine until it is whole.
+    Throughput: one word of ``engines`` bursts per cycle, if many frames are in flight; one frame alone
+    passes at one engine's rate. Latency: an engine's, about 30 cycles, and a cycle for each burst of the
+    frame, which waits after the engine until it is whole.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from .flow_directory import Ticket
 from .packet_dispatch import MOST_FRAMES, Dispatched
 
 _IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN)
-"""Verdicts behind which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""
+"""Verdicts after which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""
 
 
 class ReportMerge(wiring.Component):
@@ -33,13 +33,13 @@ class ReportMerge(wiring.Component):
     Members
     -------
     frame : :py:`In(Dispatched(engines))`
-        From the dispatcher; at most 64 frames of an engine may be on the way.
+        From the dispatcher; at most 64 frames of an engine may be in flight.
     engine_report, engine_report_valid : arrays of :py:`In`, one for each engine
         One per frame that the engine saw, in order.
     report, report_valid : :py:`Out`
         One per frame.
     reported : :py:`Out(range(3)).array(engines)`
-        So many of an engine's frames are done with in this cycle.
+        Number of an engine's frames that are finished in this cycle.
     confirm, confirmed : :py:`Out`
         For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""AXI4-Stream as every component here speaks it (Arm IHI 0051A)."""
+"""AXI4-Stream as all components use it (Arm IHI 0051A)."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -8,7 +8,7 @@ from inceptionn.wire import BURST_BYTES, LANE_BYTES, LANES
 
 
 def beat_bytes(lanes: int) -> int:
-    """Bytes of an engine's beat of so many fp32 lanes: 32 or 64; ``ValueError`` for any other number."""
+    """Bytes of an engine's beat of ``lanes`` fp32 lanes: 32 or 64. ``ValueError`` unless 8 or 16 lanes."""
     if lanes not in (LANES, 2 * LANES):
         raise ValueError(f"lanes must be {LANES} or {2 * LANES}, not {lanes!r}")
     return lanes * LANE_BYTES

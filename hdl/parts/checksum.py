@@ -78,7 +78,7 @@ class OnesComplementSum(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # A binary adder tree of one level per stage, gated at its entrance.
+        # A binary adder tree of one level per stage, gated at its input.
         words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(self.words)]
         depth = 0
         while len(words) > 1:
@@ -90,7 +90,7 @@ class OnesComplementSum(wiring.Component):
             words = sums
             depth += 1
         last = delayed(m, self.last, depth, name="last", reset=True)
-        # Only what was let in counts: the tree itself has no reset.
+        # Only accepted words count: the tree itself has no reset.
         counts = delayed(m, self.valid | self.last, depth, name="counts", reset=True)
 
         # Next stage: accumulate. 29 bits hold the 4896 words of the longest block.

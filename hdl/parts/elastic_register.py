@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two places between a queue and its consumer, so that neither's control reaches through to the other's."""
+"""Two places between a queue and its consumer, which cut the combinational path between their controls."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class ElasticRegister(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         # `spare` holds the item that was taken while the consumer did not pop; the source then waits.
-        # `pop` comes late in the cycle: `source_ready` takes it in one plain gate.
+        # `pop` is timing-critical: it reaches `source_ready` through a single gate.
         m = Module()
         width = Shape.cast(self.shape).width
         output = Signal(width, reset_less=True)

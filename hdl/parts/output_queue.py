@@ -20,7 +20,7 @@ def output_beat(lanes: int = LANES) -> data.StructLayout:
 
 
 class OutputQueue(wiring.Component):
-    """A :class:`PushQueue` of beats with an AXI4-Stream output; ``tkeep`` is expanded behind it.
+    """A :class:`PushQueue` of beats with an AXI4-Stream output; ``tkeep`` is expanded at its output.
 
     Parameters
     ----------

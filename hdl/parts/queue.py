@@ -17,9 +17,10 @@ _SLICE_BITS = 80
 class PushQueue(wiring.Component):
     """First-in first-out queue with a pushing input: no ready, but ``room`` ahead of time.
 
-    A pipeline's entrance looks at ``room``, its exit pushes unconditionally; ``slack`` places are kept for
-    what is under way. This is what keeps a long combinational ready chain out of the pipeline.
-    An item can be popped two cycles after its push.
+    Flow control is by credit. A pipeline accepts input only while ``room``, a register, is high; its last
+    stage pushes unconditionally. ``slack`` places are kept for what is in flight. So the pipeline needs no
+    combinational ready chain. Latency: an item can be popped two cycles after its push. Throughput: one item
+    per cycle.
 
     Parameters
     ----------
@@ -30,16 +31,15 @@ class PushQueue(wiring.Component):
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
     elastic : :class:`bool`
-        The output register is an :class:`ElasticRegister`, one place more: for a ``pop`` that comes late in
-        the cycle, which then reaches no counter and no address. Same latency, twice the registers.
+        The output register is an :class:`ElasticRegister`, one place more, for a timing-critical
+        ``pop``, which then reaches no counter and no address. Same latency, twice the registers.
     staged : :class:`bool`
-        One more register behind the RAM, for a queue so wide and deep that the way from its words takes a
-        cycle: one place more, and an item can be popped three cycles after its push.
-
+        One more register after the RAM, for a queue so wide and deep that reading it takes a whole cycle:
+        one place more, and an item can be popped three cycles after its push.
     forward : :class:`bool`
-        The output pushes, too: ``valid`` is high for one cycle per item, in the cycle behind one with
-        ``pop``, which here says that there is room downstream. Nothing holds an item, so no wide register
-        has an enable. Without the other two.
+        The output pushes, too: ``valid`` is high for one cycle per item, in the cycle after one with
+        ``pop``, which here means room downstream. Nothing holds an item, so no wide register has an enable.
+        Excludes the other two.
 
     Members
     -------
@@ -128,7 +128,7 @@ class PushQueue(wiring.Component):
             m.d.comb += [take.eq(~self.valid | self.pop), self.data.eq(output)]
             with m.If(take):
                 m.d.sync += [output.eq(offer), self.valid.eq(offered)]
-        # `push` and `load` come late in the cycle: every outcome is ready before they choose.
+        # `push` and `load` are timing-critical: every outcome is ready before they choose.
         m.d.sync += [
             level.eq(Mux(self.push == load, level, Mux(load, level - 1, level + 1))),
             stored.eq(Mux(load, self.push | (level != 1), self.push | (level != 0))),

@@ -49,7 +49,7 @@ class BurstBuffer(wiring.Component):
     groups of a cycle are taken as one. ``DEPTH`` beats are kept: beat *i* can be read from the cycle after
     ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
 
-    The buffer holds one request at a time (``position``, ``tags``), replaced when ``load``. Behind it
+    The buffer holds one request at a time (``position``, ``tags``), replaced when ``load``. After it,
     everything is free-running: ``vectors`` belong to the request held :meth:`latency` cycles ago (7, with 16
     lanes 8); the tags go alongside as ``vector_tags``.
 
@@ -144,7 +144,7 @@ class BurstBuffer(wiring.Component):
             sync += burst.eq(bank.read_data)
             window.append(burst)
 
-        # Rotate the window of two beats; the group starts one byte behind `position`.
+        # Rotate the window of two beats; the group starts one byte after `position`.
         names = ("coarse", "middle", "fine", "finest")
         rotation = _digits(offset_bits + 1)
         amounts = self._amounts(m, delayed(m, amount_0, 1, name="amount_coarse"), rotation, "amount_{}")
@@ -186,7 +186,7 @@ class BurstBuffer(wiring.Component):
         return parts
 
     def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:
-        """First byte of each lane within its group or two, 3 or 4 cycles behind ``tags``."""
+        """First byte of each lane within its group or two, 3 or 4 cycles after ``tags``."""
         if self.lanes == LANES:
             return self._group_offsets(m, tags)
         lower, upper = tags[: 2 * LANES], tags[2 * LANES :]
@@ -204,7 +204,7 @@ class BurstBuffer(wiring.Component):
 
     @staticmethod
     def _group_offsets(m: Module, tags: Value, prefix: str = "") -> list[Value]:
-        """First byte of each lane within its group, three cycles behind ``tags``: a prefix sum."""
+        """First byte of each lane within its group, three cycles after ``tags``: a prefix sum."""
 
         def size(tags: Value, lane: int) -> Value:
             return vector_bytes(tags.word_select(lane, 2))

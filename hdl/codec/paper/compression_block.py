@@ -27,7 +27,7 @@ class CompressionBlock(wiring.Component):
     lane : :py:`In(32)`
         fp32 bits.
     present : :py:`In(1)`
-        Low for a lane behind the end of its block: tag ``00``, nothing cleared.
+        Low for a lane after the end of its block: tag ``00``, nothing cleared.
     e0, t, b : :py:`In(8)`
         Codec parameters; read together with ``lane``.
     tag : :py:`Out(2)`

@@ -31,7 +31,7 @@ class CompressionUnit(wiring.Component):
     burst : :py:`In(32 * lanes)`
         Lane 0 in the low bits.
     present : :py:`In(lanes)`
-        One bit per lane; low behind the end of a block.
+        One bit per lane; low after the end of a block.
     e0, t, b : :py:`In(8)`
         Codec parameters, see :class:`CompressionBlock`.
     tags : :py:`Out(2 * lanes)`

@@ -135,7 +135,7 @@ class Compressor(wiring.Component):
             groups = 1 + both
 
         # The block's shape, from the words before the first tag (`place`), its groups and its bytes.
-        # It must not overtake the last data beat, which leaves the aligner up to a cycle behind its latency.
+        # It must not overtake the last data beat, which leaves the aligner up to a cycle after its latency.
         words = Signal(10)
         length = Signal(14)
         place1 = Signal(len(self.place), reset_less=True)
@@ -196,7 +196,7 @@ class StandaloneCompressor(wiring.Component):
     Store and forward, since a block's tags precede its data. One input beat per cycle (with 8 lanes but for
     one idle cycle between packets), unless blocks are longer than their packets: then one output beat.
     From the last input beat to the first output beat, if no other block is before it, 29 cycles, with 16
-    lanes 34. A packet's lanes behind the 2304th are ignored.
+    lanes 34. A packet's lanes after the 2304th are ignored.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class StandaloneCompressor(wiring.Component):
         m = Module()
         m.submodules.core = core = Compressor(lanes=self.lanes)
 
-        # Input register. With 8 lanes `tready` falls for the cycle behind a packet's last beat.
+        # Input register. With 8 lanes `tready` falls for the cycle after a packet's last beat.
         accept = self.s_axis.tvalid & self.s_axis.tready
         most = MAX_LANES // self.lanes
         more = Signal(init=1)

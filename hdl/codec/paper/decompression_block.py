@@ -24,7 +24,7 @@ class DecompressionBlock(wiring.Component):
     """Tag and vector of one lane to its fp32 value (the paper's Decompression Block, Algorithm 3).
 
     Bits of ``vector`` beyond the tag's size are ignored. With tag ``BITS8`` or ``BITS16`` the value is
-    ``sign``, exponent ``base - p`` and the bits behind the leading 1, where ``p`` is the 1-based position
+    ``sign``, exponent ``base - p`` and the bits after the leading 1, where ``p`` is the 1-based position
     of that 1 from the top of the 7 or 15 magnitude bits, and ``base`` is ``base`` or 127. Magnitude zero
     gives ``+0.0``. ``impossible`` says that the exponent of an 8-bit vector would fall below 1; ``value`` is
     undefined then.

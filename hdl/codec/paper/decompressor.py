@@ -57,7 +57,7 @@ class Decompressor(wiring.Component):
     ``tlast``, and the next block is not affected. An *n* of 0 or above 2304 is malformed too, with one
     full burst out.
 
-    Throughput: one burst out per cycle while input is at hand, across block borders too: the next block's tag
+    Throughput: one burst out per cycle while input is there, across block borders too: the next block's tag
     plane is taken in while the current block's data are decoded. Blocks of one burst take two cycles each.
     Latency: at best :meth:`latency` cycles (25, with 16 lanes 27) from the beat with a block's first tag
     word, and 17 (18) from the beat with its first group's last data byte, to the first burst out. Decoding
@@ -101,7 +101,7 @@ class Decompressor(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. Input goes into two buffers, tag planes and data; the TagDecoder
         # turns tags into groups with places; a group is issued once its bytes are in the buffer and
-        # the output queue has room. Behind that point nothing can stop.
+        # the output queue has room. Past that point nothing stalls.
         m = Module()
         m.submodules.tag_decoder = tag_decoder = TagDecoder(lanes=self.lanes)
         m.submodules.burst_buffer = burst_buffer = BurstBuffer(lanes=self.lanes)
@@ -110,7 +110,7 @@ class Decompressor(wiring.Component):
         slack = burst_buffer.latency(self.lanes) + unit.LATENCY + 4
         m.submodules.output = output = PushQueue(_burst_layout(self.lanes), 32, slack)
 
-        # Set while beats behind a block's expected end come in: they are dropped (see `_issue`).
+        # Set while beats after a block's expected end come in: they are dropped (see `_issue`).
         surplus = Signal()
         self._receive(m, tag_decoder, burst_buffer, ends, surplus)
         issued = self._issue(m, tag_decoder, burst_buffer, ends, output, surplus)
@@ -265,7 +265,7 @@ class Decompressor(wiring.Component):
                 head.eq(tag_decoder.group),
                 head_valid.eq(tag_decoder.group_valid),
             ]
-        # `may_go` is about the head and implies one. The end known is that of the head's block, so behind a
+        # `may_go` is about the head and implies one. The end known is that of the head's block, so after a
         # block's last group it has to be looked at again: a cycle is lost there by blocks of one group.
         following = tag_decoder.group
         following_arrived = has_arrived(following.end)
@@ -278,7 +278,7 @@ class Decompressor(wiring.Component):
             surplus.eq(head_valid & head.last & arrived & ~ended),
         ]
 
-        # Free are the beats before that of `head.start`, and behind a block's last group all beats of the
+        # Free are the beats before that of `head.start`, and after a block's last group all beats of the
         # block. A block cut short announces data beyond its end: its groups free nothing there.
         oldest = Signal(BEAT_BITS, init=2**BEAT_BITS - 1)
         held = Signal(BEAT_BITS)
@@ -294,8 +294,8 @@ class Decompressor(wiring.Component):
             sync += oldest.eq(start_beat)
         sync += held.eq(burst_buffer.newest - oldest)
 
-        # Up to seven beats are on their way when `tready` falls, up to seven more after a surplus, and
-        # the buffers scribble on their next two free slots.
+        # Up to seven beats are in flight when `tready` falls, up to seven more after a surplus, and
+        # the buffers overwrite their next two free slots.
         sync += self.s_axis.tready.eq(
             surplus
             | ((held < BurstBuffer.DEPTH - 18) & (tag_decoder.stored < TagDecoder.DEPTH - 10) & ends.room)
@@ -319,7 +319,7 @@ class Decompressor(wiring.Component):
         output: PushQueue,
     ) -> None:
         """Decompresses what the burst buffer cuts out, and gathers each block's faults for its last burst."""
-        # `issued` is already one cycle behind the request.
+        # `issued` is already one cycle after the request.
         cut = burst_buffer.latency(self.lanes) - 1
         done = cut + DecompressionUnit.LATENCY
         m.d.comb += [

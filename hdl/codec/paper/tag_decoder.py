@@ -16,7 +16,7 @@ from ...parts.memory import LutRam
 from ...parts.queue import PushQueue
 
 BEAT_BITS = 9
-"""Beats are numbered modulo 512: a block's last group may lie 288 beats behind the last one received."""
+"""Beats are numbered modulo 512: a block's last group may lie 288 beats after the last one received."""
 WORDS = 16
 """Words in a beat. A word is the tags of a cycle's lanes: one group's, with 16 lanes two groups'."""
 
@@ -96,7 +96,7 @@ class TagDecoder(wiring.Component):
         The block ends with this beat.
     w_valid : :py:`In(1)`
     stored : :py:`Out(5)`
-        Beats written and not yet in use, one cycle behind.
+        Beats written and not yet in use, one cycle late.
     group : :py:`Out(group_layout(lanes))`
     group_valid : :py:`Out(1)`
     group_ready : :py:`In(1)`
@@ -173,12 +173,12 @@ class TagDecoder(wiring.Component):
         some = Signal()
         m.d.comb += [
             emit.eq(active & room),
-            # A plane cut short goes round in its last beat until its groups are counted out.
+            # A plane cut short repeats its last beat until all its groups are counted.
             leave.eq(emit & (last | wraps)),
             take.eq((~active | leave) & available),
             some.eq(free != next_beat),
         ]
-        # `take` comes late in the cycle, so both outcomes are ready before it chooses.
+        # `take` is timing-critical, so both outcomes are ready before it chooses.
         sync += [
             self.stored.eq(free - next_beat),
             active.eq(take | (active & ~leave)),
@@ -205,7 +205,7 @@ class TagDecoder(wiring.Component):
                     first.eq(1),
                 ]
 
-        # 16:1 choice of the tag word, two bits of the index per stage, behind a register for the RAM alone.
+        # 16:1 choice of the tag word, two bits of the index per stage, after a register for the RAM alone.
         m.d.comb += beats.read_address.eq(beat)
         fetched = delayed(m, beats.read_data, 1, name="fetched")
         high_index = delayed(m, word[2:], 1, name="high_index")
@@ -221,7 +221,7 @@ class TagDecoder(wiring.Component):
                 with m.Case(index):
                     sync += tags_3.eq(four_words.word_select(index, len(tags_3)))
         if join:
-            # Behind the tag word of a last group that is alone, data begin.
+            # After the tag word of a last group that is alone, data begin.
             with m.If(delayed(m, last & ~block.more_lanes[-1], 2, name="alone")):
                 sync += tags_3[2 * LANES :].eq(0)
 

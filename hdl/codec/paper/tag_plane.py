@@ -94,9 +94,9 @@ class TagPlane(wiring.Component):
         return m
 
     def _collect_pairs(self, m: Module) -> None:
-        """Two words per cycle, behind a queue.
+        """Two words per cycle, after a queue.
 
-        The upper word belongs one place behind the lower. Behind the beat's last place, it is *carried*: it
+        The upper word belongs one place after the lower. After the beat's last place, it is *carried*: it
         begins the next beat a cycle later, beside the words that come then.
         """
         item = data.StructLayout(
