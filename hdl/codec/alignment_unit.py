@@ -3,14 +3,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANES
 
 from ..parts.axi import beat_bytes
-from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 
 
 def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:
@@ -82,7 +82,6 @@ class AlignmentUnit(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         bits = (self.beat_bytes - 1).bit_length()
-        split = self.latency(self.lanes) - 1  # stage of the split
 
         # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
         # `valid` is applied after the adder, which alone takes most of the cycle.
@@ -92,66 +91,50 @@ class AlignmentUnit(wiring.Component):
         full = Signal()
         rest = Signal()
         m.d.comb += [total.eq(level + self.size), full.eq(total[bits]), rest.eq(total[:bits].any())]
-        rotation1 = Signal(bits, reset_less=True)
-        vector1 = Signal(8 * self.beat_bytes, reset_less=True)
-        emit1 = Signal()
-        done1 = Signal()
         ending = self.valid & self.last
         with m.If(self.valid):
             m.d.sync += level.eq(Mux(self.last, 0, total[:bits]))
         emits, ends = self.valid & (full | (self.last & rest)), ending & ~(full & rest)
-        m.d.sync += [
-            over.eq(ending & full & rest),
-            rotation1.eq(level),
-            vector1.eq(Mux(self.valid, self.vector, 0)),
-            emit1.eq(emits if self.back_to_back else over | emits),
-            done1.eq(ends if self.back_to_back else over | ends),
-        ]
+        m.d.sync += over.eq(ending & full & rest)
+        p = Pipeline(m, control={"emit", "done", "over", "counts"})
+        p.let(counts=self.valid)
+        p.stage(
+            rotation=level,
+            rotated=Mux(self.valid, self.vector, 0),
+            emit=emits if self.back_to_back else over | emits,
+            done=ends if self.back_to_back else over | ends,
+        )
+        p.let(over=over)
 
         # Rotate by the level, then split at it. A last digit of one bit shares the stage of the split.
-        rotated, rotation = vector1, rotation1
-        current = Signal(self.beat_bytes, name=f"current{split - 1}", reset_less=True)
-        for stage in range(2, split):
-            digits, step = 2 * (stage - 2), 4 ** (stage - 2)
-            remaining = Signal(bits, reset_less=True)
-            following = Signal(8 * self.beat_bytes, name=f"rotated{stage}", reset_less=True)
-            m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
-            rotated = following
-            if stage < split - 1:
-                m.d.sync += remaining.eq(rotation)
-                rotation = remaining
-        last_digit = Signal(bits % 2, name=f"rotation{split - 1}", reset_less=True)
-        m.d.sync += last_digit.eq(rotation[bits - bits % 2 :])
-        for i in range(self.beat_bytes):
-            m.d.sync += current[i].eq(rotation <= i)
-        current_part = Signal(8 * self.beat_bytes, name=f"current{split}", reset_less=True)
-        following_part = Signal(8 * self.beat_bytes, name=f"following{split}", reset_less=True)
-        rotated = rotate_left_bytes(rotated, last_digit, self.beat_bytes // 2)
-        for i in range(self.beat_bytes):
-            byte = rotated.word_select(i, 8)
-            m.d.sync += [
-                current_part.word_select(i, 8).eq(Mux(current[i], byte, 0)),
-                following_part.word_select(i, 8).eq(Mux(current[i], 0, byte)),
-            ]
-        emit = delayed(m, emit1, split - 1, name="emit", reset=True)
-        done = delayed(m, done1, split - 1, name="done", reset=True)
+        for digits in range(0, bits - 1, 2):
+            if digits + 2 >= bits - 1:
+                p.let(current=Cat(p.rotation <= i for i in range(self.beat_bytes)))
+                p.let(last_digit=p.rotation[digits + 2 :])
+            p.stage(rotated=rotate_left_bytes(p.rotated, p.rotation[digits : digits + 2], 1 << digits))
+        rotated = rotate_left_bytes(p.rotated, p.last_digit, self.beat_bytes // 2)
+        placed = [(p.current[i], rotated.word_select(i, 8)) for i in range(self.beat_bytes)]
+        p.stage(
+            current=Cat(Mux(current, byte, 0) for current, byte in placed),
+            following=Cat(Mux(current, 0, byte) for current, byte in placed),
+        )
 
         # The current beat. It is zero whenever a block begins: every block's end emits.
         pending = Signal(8 * self.beat_bytes)
         # Only accepted vectors count: the rotation has no reset.
-        counts = delayed(m, self.valid, split, name="counts", reset=True)
+        emit, done, counts = p.emit, p.done, p.counts
         if self.back_to_back:
-            # `owed`: one end more came than could leave. The beat at hand is whole and leaves now; what comes
-            # begins a beat, and waits in its place.
+            # `owed`: one more end arrived than could leave. The current beat is whole and leaves now; what
+            # arrives begins a beat and waits in its place.
             owed = Signal()
             owed_emit = Signal()
             owed_done = Signal()
-            over = delayed(m, over, split - 1, name="over", reset=True)
+            over = p.over
             with m.If(owed | emit | counts):
                 kept = Mux(owed, 0, pending)
-                m.d.sync += pending.eq(Mux(emit & ~owed, following_part, kept | current_part))
+                m.d.sync += pending.eq(Mux(emit & ~owed, p.following, kept | p.current))
             m.d.sync += [
-                self.beat.eq(pending | Mux(owed, 0, current_part)),
+                self.beat.eq(pending | Mux(owed, 0, p.current)),
                 self.beat_valid.eq(Mux(owed, owed_emit, emit)),
                 self.done.eq(Mux(owed, owed_done, done)),
                 owed.eq(Mux(owed, emit | done, over)),
@@ -160,9 +143,9 @@ class AlignmentUnit(wiring.Component):
             ]
             return m
         with m.If(emit | counts):
-            m.d.sync += pending.eq(Mux(emit, following_part, pending | current_part))
+            m.d.sync += pending.eq(Mux(emit, p.following, pending | p.current))
         m.d.sync += [
-            self.beat.eq(pending | current_part),
+            self.beat.eq(pending | p.current),
             self.beat_valid.eq(emit),
             self.done.eq(done),
         ]
