@@ -111,8 +111,8 @@ CATALOGUE = {
         ),
         Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS),
         Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
-        Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS, bench=""),
-        Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS, bench=""),
+        Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS),
+        Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS),
         Entry("receive_assembler", "engine.receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
         Entry("decompression_engine", "engine.decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
         # Several engines side by side.

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Received frames for the benches of ReceiveAssembler and its two parts, with what must become of them.
+
+Headers, payloads and how a frame came are drawn independently, so these benches need no codec.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lockstep import Lockstep
+
+from inceptionn.hdl.engine.receive_decision import ReceiveOrder
+from inceptionn.hdl.engine.receive_layout import frame_part
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import LANE_BYTES, Verdict
+
+LANES = bench_parameters().get("lanes", 8)
+"""fp32 lanes of the component's beats."""
+BEAT_BYTES = LANE_BYTES * LANES
+FramePart = frame_part(LANES)
+QUEUE_LATENCY = 2
+"""Cycles from a push to the output queue until its output shows the beat."""
+OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
+
+
+def beats(length: int) -> int:
+    """Beats of ``length`` bytes."""
+    return -(-length // BEAT_BYTES)
+
+
+def cut(data: bytes) -> list[bytes]:
+    """The bytes of each beat."""
+    return [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
+
+
+def filled(data: bytes) -> int:
+    """A beat's ``tdata``, with noise after ``data``."""
+    return int.from_bytes(data + random.randbytes(BEAT_BYTES - len(data)), "little")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as it came from the wire, its order, and its decoded payload."""
+
+    came: bytes
+    bad: bool
+    short: bool
+    order: dict[str, int]
+    payload: bytes = b""
+    faulty: bool = False
+
+    @classmethod
+    def passing(cls, size: int) -> Frame:
+        """``size``: bytes."""
+        order = {"restore": 0, "verdict": random.choice(OTHER_VERDICTS)}
+        for name in ("vlan", "tcp", "payload_at", "total_length", "ip_checksum", "payload_length"):
+            order[name] = random.getrandbits(ReceiveOrder.as_shape()[name].width)
+        return cls(random.randbytes(size), random.random() < 0.2, random.random() < 0.5, order)
+
+    @classmethod
+    def restored(cls, lanes: int, more: int, *, spoilt: float = 0.3) -> Frame:
+        """``lanes``: fp32 values of the payload; ``more``: bytes that came after the shim."""
+        tcp, vlan = random.getrandbits(1), random.getrandbits(1)
+        begin = (34 + 4 * vlan) + (4 * random.randint(5, 15) if tcp else 8)
+        order = {
+            "restore": 1,
+            "verdict": 0,
+            "vlan": vlan,
+            "tcp": tcp,
+            "payload_at": begin,
+            "total_length": random.getrandbits(16),
+            "ip_checksum": random.getrandbits(16),
+            "payload_length": 4 * lanes,
+        }
+        return cls(
+            random.randbytes(begin + 8 + more),
+            random.random() < spoilt,
+            random.random() < spoilt,
+            order,
+            random.randbytes(4 * lanes),
+            random.random() < spoilt,
+        )
+
+    @property
+    def header(self) -> bytes:
+        """The patched header of a restored frame."""
+        head = bytearray(self.came[: self.order["payload_at"]])
+        l3 = 14 + 4 * self.order["vlan"]
+        fields = [(l3 + 2, self.order["total_length"]), (l3 + 10, self.order["ip_checksum"])]
+        if not self.order["tcp"]:
+            fields.append((l3 + 24, (self.order["total_length"] - 20) % (1 << 16)))
+        for at, value in fields:
+            head[at : at + 2] = value.to_bytes(2, "big")
+        return bytes(head)
+
+    @property
+    def leaves(self) -> tuple[bytes, bool]:
+        """What must come out, and whether it is marked bad."""
+        if not self.order["restore"]:
+            return self.came, self.bad
+        return self.header + self.payload, self.bad or self.short or self.faulty
+
+    @property
+    def report(self) -> tuple[int, int, int]:
+        """Verdict, bytes in, bytes out."""
+        verdict = self.order["verdict"]
+        if self.order["restore"]:
+            verdict = Verdict.MALFORMED if self.short or self.faulty else Verdict.RESTORED
+        if self.bad:
+            verdict = Verdict.BAD
+        return verdict, len(self.came), len(self.leaves[0])
+
+    @cached_property
+    def wire_beats(self) -> list[dict[str, int]]:
+        """The frame's waiting beats, with noise where a field means nothing."""
+        made = [
+            {
+                "tdata": filled(part),
+                "last": 0,
+                "bad": random.getrandbits(1),
+                "short": random.getrandbits(1),
+                "ending": random.randrange(BEAT_BYTES),
+            }
+            for part in cut(self.came)
+        ]
+        ending = len(self.came) % BEAT_BYTES
+        made[-1] |= {"last": 1, "bad": int(self.bad), "short": int(self.short), "ending": ending}
+        return made
+
+    @property
+    def parts(self) -> list[dict[str, int]]:
+        """The frame laid out, from byte positions alone; without the fields that mean nothing."""
+        restore = self.order["restore"]
+        size = len(self.leaves[0])
+        if restore:
+            header = [int.from_bytes(part, "little") for part in cut(self.header)]
+            header += [0] * (beats(size) - len(header))
+        else:
+            header = [beat["tdata"] for beat in self.wire_beats]
+        made = [
+            {"header": word, "payload": 0, "first": 0, "last": 0, "restored": restore, "awaits_tail": 0}
+            for word in header
+        ]
+        begin, place = divmod(self.order["payload_at"], BEAT_BYTES)
+        for part in made[begin : begin + beats(len(self.payload))] if restore else ():
+            part |= {"payload": 1, "place": (place - 2) // 4}
+        made[0]["first"] = 1
+        made[-1] |= {"last": 1, "awaits_tail": restore, "ending": size % BEAT_BYTES}
+        if not restore:
+            made[-1]["bad"] = int(self.bad)
+        return made
+
+    @property
+    def payload_beats(self) -> list[dict[str, int]]:
+        """The payload as the Decompressor sends it; ``tuser`` means something with the last beat only."""
+        made = [
+            {
+                "tdata": filled(part),
+                "tkeep": (1 << len(part)) - 1,
+                "tlast": 0,
+                "tuser": random.getrandbits(1),
+            }
+            for part in cut(self.payload)
+        ]
+        if made:
+            made[-1] |= {"tlast": 1, "tuser": int(self.faulty)}
+        return made
+
+
+def mixture(number: int) -> list[Frame]:
+    """Passing and restored ones; many so small that the last output beat shares the header's beat."""
+    frames = []
+    for _ in range(number):
+        if random.random() < 0.35:
+            frames.append(Frame.passing(random.choice([1, 20, 32, 33, 60, 64, random.randint(1, 300)])))
+        else:
+            lanes = random.choice([3, 3, 4, 5, random.randint(3, 40), random.randint(3, 100)])
+            frames.append(
+                Frame.restored(lanes, random.choice([0, 1, 4, 40, 200, random.randint(0, 4 * lanes)]))
+            )
+    return frames
+
+
+def long_mixture() -> list[Frame]:
+    """The longest blocks, and frames longer than any that may be restored."""
+    frames = [Frame.restored(2304, 600), Frame.passing(9000), Frame.restored(3, 4000), Frame.passing(1)]
+    return frames + [Frame.restored(2304, 9200, spoilt=0), Frame.passing(70_000), Frame.passing(32)]
+
+
+def streams_without_gap() -> list[list[Frame]]:
+    """Frames that leave back to back, one output beat per cycle."""
+    return [
+        [Frame.passing(size) for size in [32] * 30 + [60] * 30 + [300] * 10],
+        [Frame.restored(lanes, 4 * lanes // 3) for lanes in [365] * 8 + [100] * 10],
+    ]
+
+
+class Offer:
+    """An input with valid and ready: shows items at random times; an item stays until it is taken.
+
+    ``items`` are values by the name of the port that each is written to.
+    """
+
+    def __init__(self, dut: Any, valid: str, ready: str, items: Iterable[Mapping[str, int]]):
+        self.items = deque(items)
+        self._valid = getattr(dut, valid)
+        self._ready = getattr(dut, ready)
+        self._ports = {name: getattr(dut, name) for name in (self.items[0] if self.items else ())}
+        self._shown = False
+
+    def show(self, probability: float) -> None:
+        """The inputs of this cycle; noise if no item is shown."""
+        self._shown = bool(self.items) and (self._shown or random.random() < probability)
+        self._valid.value = self._shown
+        for name, port in self._ports.items():
+            port.value = self.items[0][name] if self._shown else random.getrandbits(len(port))
+
+    def taken(self) -> bool:
+        """Whether the item shown is taken in this cycle."""
+        if not self._shown or not int(self._ready.value):
+            return False
+        self.items.popleft()
+        self._shown = False
+        return True
+
+
+class FrameSink(Lockstep):
+    """A :class:`Lockstep` that checks the frames on ``m_axis``."""
+
+    def __init__(self, dut: Any):
+        super().__init__(dut)
+        self.begun: list[int] = []
+        """The cycle of each frame's first beat."""
+        self.ended: list[int] = []
+        """The cycle of each frame's last beat."""
+        self._came = bytearray()
+
+    def collect(self, frame: Frame) -> bool:
+        """Takes the beat that is shown, of ``frame``; whether it was its last."""
+        came = self._came
+        if not came:
+            self.begun.append(self.now)
+        count = self.read("m_axis_tkeep").bit_count()
+        came += self.read("m_axis_tdata").to_bytes(BEAT_BYTES, "little")[:count]
+        if not self.read("m_axis_tlast"):
+            assert count == BEAT_BYTES
+            return False
+        expected, bad = frame.leaves
+        assert len(came) == len(expected), f"{frame.order}: {len(came)} bytes, not {len(expected)}"
+        wrong = [index for index, (a, b) in enumerate(zip(came, expected, strict=True)) if a != b]
+        assert not wrong, f"{frame.order}: {len(wrong)} bytes wrong, the first at {wrong[0]}"
+        assert bool(self.read("m_axis_tuser")) == bad, f"{frame.order}: bad is not {bad}"
+        came.clear()
+        self.ended.append(self.now)
+        return True
+
+    def span(self) -> int:
+        """Cycles from the first frame's first beat to the last one's last."""
+        return self.ended[-1] - self.begun[0] + 1
