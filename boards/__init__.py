@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Boards: what is generated for each, and what its clock and area are."""
+"""Boards: the files generated for each, its clock and its area."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the generator knows of a board, what a user may choose, and what comes out."""
+"""A board's description, the options of the user, and the resolved target."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ENGINE_WIDTH = 256
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose; None: the board's own choice.
+    """The user's options; None: the board's default.
 
     ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
-    width in bits; ``engines`` engine pairs side by side behind one stream; ``lanes`` fp32 lanes of an engine,
-    as few as take the stream's width per cycle.
+    width in bits; ``engines`` the engine pairs that share one stream; ``lanes`` the fp32 lanes of an engine,
+    by default the fewest that process the stream's width per cycle.
     """
 
     ports: int | None = None
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock input; ``mhz`` is what the target gives it, 0 if any."""
+    """A clock input; ``mhz`` is its frequency in the target, 0 if any."""
 
     port: str
     mhz: float
@@ -71,7 +71,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Target:
-    """One board with a user's choices: the top module and all that is said of it.
+    """One board with the user's options: the top module and its description.
 
     ``make`` gives the top, or None where it is the engine pair itself; ``sources`` are more Verilog files by
     name; ``extras`` further files; ``context`` is for the board's README template.

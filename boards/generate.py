@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn generate``: everything that goes with the engines on a board, in one folder."""
+"""``inceptionn generate``: all files for the engines on a board, in one folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_files(
 ) -> list[Path]:
     """Write the board's folder ``out``, as a whole or not at all; return the paths of its files.
 
-    ``step`` is told the name of each file before it is made. The same version and options write the same
+    ``step`` gets the name of each file before it is made. The same version and options write the same
     bytes. Raises ``ValueError`` for options that the board cannot be given and ``OSError`` for a folder
     that cannot be written, or that is not empty without ``force``.
     """
@@ -56,7 +56,7 @@ def write_files(
 
 
 def parse_ratio(text: str) -> Fraction:
-    """``"2"``, ``"2.5"`` or ``"5/2"``; ``ValueError`` for what is no number."""
+    """``"2"``, ``"2.5"`` or ``"5/2"``; ``ValueError`` for any other text."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -84,7 +84,7 @@ def generate(
         str | None, typer.Option("--part", metavar="PART", help="FPGA that the Vivado projects name.")
     ] = None,
     engines: Annotated[
-        int, typer.Option("--engines", metavar="N", help="Engine pairs side by side behind one stream.")
+        int, typer.Option("--engines", metavar="N", help="Engine pairs that share one stream.")
     ] = 1,
     lanes: Annotated[
         int | None,
@@ -98,7 +98,7 @@ def generate(
     ] = False,
     json_file: JsonFile = None,
 ) -> None:  # fmt: skip
-    """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and how to put it in.
+    """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and instructions.
 
     inceptionn_nic.v is the engine pair between host and wire; inceptionn_<board>.v is the shell around it.
     inceptionn_compressor.v and inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes a folder as a whole or not at all, and nothing that it did not write before is touched."""
+"""Writes a folder as a whole or not at all, and changes no file that it did not write before."""
 
 from __future__ import annotations
 

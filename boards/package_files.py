@@ -24,7 +24,7 @@ from .shell_parts import emit
 from .templates import render, text
 
 ANY_PART = "xc7vx690tffg1761-2"
-"""Part that projects name where a board has none: the paper's."""
+"""Default part of the projects if a board has none: the paper's."""
 
 ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
 """The files that every folder has: the engine pair and the paper's two figures alone."""
@@ -82,7 +82,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
 
 
 def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic: Nic) -> str:
-    """``verilog`` with what it was made for, and the settings out of reset, as comments in its header."""
+    """``verilog`` with its parameters and reset settings as comments in its header."""
     stream = f"{8 * beat_bytes(nic.lanes) * nic.engines} bits"
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
@@ -98,7 +98,7 @@ def package(
 ) -> dict[str, str]:
     """File name to text; ``options`` as :meth:`Board.resolve` gives them.
 
-    ``step`` is told the name of each slow file before it is made. The same call gives the same texts.
+    ``step`` gets the name of each slow file before it is made. The same call gives the same texts.
     """
     target = board.target(board, options)
     files: dict[str, str] = {}

@@ -70,7 +70,7 @@ def _pin(row: dict[str, str], where: str) -> Pin:
 
 
 def parse(text: str, name: str) -> list[Pin]:
-    """The pins of a table's text; ``name`` is put in front of errors. A pin or port twice is an error."""
+    """The pins of a table's text; errors begin with ``name``. A pin or port twice is an error."""
     pins: list[Pin] = []
     for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
         pins.append(_pin(row, f"{name}:{line}"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all shells are made of: the engine pair as an instance, streams in a target's shape, emission."""
+"""Parts of all shells: the engine pair as an instance, streams in a target's form, emission."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from inceptionn.wire import LANES
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair, which every shell instantiates."""
 PAGE_WIDTH = max(register.offset + register.width // 8 - 1 for register in REGISTERS).bit_length()
-"""Address bits that reach all registers of an engine pair: pages of 1 KiB fit, four of them in 4 KiB."""
+"""Address bits of an engine pair's registers: a page of 1 KiB, four of them in 4 KiB."""
 
 
 class TargetStream(wiring.Signature):
-    """AXI4-Stream in a target's shape: as :class:`~inceptionn.hdl.parts.axi.AXIStream`, ``tuser`` optional.
+    """AXI4-Stream in a target's form: as :class:`~inceptionn.hdl.parts.axi.AXIStream`, ``tuser`` optional.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class TargetStream(wiring.Signature):
 
 
 def link(m: Module, source: Any, sink: Any, *, user: Any = None) -> None:
-    """Connects two streams of one width, whichever kind they are; ``user`` is the sink's ``tuser``.
+    """Connects two streams of equal width and any kind; ``user`` is the sink's ``tuser``.
 
     Without ``user``, ``tuser`` is passed on if both have one, and 0 otherwise.
     """
@@ -101,7 +101,7 @@ class EnginePair(wiring.Component):
 
 
 def clock_domain(m: Module, name: str, clock: Signal, reset: Any) -> None:
-    """A domain on the port ``clock``; ``reset`` (active high) sets it at once and leaves with the clock."""
+    """A domain on the port ``clock``; ``reset`` (active high) sets it at once and releases with the clock."""
     domain = ClockDomain(name)
     domain.clk = clock
     m.domains += domain
@@ -111,7 +111,7 @@ def clock_domain(m: Module, name: str, clock: Signal, reset: Any) -> None:
 def share_registers(
     m: Module, bus: Any, engines: list[EnginePair], *, page_width: int, domain: str = "axil"
 ) -> None:
-    """Puts the register banks of all engines behind ``bus``, in the clock domain ``domain``.
+    """Connects the register banks of all engines to ``bus``, in the clock domain ``domain``.
 
     Engine n answers from ``n << page_width`` on; every engine may have a clock and a reset of its own.
     """
@@ -140,5 +140,5 @@ def link_registers(m: Module, master: Any, slave: Any) -> None:
 
 
 def emit(shell: wiring.Component, module: str) -> str:
-    """Verilog-2001 of a shell, without the engine it instantiates; its synchronisers carry their marks."""
+    """Verilog-2001 of a shell, without the engine it instantiates; synchronisers keep their attributes."""
     return convert(shell, module, platform=CrossingPlatform(), own_clocks=True)

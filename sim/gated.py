@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Engine clocks brought out of ``inceptionn_nic``'s Verilog, so that a simulation may hold an idle engine.
+"""Exposes the engines' clocks of ``inceptionn_nic``'s Verilog, so that a simulation can stop an idle engine.
 
-A model spends its time in evaluating engines, whether they have work or not, and on a link that is busy in
-one direction one of the two never has. The Verilog is the one that goes to the board, but for the clock pins
-of the two engine instances: they lead to the inputs `CLOCKS` of the top module. The harness raises all clocks
-together and leaves out that of an engine that has been empty for longer than its pipeline is deep: such an
-engine is in a fixed point, whose cycles can be skipped without a difference (``tests/sim/test_gated.py``
-compares the two, beat for beat).
+A model spends its time in evaluating engines, busy or idle. On a link that is busy in one direction, one of
+the two engines is always idle. The Verilog is that of the board except for the clock pins of the two engine
+instances, which become the inputs `CLOCKS` of the top module. The harness toggles all clocks together, but
+omits that of an engine that has been empty for longer than its pipeline's depth. Such an engine is in a fixed
+point, so its cycles can be skipped without a difference (``tests/sim/test_gated.py`` compares the two, beat
+for beat).
 """
 
 from __future__ import annotations

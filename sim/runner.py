@@ -76,7 +76,7 @@ def emit(component: Any, module: str) -> str:
 
 @contextmanager
 def _on_path(bench: Path) -> Iterator[None]:
-    """``bench``'s folder, and those above it below ``tests``, in front of ``sys.path``.
+    """``bench``'s folder, and those above it below ``tests``, at the front of ``sys.path``.
 
     cocotb's runner hands that path to the simulation; benches share modules of the folders above.
     """
@@ -91,7 +91,7 @@ def _on_path(bench: Path) -> Iterator[None]:
 
 
 def _launch(simulator: Simulator, model: Path, module: str, waves: Path | None, **arguments: Any) -> None:
-    """Run a model under cocotb's runner, whose exit this turns into nothing: the results file tells."""
+    """Run a model under cocotb's runner and ignore its exit: the results file has the outcome."""
     from cocotb_tools.runner import Icarus, Verilator
 
     class BuiltVerilator(Verilator):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn scale``: what more engines or more lanes carry, and the clock that a link asks for.
+"""``inceptionn scale``: the line rate of more engines or more lanes, and the clock that a link needs.
 
-Each NIC is written, verilated and fed with long back-to-back runs of one TCP flow, tagged and not. What
-is measured is the number of cycles that a frame takes on the host's side, where it has its full length; the
+Each NIC is emitted, verilated and fed with long back-to-back runs of one TCP flow, tagged and untagged. The
+measured quantity is the number of cycles of a frame on the host's side, where it has its full length. The
 clock for a link follows from the frames per second that the link can carry.
 """
 
@@ -127,7 +127,7 @@ def measure(nic: VerilatedNic) -> list[Pace]:
 
 
 def measure_size(size: Size, step: Callable[[str], None] = lambda text: None) -> list[Pace]:
-    """Write, build (or find in the cache) and measure a NIC of so many engines per direction, and lanes."""
+    """Emit, build (or find in the cache) and measure a NIC with ``engines`` per direction and ``lanes``."""
     from inceptionn.hdl.nic import Nic
     from inceptionn.hdl.verilog import convert
 
@@ -158,7 +158,7 @@ def paces_table(paces: Sequence[Pace]) -> Table:
 
 
 def links_table(paces: Sequence[Pace], mhz: float) -> Table:
-    """Clock in MHz that each line rate asks for, by engines and frame length; green within ``mhz``."""
+    """Clock in MHz that each line rate needs, by engines and frame length; green within ``mhz``."""
     sizes = sorted({pace.size for pace in paces})
     headings = [f"{size_name(size)}: {length} B" for size in sizes for length in FRAMES]
     table = Table(f"MHz for a full link (green: at most {mhz:g})", "Gbit/s", *headings)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn simulate``: one module's cocotb bench, with a waveform to look at.
 
-A bench is a file ``bench_*.py`` below ``tests/hdl``; its component stands in :mod:`inceptionn.hdl.catalogue`.
+A bench is a file ``bench_*.py`` below ``tests/hdl``; :mod:`inceptionn.hdl.catalogue` lists its component.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .runner import DEFAULT_SEED, BenchFailure, run_bench
 
 
 class SimulatorName(StrEnum):
-    """Simulators by the name that the command line knows them by."""
+    """Simulators by their name on the command line."""
 
     verilator = "verilator"
     icarus = "icarus"

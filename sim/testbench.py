@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every cocotb bench begins with: clocks, reset, and AXI ends that keep quiet."""
+"""Common parts of the cocotb benches: clocks, reset, and AXI sources and sinks without log output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink
 
 
 def silence(*parts: Any) -> None:
-    """Only warnings of these come into the log."""
+    """Loggers of which only warnings are shown."""
     for part in parts:
         part.log.setLevel("WARNING")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Random frames for soaks: good ones of every kind, and good ones spoilt in every way that a parser meets.
+"""Random frames for soaks: valid ones of every kind, and corrupted ones for every check of the parser.
 
-All of it is drawn from one seeded ``random.Random``, so a seed is a repeatable test.
+All are drawn from one seeded ``random.Random``, so a seed is a repeatable test.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def host_frames(source: random.Random, count: int, long_share: float = 0.01) -> 
 
 
 def _shim_field(source: random.Random, frame: bytearray, at: int) -> None:
-    """One field of the shim at byte ``at``, or a tag word or vector behind it, set to something else."""
+    """One field of the shim at byte ``at``, or a tag word or vector after it, set to another value."""
     field = source.randrange(9)
     if field == 4:
         length = struct.unpack_from("!H", frame, at + 4)[0] + source.choice((-4, -2, 1, 4, 8, 32, 64, 1000))

@@ -3,8 +3,8 @@
 
 A model is Verilog compiled by `inceptionn.sim.models.in_process` and driven by the C++ of ``harness.cpp``:
 hundreds of thousands of cycles per second, against a few thousand of a cocotb bench. It checks the rules of
-AXI4-Stream (Arm IHI 0051A) on every output beat and gives up on a module that hangs. What a module must not
-depend on carries noise: an idle bus, absent byte lanes, ``tuser`` where it means nothing.
+AXI4-Stream (Arm IHI 0051A) on every output beat and raises an error if a module hangs. Inputs that a module
+must ignore carry noise: an idle bus, absent byte lanes, ``tuser`` where it has no meaning.
 
     with VerilatedNic(Path("build/vc709/inceptionn_nic.v")) as nic:
         wire, restored = nic.loopback(frames)
@@ -59,11 +59,11 @@ _RECORD = np.dtype(
 Packet = bytes | tuple[bytes, int]
 """A frame, alone or with its ``tuser``: the bad flag (0/1), or a decompressor's number of lanes."""
 Progress = Callable[[int], None]
-"""Is told now and then how many frames have come out since it was last told."""
+"""Called from time to time with the number of frames emitted since the last call."""
 
 
 class ModelError(RuntimeError):
-    """A model did what it must not do; `VerilatedModule.reset` makes it usable again."""
+    """A model failed; `VerilatedModule.reset` makes it usable again."""
 
 
 class ProtocolError(ModelError):
@@ -174,7 +174,7 @@ class VerilatedModule:
     waves : :class:`pathlib.Path`, optional
         VCD file to write from the first cycle; time is in half cycles. Slower, and built apart.
     step : callable, optional
-        Is told in words what the build does.
+        Called with the current build step as text.
 
     Raises `ToolMissing` where Verilator or a C++ compiler is missing, `ToolError` where one fails.
     """
@@ -374,10 +374,9 @@ class VerilatedNic(VerilatedModule):
     """``inceptionn_nic``: the transmit engine, the receive engine, and their registers.
 
     Parameters and ``options`` are those of `VerilatedModule` and its `run`. ``engines`` per direction and the
-    ``lanes`` of each are read from the Verilog; the streams are as wide as they take. A packet's ``tuser`` is
-    its bad flag. ``gated`` holds the clock of an engine while it
-    is empty (`inceptionn.sim.gated`): the same frames in the same cycles, in about two thirds of the time
-    where one direction is busy. It has no waveform.
+    ``lanes`` of each are read from the Verilog, and give the streams' width. A packet's ``tuser`` is its bad
+    flag. ``gated`` stops the clock of an engine while it is empty (`inceptionn.sim.gated`): same frames in
+    the same cycles, in about two thirds of the time where one direction is busy. It has no waveform.
     """
 
     def __init__(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A design for a bare board: both engines on made-up data, checked in place."""
+"""A design for a bare board: both engines on generated data, checked on the board."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares what came back with what had to, to the last bit."""
+"""Compares the restored values with the expected ones, bit for bit."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ BLOCK_BITS = 14
 
 
 class CheckEvents(data.Struct):
-    """What was found in one beat; all zero in cycles without one.
+    """Results for one beat; all zero in cycles without one.
 
     Members
     -------
     beat : 1 bit
     packet : 1 bit
-        It was its packet's last.
+        The beat was its packet's last.
     lanes : 4 bits
         Values in it.
     mismatched : 4 bits
@@ -32,7 +32,7 @@ class CheckEvents(data.Struct):
     beyond_bound : 4 bits
         Those that differ from the value sent by the error bound or more.
     wrong_size : 1 bit
-        The packet's block had not the length on the wire that its classes give.
+        The packet's block did not have the length on the wire that its classes give.
     wrong_format : 1 bit
         ``tkeep`` or ``tlast`` is not where it should be, or ``tuser`` says malformed.
     """
@@ -52,7 +52,7 @@ def count_ones(bits: Value) -> Value:
 
 
 class Checker(wiring.Component):
-    """Judges the decompressor's beats by a :class:`PatternSource`'s, one per cycle, four ways.
+    """Compares the decompressor's beats with a :class:`PatternSource`'s, one per cycle, in four ways.
 
     1. Every present lane equals ``expected.lossy``, all 32 bits.
     2. Every present lane lies within the error bound of ``expected.values``, by a rule of its own: equal; or

@@ -49,7 +49,7 @@ def settings(mhz: float) -> ClockSettings:
 class EngineClock(Elaboratable):
     """Drives domain ``sync``, at ``mhz`` from the platform's ``clk200``; in reset until the clock is stable.
 
-    The CPU reset button resets the clock manager, so everything.
+    The CPU reset button resets the clock manager and so the whole design.
     """
 
     def __init__(self, mhz: float):

@@ -21,16 +21,16 @@ from .uart import UARTReceiver, UARTTransmitter
 
 LEDS = 8
 RESET_CYCLES = 16
-"""The data path is held in reset so long before it starts, and its settings change at the beginning of it."""
+"""Cycles in which the data path is held in reset before a start; its settings change in the first."""
 PATIENCE = 4096
-"""Cycles without a beat, with a packet under way, that count as a hang. The largest packet takes some 700."""
+"""Cycles without a beat, with a packet in flight, that count as a hang. The largest takes about 700."""
 ERRORS = ("mismatched", "beyond_bound", "wrong_size", "wrong_format", "hangs")
 RATE_STEPS = (4, 8, 12, 15)
 """Sixteenths of the cycles with a beat from which on the rate LEDs light."""
 
 
 class BringUpCore(wiring.Component):
-    """Tests the engines without a host: starts by itself, shows the result on LEDs and on a serial line.
+    """Tests the engines without a host: starts by itself and reports on LEDs and a serial line.
 
     =====  ==============================================================================================
     LED    lit
@@ -131,7 +131,7 @@ class BringUpCore(wiring.Component):
         return path
 
     def _settings(self, config: Any) -> list[Any]:
-        """The data path's settings from the pattern's and the bound's numbers, looked up."""
+        """The data path's settings, looked up by the numbers of pattern and bound."""
 
         def look_up(rows: list[int], index: Value) -> Value:
             return Array(Const(row, 32) for row in rows)[index]
@@ -247,7 +247,7 @@ class BringUpCore(wiring.Component):
             echo.push_data.eq(receiver.data),
         ]
 
-        # A report's verdict ends its line; else what has been typed comes back before messages do.
+        # A report's verdict ends its line; otherwise the echo precedes messages.
         verdict = Cat(pending[name] for name in VERDICTS).any()
         with m.If(printer.busy):
             m.d.comb += [
@@ -267,7 +267,7 @@ class BringUpCore(wiring.Component):
                 with m.If(~earlier & signal):
                     m.d.comb += [printer.start.eq(1), printer.address.eq(addresses[name])]
                     m.d.sync += signal.eq(0)
-                    if name == "report":  # the whole line is of one moment
+                    if name == "report":  # all numbers of the line are of one moment
                         m.d.sync += [printer.values[i].eq(counts[value]) for i, value in enumerate(VALUES)]
                         m.d.sync += [
                             pending["fail"].eq(self._failed),
@@ -281,7 +281,7 @@ class BringUpCore(wiring.Component):
         self._execute(m, parser, pending)
 
     def _execute(self, m: Module, parser: CommandParser, pending: dict[str, Signal]) -> None:
-        """What a line does, and which answer it gets."""
+        """Executes a line and selects its answer."""
         m.d.sync += [self._clear.eq(0), self._inject.eq(0)]
 
         def start() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the bring-up design counts."""
+"""Counters of the bring-up design."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ from .wire import Wire
 
 
 class Fault(IntEnum):
-    """What the command ``inject`` breaks."""
+    """The faults of the command ``inject``."""
 
     WIRE = 0
     """Bit 0 of the next block on the wire, in the first lane's tag: its group changes its size."""
@@ -28,11 +28,11 @@ class Fault(IntEnum):
     BASE = 2
     """The decompressor is told a B that is one too high, until the next start: 8-bit values double."""
     STALL = 3
-    """Nothing passes between the engines any more, until the next start: a hang."""
+    """Nothing passes between the engines until the next start: a hang."""
 
 
 class DataPathConfig(data.Struct):
-    """What the sources are set to, and what engines and checker need besides.
+    """Settings of the sources, the engines and the checker.
 
     Members
     -------
@@ -75,9 +75,9 @@ class DataPath(wiring.Component):
     -------
     config : :py:`In(DataPathConfig)`
     run : :py:`In(1)`
-        Packets are sent; one under way is finished.
+        Packets are sent; when it falls, a packet in flight is finished.
     inject : :py:`In(1)`
-        One cycle: break what ``fault`` says.
+        One cycle: inject ``fault``.
     fault : :py:`In(2)`
         A :class:`Fault`.
     events : :py:`Out(CheckEvents)`
@@ -147,7 +147,7 @@ class DataPath(wiring.Component):
         m.d.comb += [
             checker.k.eq(config.k),
             expected.config.eq(config.source),
-            # What is told to come back is what was sent: the source runs on as far as its queue lets it.
+            # Only sent packets are expected back: the source itself runs ahead, up to the room in its queue.
             expected.run.eq(1),
             expected.pop.eq(checker.expected_pop),
             checker.expected_valid.eq(expected.valid),
@@ -163,7 +163,7 @@ class DataPath(wiring.Component):
         return m
 
     def _armed(self, m: Module, fault: Fault) -> Signal:
-        """Set by ``inject``; whoever breaks something clears it, or the next start does."""
+        """Set by ``inject``; cleared by the fault's execution or by the next start."""
         armed = Signal(name=f"armed_{fault.name.lower()}")
         with m.If(self.inject & (self.fault == fault)):
             m.d.sync += armed.eq(1)

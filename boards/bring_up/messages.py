@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the bring-up design says on its serial line."""
+"""Messages of the bring-up design on its serial line."""
 
 from .data_path import Fault
 from .patterns import BOUNDS, PATTERNS

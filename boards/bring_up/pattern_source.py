@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Made-up gradients, and what the other side must make of them."""
+"""Generated gradients, and the values that must be restored from them."""
 
 from typing import Any
 
@@ -77,8 +77,8 @@ def xorshift32(state: Value) -> Value:
 class PatternSource(wiring.Component):
     """Packets of fp32 values whose lossy image is known by construction. One beat per cycle.
 
-    Two instances that are reset together yield the same packets: one feeds the compressor, the other tells
-    what must come back. Packets are whole: when ``run`` falls, the packet under way is finished.
+    Two instances that are reset together yield the same packets: one feeds the compressor, the other gives
+    the expected values. Packets are whole: when ``run`` falls, the packet in flight is finished.
 
     A lane is not classified, as the engine does it, but *made*: first its class and its shift *n* are drawn,
     then its exponent follows (``127 - n`` or ``B - n``), and its mantissa is random. So which of its bits
@@ -111,7 +111,7 @@ class PatternSource(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        # Push flow: a beat is issued when the queue has room for it, and nothing behind can stop.
+        # Push flow: a beat is issued when the queue has room for it. After that nothing stalls.
         m = Module()
         m.submodules.queue = queue = PushQueue(SourceBeat, 32, slack=self.LATENCY + 3)
         m.d.comb += [self.valid.eq(queue.valid), self.beat.eq(queue.data), queue.pop.eq(self.pop)]
@@ -136,7 +136,7 @@ class PatternSource(wiring.Component):
     def _packets(self, m: Module, room: Value) -> tuple[Signal, Signal, Signal]:
         """When a beat is issued, whether it is its packet's last, and how many more lanes it has than one."""
         m.submodules.lengths = lengths = LengthSequence()
-        # Two cycles behind reset the first length is there; then the one of the packet to come.
+        # The first length is valid two cycles after reset; later the length of the next packet.
         started = delayed(m, Const(1), 2, name="started", reset=True)
         issue = Signal()
         last = Signal()
@@ -157,7 +157,7 @@ class PatternSource(wiring.Component):
         return issue, last, count[:3]
 
     def _lane(self, m: Module, lane: int, issue: Value) -> tuple[Value, Value, Value]:
-        """A lane's value and lossy image, ``LATENCY`` cycles behind ``issue``; its class, three behind."""
+        """A lane's value and lossy image, ``LATENCY`` cycles after ``issue``; its class, three after."""
         sync = m.d.sync
         config = self.config
 
@@ -215,7 +215,7 @@ class PatternSource(wiring.Component):
         return value5, lossy5, tag_out
 
     def _size(self, m: Module, tags: list[Value], last: Value, more: Value) -> Signal:
-        """Bytes of the beat's vectors and its tag word, ``LATENCY`` cycles behind its issue."""
+        """Bytes of the beat's vectors and its tag word, ``LATENCY`` cycles after its issue."""
         last3, more3 = delayed(m, last, 3, name="size_last"), delayed(m, more, 3, name="size_more")
         table = Array(TAG_BYTES)
         pairs = []

@@ -30,7 +30,7 @@ class Pattern:
 
 
 def _palette(zero: int, bits8: int, bits16: int, raw: int) -> tuple[Tag, ...]:
-    """So many slots of each class."""
+    """Number of slots of each class."""
     slots = [Tag.ZERO] * zero + [Tag.BITS8] * bits8 + [Tag.BITS16] * bits16 + [Tag.RAW] * raw
     if len(slots) != PALETTE_SLOTS:
         raise ValueError(f"palette must have {PALETTE_SLOTS} slots, not {len(slots)!r}")

@@ -25,7 +25,7 @@ KEPT = (f"{NAME}.v", f"{NAME}.xdc", f"{NAME}.tcl", f"build_{NAME}.sh", f"build_{
 _WAIVERS = """// SPDX-License-Identifier: BSD-2-Clause
 // Waivers for `verilator --lint-only -Wall lint.vlt bring_up.v`; every other warning counts.
 `verilator_config
-// Written by Yosys from Amaranth, which has checked widths and use; what its printing leaves behind:
+// Written by Yosys from Amaranth, which has checked widths and use; warnings on its output:
 lint_off -rule UNUSEDSIGNAL -file "*bring_up.v"    // bits and nets that nobody reads
 lint_off -rule WIDTHEXPAND -file "*bring_up.v"     // operands are extended as Verilog does it by itself
 lint_off -rule WIDTHTRUNC -file "*bring_up.v"      // sums are cut to their target's width on purpose

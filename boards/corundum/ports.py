@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The interface of Corundum's ``mqnic_app_block``, as tables: what its core connects, by name and width.
+"""The interface of Corundum's ``mqnic_app_block``, as tables: the ports that its core connects.
 
 From the Corundum repository (BSD-2-Clause), commit 1ca0151b of December 2023, the last before its work
 moved to the successor project. Only names, widths and defaults, which an application block must match.
@@ -182,4 +182,4 @@ _IDLE = {"jtag_tdo": "jtag_tdi"} | {
         ("rd_resp_valid", "rd_cmd_valid"),
     )
 }
-"""Outputs that are not simply 0: a scan chain stays whole, and a RAM answers whoever asks."""
+"""Outputs other than 0: the scan chain stays closed, and a RAM answers every request."""

@@ -20,19 +20,19 @@ from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_re
 
 MAX_PORTS = 8
 TX_TAG_WIDTH = 32
-"""Bits above ``tuser[0]`` that go with a frame to the MAC: a tag, 16 bits by default."""
+"""Bits above ``tuser[0]`` of a frame to the MAC: a tag, 16 bits by default."""
 RX_TIMESTAMP_WIDTH = 96
-"""Bits above ``tuser[0]`` that come with a frame: its PTP timestamp."""
+"""Bits above ``tuser[0]`` of a received frame: its PTP timestamp."""
 BUS_ADDRESS_WIDTH = 32
 """The application's BAR has 24 bits on Corundum's boards; all of an address counts."""
 
 
 class CorundumShell(wiring.Component):
-    """One engine pair per port; ``tuser`` goes around it, frame by frame.
+    """One engine pair per port; ``tuser`` bypasses it, frame by frame.
 
-    ``tuser[0]`` at ``tlast`` means *bad* on all streams. The bits above are those of a frame's first beat and
-    go with all beats. Streams narrower than the engine's are widened for it and narrowed behind it. There are
-    none that are wider: the engine would take less than the MAC's side gives, which does not wait.
+    ``tuser[0]`` at ``tlast`` means *bad* on all streams. The bits above are those of a frame's first beat
+    and are repeated with all beats. Streams narrower than the engine's are widened before it and narrowed
+    after it. Wider streams are refused: the MAC does not wait, and the engine would be too slow for it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class CorundumShell(wiring.Component):
     s_axis_tx{n}, m_axis_tx{n} : :py:`In(TargetStream(data_bytes, 33))`, :py:`Out(...)`
     s_axis_rx{n}, m_axis_rx{n} : :py:`In(TargetStream(data_bytes, 97))`, :py:`Out(...)`
     s_axil : :py:`In(AXI4Lite(32))`
-        Port n's registers from ``0x1000 * n`` on, ``SLVERR`` behind the last port's.
+        Port n's registers from ``0x1000 * n`` on, ``SLVERR`` after the last port's.
     """
 
     WIDTHS = (8, 16, 32, 64)

@@ -18,14 +18,14 @@ from .shell import BUS_ADDRESS_WIDTH, MAX_PORTS, RX_TIMESTAMP_WIDTH, TX_TAG_WIDT
 APP_ID = int.from_bytes(b"INCP", "big")
 """The block's application number, which the driver shows; Corundum compares it with the build's."""
 _PARTS = {64: "xc7vx690tffg1761-3", 512: "xcu200-fsgd2104-2-e"}
-"""Parts that the generated projects name: the NetFPGA-SUME's and the Alveo U200's; any other will do."""
+"""Parts that the generated projects name: the NetFPGA-SUME's and the Alveo U200's; any other is possible."""
 
 
 class Link(NamedTuple):
-    """What a stream's width is for: the link in Gbit/s, and how much of an overload comes through.
+    """The link of a stream's width in Gbit/s, and the share of an overload that is not lost.
 
-    ``restored``: of 24 compressed frames of 1514 bytes, back to back at the link's rate, how many come right
-    behind Corundum's receive queue; as ``tests/boards/bench_line_rate.py`` finds.
+    ``restored``: of 24 compressed frames of 1514 bytes, back to back at the link's rate, the number that are
+    restored correctly after Corundum's receive queue, measured by ``tests/boards/bench_line_rate.py``.
     """
 
     gbps: int

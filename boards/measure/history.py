@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reports over time: one JSON line each, and what changed since the last."""
+"""Reports over time: one JSON line each, and the changes since the last."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Change:
 
 _MORE_IS_BETTER = {"lut": False, "ff": False, "bram": False, "dsp": False, "levels": False, "mhz": True}
 _SMALL = {"lut": 16, "ff": 16, "bram": 0.0, "dsp": 0, "levels": 1, "mhz": 0.0}
-"""Changes of no more than so much are noise of the mapping, whatever their percentage."""
+"""Changes of at most this size are noise of the mapping, whatever their percentage."""
 
 
 def commit() -> str:
-    """Git's name for the source that this runs from, ``-dirty`` behind it if changed; else ``unknown``."""
+    """Git's name for the running source, with ``-dirty`` appended if changed; else ``unknown``."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=9"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
@@ -70,7 +70,7 @@ def commit() -> str:
 
 
 def entry(board: str, components: Mapping[str, Figures]) -> Entry:
-    """The report of now."""
+    """The current report."""
     date = datetime.now(UTC).date().isoformat()
     return Entry(board, date, version("inceptionn"), commit(), _version(yosys_path()), dict(components))
 
@@ -124,7 +124,7 @@ def changes(before: Entry, now: Entry, threshold: float) -> list[Change]:
 
 
 def headline(before: Entry, changes: list[Change]) -> str:
-    """What a comparison is with, and how much it found."""
+    """The report compared with, and the number of changes."""
     count = len(changes) or "no"
     return f"since {before.commit} of {before.date}: {count} {'change' if count == 1 else 'changes'}"
 

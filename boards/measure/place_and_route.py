@@ -29,7 +29,7 @@ from inceptionn.system.programs import find_program
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
-"""What the placer aims at: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
+"""The placer's target: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
 
 TIMING_WEIGHTS = (40, 100)
 """What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10: in
@@ -173,7 +173,7 @@ def _run(command: list[str], folder: Path) -> str:
 
 
 def pack_output_registers(module: dict[str, Any]) -> int:
-    """Move registers directly behind block RAMs into the RAMs' own output registers.
+    """Move registers directly after block RAMs into the RAMs' own output registers.
 
     ``module`` is a module of Yosys's JSON netlist after ``synth_ecp5``, changed in place; the result is the
     number of RAMs changed. A DP16KD holds an output register (clock-to-out 0.7 ns instead of 4.3 ns), as
@@ -242,7 +242,7 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
 def route(netlist: Netlist, seed: int) -> Route:
     """Place and route a netlist with nextpnr's random ``seed``.
 
-    What nextpnr says of its progress goes to ``route-SEED.log`` beside the netlist as it comes.
+    nextpnr's progress messages go to ``route-SEED.log`` beside the netlist as it comes.
     """
     report = netlist.path.with_name(f"route-{seed}.json")
     weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn report``: what every part of the NIC takes of a board's FPGA, and how fast it is."""
+"""``inceptionn report``: area and clock of every part of the NIC on a board's FPGA."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a component takes of a Virtex-7, and its longest path in cells of logic: Yosys, no placement."""
+"""A component's area on a Virtex-7 and its longest path in cells of logic: Yosys, no placement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inceptionn.hdl.yosys import yosys_path
 from .place_and_route import Area, ToolError, _run, _version, count_area
 
 _COMBINATIONAL = "t:LUT* t:INV t:CARRY4 t:MUXF* w:*"
-"""What the longest path goes through: neither flip-flops nor memories, which Yosys would take for wires."""
+"""Cells of the longest path: neither flip-flops nor memories, which Yosys would treat as wires."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from inceptionn.commands.console import Console, JsonFile, Table, check_json, ne
 from .place_and_route import PART, Area, Hop, Route, area, fingerprint, route, synthesize
 
 XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
-"""What the VC709's part has (DS180, Virtex-7 family table)."""
+"""Resources of the VC709's part (DS180, Virtex-7 family table)."""
 
 DEFAULT_COMPONENTS = ("compressor", "decompressor", "nic")
 TARGETS_MHZ = {"compressor": 195, "decompressor": 195, "nic": 150}
-"""The project's own aims; they set the colour in the table and the exit status of ``--check``."""
+"""The project's own targets; they set the colour in the table and the exit status of ``--check``."""
 
 
 def resolve(name: str) -> tuple[str, Callable[[], Any]]:
@@ -67,7 +67,7 @@ def measure(
 ) -> dict[str, Any]:
     """Routes and area of one component, from ``cache_dir`` where nothing has changed since.
 
-    ``note`` is told what is being done. Raises ``ValueError`` for an unknown name and
+    ``note`` gets the current step as text. Raises ``ValueError`` for an unknown name and
     :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
     """
     short, factory = resolve(name)

@@ -2,8 +2,8 @@
 """NetFPGA-SUME for Amaranth: the same die as the VC709's, one speed grade faster.
 
 Pins are those of ``constraints/netfpga_sume_pins.csv``, all from one source: the constraints of Corundum's
-port to the board (BSD-2-Clause). What that file lacks is not here: UART, memories, FMC, SATA, configuration
-flash. The polarity of the buttons and of the two resets is taken to be active high. Not seen on hardware.
+port to the board (BSD-2-Clause). That file and this one lack UART, memories, FMC, SATA and configuration
+flash. The buttons and the two resets are assumed to be active high. Not seen on hardware.
 """
 
 from __future__ import annotations

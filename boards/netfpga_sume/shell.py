@@ -25,11 +25,11 @@ CPU_PORTS = 0xAA
 """Destination bits of the host's queues: the odd ones. The even ones are the cages."""
 DESTINATION = slice(24, 32)
 FRAMES = 256
-"""Whole frames behind an engine, of two beats or more, as many as the queue has beats."""
+"""Whole frames, of two beats or more, that the queue after an engine holds."""
 
 
 class _Way(wiring.Component):
-    """One direction around its engine: ``tuser`` beside it, whole frames and their length behind it."""
+    """One direction: ``tuser`` bypasses the engine; whole frames and their lengths are queued after it."""
 
     def __init__(self) -> None:
         target = AXIStream(BURST_BYTES, USER_WIDTH)
@@ -59,11 +59,11 @@ class _Way(wiring.Component):
 class NetfpgaSumeShell(wiring.Component):
     """One engine pair for all ports of the reference NIC, which here share one stream.
 
-    A frame for the host (an odd bit among its destination ports) takes the decompression engine, any other
-    one the compression engine. Each is stored behind its engine until its new length is known, then leaves
-    with it in ``tuser``; the rest of ``tuser`` is that of its first beat, and all beats carry it. Frames of a
-    direction stay in order. A frame with a malformed block is dropped, since nothing here marks bad frames;
-    the counter ``RX_MALFORMED`` counts it. So is one of more than 16 KB.
+    A frame for the host (an odd bit among its destination ports) passes through the decompression engine, any
+    other frame through the compression engine. Each is stored after its engine until its new length is known,
+    then leaves with that length in ``tuser``. The rest of ``tuser`` is that of its first beat, on all beats.
+    Frames of a direction stay in order. A frame with a malformed block is dropped, since these streams
+    cannot mark bad frames; ``RX_MALFORMED`` counts it. A frame of more than 16 KB is dropped, too.
 
     Members
     -------
@@ -108,7 +108,7 @@ class NetfpgaSumeShell(wiring.Component):
         return m
 
     def _split(self, m: Module, transmit: Any, receive: Any) -> None:
-        """The first beat says where the frame goes; the others follow it."""
+        """The first beat selects the frame's destination; the others follow it."""
         source = self.s_axis
         first = Signal(init=1)
         to_host = Signal()

@@ -101,7 +101,7 @@ class VC709Platform(XilinxPlatform):
 
     ``sync`` is 200 MHz from the system clock by default, reset by the CPU reset button. Pins of transceivers
     (``sfp_clk``, ``sma_clk``, ``sfp``, ``pcie``) must be requested with ``dir="-"``. The SFP+ reference clock
-    ``sfp_clk`` runs only once the Si5324 was programmed over I2C (behind the PCA9548 multiplexer).
+    ``sfp_clk`` runs only once the Si5324 was programmed over I2C (through the PCA9548 multiplexer).
 
     ``build(..., do_program=True)`` loads the bitstream over JTAG with openFPGALoader, or the program that
     ``OPENFPGALOADER`` names.

@@ -20,19 +20,19 @@ MAX_PORTS = 4
 ADDRESS_WIDTH = 12
 """The shell's aperture: 4 KiB, which fits the reference design's unmapped 0xA000 to 0xAFFF."""
 S2C_USER_WIDTH = 64
-"""The descriptor's user word, from the driver; nothing behind the shell reads it."""
+"""The descriptor's user word, from the driver; nothing after the shell reads it."""
 
 
 class Vc709Shell(wiring.Component):
     """One engine pair per port, in the streams of the reference NIC.
 
-    S2C ("system to card") runs to the wire through the compression engine, C2S to the host through the
-    decompression engine. A way's reset concerns that way alone: a frame cut by it ends in the engine as a
-    bad one; what is under way behind the engine waits and leaves afterwards, from a frame's beginning on.
-    Only both resets of a port together reset its engine pair, registers included.
+    S2C ("system to card") leads to the wire through the compression engine, C2S to the host through the
+    decompression engine. A direction's reset affects that direction only. A frame that it cuts ends in the
+    engine as a bad one. Frames in flight after the engine wait and leave afterwards, from the beginning of a
+    frame. Only both resets of a port together reset its engine pair, registers included.
 
-    Neither stream out has ``tuser``: a frame that is bad, or whose block was malformed, leaves with a length
-    or a payload that its IP, TCP or UDP header does not fit, and the stack that receives it drops it.
+    Neither output stream has ``tuser``. A bad frame, or one with a malformed block, leaves with a length or
+    payload that contradicts its IP, TCP or UDP header, and the receiving stack drops it.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ class Vc709Shell(wiring.Component):
     user_clk : :py:`In(1)`
         Clock of all streams, 250 MHz.
     engine_clk, engine_aresetn : :py:`In(1)`
-        With ``engine_clock``; the reset lasts until the clock is there. A frame that it cuts is ended by one
-        more beat, and its rest is not taken for a frame.
+        With ``engine_clock``; the reset lasts until the clock is stable. A frame that it cuts is ended by one
+        more beat, and its rest is not read as a frame.
     s2c{n}_aresetn, c2s{n}_aresetn : :py:`In(1)`
-        Of both ends of the way; 8 cycles of ``user_clk`` or more (Xilinx's AXI infrastructure wants 16).
+        Of both ends of the direction; 8 cycles of ``user_clk`` or more (Xilinx's AXI infrastructure: 16).
     s_axis_s2c{n} : :py:`In(TargetStream(32, 64))`
     m_axis_s2c{n} : :py:`Out(TargetStream(32))`
     s_axis_c2s{n} : :py:`In(TargetStream(32))`
@@ -101,7 +101,7 @@ class Vc709Shell(wiring.Component):
         return m
 
     def _way(self, m: Module, way: str, to_engine: Any, from_engine: Any, stopped: Any, n: int) -> None:
-        """One direction of a port: guards at both ends, which see its own reset and the engines'."""
+        """One direction of a port: guards at both ends, which handle its own reset and the engines'."""
         aresetn = getattr(self, f"{way}_aresetn")
         source, sink = getattr(self, f"s_axis_{way}"), getattr(self, f"m_axis_{way}")
         in_reset = reset_seen(m, f"{way}_in_reset", ~aresetn, f"user{n}")
@@ -126,5 +126,5 @@ class Vc709Shell(wiring.Component):
             wiring.connect(m, entry.m_axis, to_engine)
             wiring.connect(m, from_engine, leave.s_axis)
         link(m, leave.m_axis, sink)
-        # AXI4-Stream wants it low from the first cycle of a reset on, which the guard does not know yet.
+        # AXI4-Stream requires it low from the first cycle of a reset, before the guard reacts.
         m.d.comb += sink.tvalid.eq(leave.m_axis.tvalid & aresetn)

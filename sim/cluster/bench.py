@@ -59,7 +59,7 @@ class Flow:
 
     @property
     def busy(self) -> float:
-        """Processors that were at work on it, on average."""
+        """Average number of busy processors."""
         return self.processor_seconds / self.seconds
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts, NICs and switch put together; a context manager, as the namespaces are."""
+"""Hosts, NICs and switch of a cluster; a context manager, like the namespaces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tap import Tap, available
 
 MOST_MTU = 9216
 _SOCKET_BUFFER = 1 << 20
-"""Most bytes of a TCP connection that are under way: at the models' pace, a tenth of a second's worth."""
+"""Maximum bytes of a TCP connection in flight: a tenth of a second at the models' rate."""
 
 
 class ClusterError(RuntimeError):
@@ -64,7 +64,7 @@ class Cluster(Namespaces):
     seed
         Of the switch's faults. The order of frames is the kernel's, so equal seeds do not make equal runs.
     step
-        Is told in words what the start does.
+        Called with the current step of the start as text.
 
     ``ValueError`` names a wrong value; `NetworkUnavailable` says what the machine lacks.
     """
@@ -196,7 +196,7 @@ class Cluster(Namespaces):
         return {f"host{number}": nic.read_all() for number, nic in enumerate(self.nics)}
 
     def host_reports(self) -> list[HostReport]:
-        """What has become of the frames so far, host by host."""
+        """The counts of the frames so far, host by host."""
         ports, reports = self._switch.ports, []
         for number, (host, nic, pump) in enumerate(zip(self.hosts, self.nics, self.pumps, strict=True)):
             kernel = kernel_counters(host.name)

@@ -58,10 +58,10 @@ class Event:
 
 
 def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], None]) -> Path | None:
-    """The Verilog to simulate: what is given, or written now from this package; None if no NIC is "rtl"."""
+    """The Verilog to simulate: the given file, or emitted now; None if no NIC is "rtl"."""
     if "rtl" not in kinds:
         return None
-    from ..replay.replay import nic_verilog  # brings scapy, which nothing else here needs
+    from ..replay.replay import nic_verilog  # imports scapy, which nothing else here needs
 
     return nic_verilog(given, build_root().with_name("cluster"), step)
 
@@ -79,7 +79,7 @@ def run(
     program: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM", help="What to run on every host, behind `--`; or mpirun and its options."
+            metavar="PROGRAM", help="Program to run on every host, after `--`; or mpirun and its options."
         ),
     ],
     hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
@@ -205,13 +205,13 @@ def _byte(text: str) -> int:
 
 
 class Status:
-    """A line on a terminal that says what goes on, until `stop`."""
+    """A line on a terminal with the current step, until `stop`."""
 
     def __init__(self, console: Console) -> None:
         self._status = console.status("starting")
 
     def say(self, text: str) -> None:
-        """Says something else."""
+        """Replaces the text."""
         self._status.update(Text(text))
 
     def stop(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a switch port does to frames, beside forwarding them: rate, delay, loss, and faults of every kind."""
+"""Effects of a switch port on frames: rate, delay, loss, and faults of every kind."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Impairments:
     """Share of the frames that are held back by 0.2 to 2 ms, so that later ones overtake them."""
     duplicate: str | float = 0.0
     flip: str | float = 0.0
-    """Share of the frames of which one bit is inverted, somewhere behind the Ethernet addresses."""
+    """Share of the frames with one inverted bit, anywhere after the Ethernet addresses."""
     truncate: str | float = 0.0
-    """Share of the frames that are cut off, at some byte behind the Ethernet header."""
+    """Share of the frames that are cut off, at some byte after the Ethernet header."""
     fcs: bool = False
     """Whether the receiving MAC sees, by the frame check sequence, that a frame was damaged; it marks it
     bad. Without, what was flipped or cut reaches the NIC as if it had been sent so."""
@@ -70,7 +70,7 @@ class Impairments:
 
 
 def _ipv4_at(frame: bytes) -> int | None:
-    """Where the IPv4 header begins, behind at most one VLAN tag; None for another frame."""
+    """Offset of the IPv4 header, after at most one VLAN tag; None for another frame."""
     at = 14 if frame[12:14] != _VLAN.to_bytes(2, "big") else 18
     if frame[at - 2 : at] != ETHERTYPE_IPV4.to_bytes(2, "big") or len(frame) < at + 20:
         return None

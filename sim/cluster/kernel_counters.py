@@ -42,7 +42,7 @@ def kernel_counters(namespace: str) -> dict[str, int]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """The counters of a table: lines in pairs, names and numbers, each pair with its protocol in front."""
+    """The counters of a table: lines in pairs, names and numbers. Each begins with its protocol."""
     lines = [line.split() for line in text.splitlines()]
     found = {}
     for names, values in zip(lines[::2], lines[1::2], strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What may stand between a host and the wire: the verilated RTL, the golden model, or nothing.
+"""The NICs between a host and the wire: the verilated RTL, the golden model, or none.
 
 All are `Nic`: batches of frames in, batches out, and registers as in ``docs/registers.md``. A lock keeps
 register accesses apart from frames, so any thread may make them.
@@ -104,7 +104,7 @@ class Nic(ABC):
 
 
 class PlainNic(Nic):
-    """No engines: what the host sends is on the wire, and what is on the wire reaches the host."""
+    """No engines: frames pass unchanged in both directions."""
 
     def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
         return list(tx), list(rx)
@@ -143,7 +143,7 @@ class RtlNic(Nic):
 
 
 class GoldenNic(Nic):
-    """The golden model, frame by frame in Python, behind the same registers."""
+    """The golden model, frame by frame in Python, with the same registers."""
 
     kind = "golden"
     registers = True

@@ -23,7 +23,7 @@ _GRACE = 5.0
 _LAUNCHERS = ("mpirun", "mpiexec")
 
 Line = Callable[[str, bytes], None]
-"""Is told a line of output, with its end, and who said it: "host2", or "" for mpirun."""
+"""Called with the source of a line of output ("host2", or "" for mpirun) and the line with its end."""
 
 
 def is_launcher(argv: Sequence[str]) -> bool:
@@ -53,8 +53,8 @@ def environment(hosts: Sequence[Host], rank: int) -> dict[str, str]:
 class Program:
     """``argv`` on every host of a cluster, or once, on the first host, if it is mpirun.
 
-    ``line`` is told what it says, line by line, from threads; without it the processes write where this one
-    does. `wait` is to be called until it gives the exit status.
+    ``line`` is called with every line of output, from threads. Without it the processes share this one's
+    output. `wait` is to be called until it gives the exit status.
     """
 
     def __init__(self, cluster: Namespaces, argv: Sequence[str], line: Line | None = None) -> None:
@@ -84,7 +84,7 @@ class Program:
             self._threads.append(thread)
 
     def wait(self, seconds: float) -> int | None:
-        """Waits so long at most; the exit status if all processes have ended, else None.
+        """Waits at most ``seconds``; the exit status if all processes have ended, else None.
 
         It is that of the first process that failed, 128 and the signal's number if one ended it. Where one
         has failed, the others are ended five seconds later.
@@ -95,7 +95,7 @@ class Program:
         if status is None:
             return None
         for thread in self._threads:
-            thread.join(1)  # a process that it left behind may hold the pipe open
+            thread.join(1)  # a process that it left running may hold the pipe open
         return status
 
     def _ended(self) -> int | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The thread of one host's NIC: from the TAP through the transmit engine to the switch, and back.
 
-While the model runs, in C++, other threads do: hosts compute at a time, on as many processors as there are.
+While the model runs, in C++, other threads run too: the hosts compute in parallel on all processors.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Pump:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; frames that are under way are dropped."""
+        """Ends the thread; frames in flight are dropped."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(30)

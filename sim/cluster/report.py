@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What became of a cluster's frames: read from the NICs' registers, the kernels and the switch."""
+"""Counts of a cluster's frames, read from the NICs' registers, the kernels and the switch."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class HostReport:
 
     @property
     def raw(self) -> dict[str, int]:
-        """Frames that the transmit engine left as they were, by reason."""
+        """Frames that the transmit engine passed unchanged, by reason."""
         return self._verdicts("tx")
 
     @property
     def passed(self) -> dict[str, int]:
-        """Frames that the receive engine left as they were, or marked bad, by reason."""
+        """Frames that the receive engine passed unchanged, or marked bad, by reason."""
         return self._verdicts("rx")
 
     def _verdicts(self, direction: str) -> dict[str, int]:

@@ -28,7 +28,7 @@ def gradients(count: int) -> bytes:
 
 
 def send(host: str, port: int, size: int) -> None:
-    """Sends so many bytes, and waits until the other side has had them all."""
+    """Sends ``size`` bytes, and waits until the other side has received all."""
     data = gradients(1 << 18)
     with _connected(host, port) as connection:
         left = size

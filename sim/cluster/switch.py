@@ -112,7 +112,7 @@ class Port:
         return self._free_at + float(how.delay)
 
     def take(self, most: int) -> list[WireFrame]:
-        """Frames that are due, in order, at most so many."""
+        """Frames that are due, in order, at most ``most``."""
         heap = self._heap
         if not heap:
             return []

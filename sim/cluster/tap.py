@@ -70,7 +70,7 @@ class Tap:
             raise
 
     def read(self, most: int) -> list[bytes]:
-        """Frames that the host has sent, at most so many; none if there are none now."""
+        """Frames that the host has sent, at most ``most``; an empty list if there are none now."""
         frames: list[bytes] = []
         read, fd = os.read, self.fd
         with suppress(BlockingIOError):

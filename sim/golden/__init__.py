@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The golden model: codec and frame transform in plain NumPy, against which everything else is judged."""
+"""The golden model: codec and frame transform in plain NumPy, the reference for everything else."""
 
 from .codec import (
     MalformedError,

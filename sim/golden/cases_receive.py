@@ -115,7 +115,7 @@ def restored() -> Sequence:
 
 
 def malformed() -> Sequence:
-    """Faulty blocks behind a valid shim."""
+    """Faulty blocks after a valid shim."""
     good = sent(tcp(GRADIENTS))
     return Sequence(
         "malformed",

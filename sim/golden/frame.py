@@ -56,7 +56,7 @@ class Result:
 
     ``tags``: lanes per tag of a compressed or restored frame, absent lanes of the last group not
     counted; zeros for any other verdict. ``unspecified_from``: bytes of ``frame`` from this index on
-    (payload behind the first fault of a malformed block, by whole groups) are zero here and
+    (payload after the first fault of a malformed block, by whole groups) are zero here and
     unspecified in another implementation; their number is specified. ``None`` where every byte is.
     """
 

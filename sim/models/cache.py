@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cache of models: folders named by a hash of all that goes into them.
+"""The cache of models: folders named by a hash of all their inputs.
 
-An unchanged circuit is built once, also by two processes that want it at a time.
+An unchanged circuit is built once, even if two processes need it at the same time.
 """
 
 from __future__ import annotations

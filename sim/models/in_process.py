@@ -71,7 +71,7 @@ def build_model(
     """Path of the shared library for module ``top`` of the file ``verilog``; built if not in the cache.
 
     ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write VCD (and
-    slower); ``step`` is told in words what goes on. Raises `ToolMissing` or `ToolError` for a
+    slower); ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
     missing or failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of
     unknown interface.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The programs that build models: where they are, and what they say when they fail."""
+"""The programs that build models: their paths, and their messages when they fail."""
 
 from __future__ import annotations
 

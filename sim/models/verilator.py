@@ -21,7 +21,7 @@ _VERILATE = ("--cc", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "
 _COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
 
 Step = Callable[[str], None]
-"""Is told in words what a build does."""
+"""Called with the current build step as text."""
 
 
 @dataclass(frozen=True)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Captured traffic through the generated NIC, judged by the golden model: ``inceptionn replay``."""
+"""Captured traffic through the generated NIC, compared with the golden model: ``inceptionn replay``."""

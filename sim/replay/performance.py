@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the engines' cycles are worth: throughput, idle cycles and latency, measured on a verilated NIC.
+"""The engines' throughput, idle cycles and latency, measured on a verilated NIC.
 
-Every figure comes from the cycles in which beats moved. Throughput is sustained: the beats of a long
+Every figure is computed from the cycles in which beats moved. Throughput is sustained: the beats of a long
 back-to-back run from its second quarter on, divided by the cycles that they took, so that neither the
 filling of the engine's memories nor the end of the run counts. The outputs are always ready and the
 inputs never pause.
 
-A NIC of several engines per direction, or of more lanes, is held to the same rates, in beats of its own,
-wider streams, for one flow; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
+A NIC of several engines per direction, or of more lanes, must reach the same rates for one flow, in
+beats of its own, wider streams; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Rate:
 
     @property
     def figure(self) -> float:
-        """The rate that is promised: the host's side, where the frames are full-length; both for bypass."""
+        """The specified rate: on the host's side, where the frames are full-length; on both for bypass."""
         if self.kind == "bypass":
             return min(self.input_rate, self.output_rate)
         return self.input_rate if self.direction == "transmit" else self.output_rate
@@ -152,7 +152,7 @@ class Performance:
 
 
 def beats(length: int, beat_bytes: int = BURST_BYTES) -> int:
-    """Beats of a frame of ``length`` bytes on a stream that is so wide."""
+    """Beats of a frame of ``length`` bytes on a stream of this width."""
     return -(-length // beat_bytes)
 
 
@@ -207,7 +207,7 @@ def one_rate(
     sent: list[bytes],
     came: list[Output],
 ) -> Rate:
-    """The rate of a run; raises ``RuntimeError`` if the frames did not meet the fate that the kind says."""
+    """The rate of a run; ``RuntimeError`` if the engine did not treat the frames as the kind says."""
     host, wire = (sent, came) if direction == "transmit" else (came, sent)
     lengths = [len(f.data if isinstance(f, Output) else f) for f in host]
     on_wire = [len(f.data if isinstance(f, Output) else f) for f in wire]
@@ -273,8 +273,8 @@ def _latency(nic: VerilatedNic, kind: str, frame: bytes, outputs: list[Output], 
 def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) -> Performance:
     """All figures of a NIC in its reset configuration; some 300 thousand cycles.
 
-    The counters move and the flow of the test segments stays in the flow table. ``step`` is told in
-    words what is measured. Raises ``RuntimeError`` if a frame's fate is not the one to be measured.
+    The counters move and the flow of the test segments stays in the flow table. ``step`` gets the
+    current step as text. Raises ``RuntimeError`` if a frame is not treated as the kind says.
     """
     step("measuring throughput")
     rates = tuple(_rates(nic))

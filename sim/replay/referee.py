@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checksums judged by scapy, which shares no code with the engines or their golden model."""
+"""Checksums verified by scapy, which shares no code with the engines or their golden model."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ReplayError(RuntimeError):
 
 @dataclass
 class Totals:
-    """What a replay found, all of it from the frames that the NIC put out. Bytes are without FCS."""
+    """What a replay found, all from the frames that the NIC emitted. Bytes are without FCS."""
 
     frames: int = 0
     host_bytes: int = 0
