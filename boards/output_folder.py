@@ -38,7 +38,7 @@ def check(out: Path, force: bool) -> None:
             raise FileExistsError(f"output folder is not empty (--force writes over it): {str(out)!r}")
         parent = out
     else:
-        parent = next(folder for folder in out.absolute().parents if folder.exists())
+        parent = next(folder for folder in Path(os.path.realpath(out)).parents if folder.exists())
         if not parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(out))
     if not os.access(parent, os.W_OK):
@@ -59,12 +59,17 @@ def write(out: Path, files: Mapping[str, str]) -> list[Path]:
 
     All are written to a hidden folder first: beside a new one, which appears at once; inside one that exists,
     which may be a mount point or the working directory. From there they move in one by one, the manifest
-    last, files that an earlier run wrote and this one does not go, and everything else stays.
+    last, files that an earlier run wrote and this one does not go, and everything else stays. A link is
+    followed. ``OSError``, with ``out`` as its file name, where no folder can be made.
     """
     exists = out.is_dir()
-    place = out if exists else out.absolute().parent
-    place.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
+    target = Path(os.path.realpath(out))
+    place = target if exists else target.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(out)) from error
     try:
         for name, text in files.items():
             (scratch / name).write_text(text, encoding="utf-8", newline="\n")
@@ -76,7 +81,7 @@ def write(out: Path, files: Mapping[str, str]) -> list[Path]:
             for name in stale:
                 (out / name).unlink(missing_ok=True)
         else:
-            os.replace(scratch, out)
+            os.replace(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return [out / name for name in files]

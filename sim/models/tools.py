@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.02
 
 
 class ToolError(RuntimeError):
-    """A tool that builds models failed; the text ends with what it said."""
+    """A tool that builds models failed; the text begins with its first error, and ends as its output did."""
 
 
 class ToolMissing(ToolError):
@@ -60,7 +60,7 @@ def find_icarus() -> str:
 
 
 def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path | None = None) -> str:
-    """What the command prints; raises `ToolError` with the end of what it said."""
+    """What the command prints; raises `ToolError` with its first error and the end of what it said."""
     environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     _check(command, done.returncode, done.stderr or done.stdout)
@@ -69,8 +69,10 @@ def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path 
 
 def _check(command: Sequence[str | Path], status: int, said: str) -> None:
     if status != 0:
-        tail = "\n".join(said.strip().splitlines()[-20:])
-        raise ToolError(f"{Path(command[0]).name} failed with status {status}:\n{tail}")
+        lines = said.strip().splitlines()
+        first = next((line for line in lines if "error" in line.lower()), "")
+        tail = "\n".join(lines[-20:])
+        raise ToolError(f"{Path(command[0]).name} failed with status {status}: {first}\n{tail}")
 
 
 def run_tools(commands: Sequence[Sequence[str | Path]], step: Callable[[int], None]) -> None:

@@ -79,7 +79,8 @@ def write(path: str | os.PathLike[str], data: bytes | memoryview | str) -> None:
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.realpath(path))
+    """The file that is written. The link of a pipe, ``/dev/stdout``, leads to no path: it stays as it is."""
+    return Path(path) if _is_special(Path(path)) else Path(os.path.realpath(path))
 
 
 def _is_special(target: Path) -> bool:

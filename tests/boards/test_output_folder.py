@@ -36,3 +36,19 @@ def test_a_mount_point(tmp_path: Path) -> None:
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "a.v manifest.json\n"), done.stderr
+
+
+def test_a_link_is_followed_where_its_folder_is_still_missing(tmp_path: Path) -> None:
+    link, real = tmp_path / "link", tmp_path / "real" / "folder"
+    link.symlink_to(real)
+    output_folder.check(link, force=False)
+    assert output_folder.write(link, FILES) == [link / name for name in FILES]
+    assert link.is_symlink()
+    assert sorted(path.name for path in real.iterdir()) == ["a.v", "manifest.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_an_error_names_the_folder_that_was_asked_for() -> None:
+    """Nobody can make a folder in /proc, and only the attempt shows it."""
+    with pytest.raises(OSError, match=r"'/proc/inceptionn'$"):
+        output_folder.write(Path("/proc/inceptionn"), FILES)

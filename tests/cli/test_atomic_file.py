@@ -92,6 +92,19 @@ def test_a_device_is_written_not_replaced() -> None:
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/dev/full")
 
 
+def test_a_pipe_is_written_by_the_name_that_the_system_gives_it() -> None:
+    """``/dev/stdout`` in a pipeline is such a link; what it leads to, ``pipe:[1234]``, is no path."""
+    reader, writer = os.pipe()
+    try:
+        path = f"/dev/fd/{writer}"
+        atomic_file.check(path, force=False)
+        atomic_file.write(path, b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
     for call in (lambda path: atomic_file.write(path, b""), atomic_file.check):
         with pytest.raises(FileNotFoundError, match="missing"):
