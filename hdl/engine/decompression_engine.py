@@ -33,8 +33,8 @@ class DecompressionEngine(wiring.Component):
                               ├─► HeaderParser ────┬─► ReceiveDecision ─ order ┤
                               └─► PayloadRealigner ┴─► Decompressor ─ payload ─┴─► ReceiveAssembler ─► m_axis
 
-    Cut-through: a frame leaves as soon as its headers, and its shim if it may have one, have said what
-    it is. No packet buffer: the queues hold what a decision takes, and the next block's tag plane.
+    Cut-through: a frame is held until a header check fails, its shim has arrived, or it ends. There is no
+    packet buffer: the queues cover the latency of a decision, and hold the next block's tag plane.
 
     Throughput: one output beat per cycle while input is at hand. Latency of an idle engine, first beat
     to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
@@ -90,7 +90,7 @@ class DecompressionEngine(wiring.Component):
         m.submodules.blocks = blocks = PushQueue(block_beat, 32, self._slack, forward=True)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
-        # Behind the Decompressor's queue, since the assembler pops by what all of them hold.
+        # After the Decompressor's queue, since the assembler's pop depends on all of its inputs.
         payload_shape = data.StructLayout({"tdata": 8 * width, "tuser": 1})
         m.submodules.payload_register = payload = ElasticRegister(payload_shape)
         m.d.comb += [
@@ -104,7 +104,7 @@ class DecompressionEngine(wiring.Component):
         ]
 
         # The header is there one cycle before the frame's second beat (its only one; with 16 lanes its first)
-        # is at the realigner, and holds until the next frame's, one cycle behind its last at the earliest.
+        # is at the realigner, and holds until the next frame's, one cycle after its last at the earliest.
         delay = self._load_delay
         header = Signal(ParsedHeader, reset_less=True)
         with m.If(parser.header_valid):
@@ -128,7 +128,7 @@ class DecompressionEngine(wiring.Component):
             waiting.push_data.ending.eq(count),
         ]
 
-        # The block, behind the shim. An empty one gets a byte, which is no block either.
+        # The block, after the shim. An empty one gets a byte, which is no valid block either.
         m.d.comb += [
             realigner.load.eq(parser.header_valid & parser.clear),
             realigner.run.eq(parser.run),
@@ -144,7 +144,7 @@ class DecompressionEngine(wiring.Component):
             orders.push_data.eq(decision.order),
         ]
 
-        # The order comes two cycles behind the shim, the block's first burst at least one: the bursts wait
+        # The order comes two cycles after the shim, the block's first burst at least one: the bursts wait
         # for one more, and for a register in front of the queue. `wanted` lasts until the block's last burst.
         wanted = Signal()
         shim = Signal(Shim, reset_less=True)

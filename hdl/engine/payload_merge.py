@@ -62,8 +62,8 @@ class PayloadMerge(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
-        # here is a cycle old.
+        # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` here
+        # is a cycle old.
         m.submodules.output = output = OutputQueue(slack=self.LATENCY + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         width = self.beat_bytes
@@ -122,7 +122,7 @@ class PayloadMerge(wiring.Component):
                 current2.word_select(i, 16).eq(Mux(here, word, 0) | header1.word_select(i, 16)),
                 leftover2.word_select(i, 16).eq(Mux(later, word, 0)),
             ]
-        # Stage 3: with what the burst before left over.
+        # Stage 3: join with what is left of the burst before.
         carry = Signal(8 * width, reset_less=True)
         first2 = delayed(m, part.first, 2, name="first")
         go2 = delayed(m, go, 2, name="go", reset=True)
@@ -130,7 +130,8 @@ class PayloadMerge(wiring.Component):
             m.d.sync += carry.eq(leftover2)
         m.d.sync += output.push_data.tdata.eq(current2 | Mux(first2, 0, carry))
 
-        # A block is known to be malformed with its last burst; the frame's last beat may be a rest behind it.
+        # The last burst tells whether the block is malformed. The frame's last beat may follow it without
+        # a burst.
         malformed = Signal()
         malformed_before = Signal()
         m.d.comb += malformed.eq(Mux(part.payload, self.payload.tuser, malformed_before))

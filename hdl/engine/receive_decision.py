@@ -41,8 +41,8 @@ class Shim(data.Struct):
 class ReceiveDecision(wiring.Component):
     """Decides once per frame, as early as its bytes allow, and in the frames' order.
 
-    A frame whose headers object is decided with its second beat (or its only one; with 16 lanes always its
-    first), any other with the beat that holds the shim's last byte, or with its last beat if that comes
+    A frame that fails a header check is decided with its second beat (or its only one; with 16 lanes always
+    its first), any other with the beat that holds the shim's last byte, or with its last beat if that comes
     before. All decisions take the same :attr:`LATENCY` cycles from that beat, so none overtakes another.
 
     Parameters
@@ -88,7 +88,7 @@ class ReceiveDecision(wiring.Component):
         m = Module()
         header = self.header
 
-        # Stage 0: is this the beat? `block_at`: first byte behind the shim, never the first of a beat.
+        # Stage 0: is this the beat? `block_at`: first byte after the shim, never the first of a beat.
         index = Signal(3)
         decided = Signal()
         block_at = Signal(7)
@@ -123,7 +123,7 @@ class ReceiveDecision(wiring.Component):
         shim = {name: SHIM.read(self.burst, name, at) for name in SHIM}
         length = shim["length"]
 
-        # Stage 4: every check of its own.
+        # Stage 4: each check by itself.
         decide4 = Signal()
         verdict4 = Signal(5, reset_less=True)
         header4 = Signal(ParsedHeader, reset_less=True)

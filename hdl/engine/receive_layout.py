@@ -81,8 +81,8 @@ class ReceiveLayout(wiring.Component):
     header; the waiting beats after the header hold the block, and are dropped. They may end before or after
     the last part: :attr:`tails` tells when, and how the frame ended.
 
-    Two cycles are lost after a restored frame whose beats end after its last part, whose last part is full
-    of header, or (16 lanes) that has one part only.
+    Two cycles are lost after a restored frame whose beats end after its last part, or whose last part holds
+    header.
 
     Latency: the first part is offered 2 cycles after its order and its beat.
 
@@ -124,11 +124,13 @@ class ReceiveLayout(wiring.Component):
         following = data.View(_Plan, plans.data)
         beat = self.beats.payload
 
-        # The plan at hand. `taking`: the next part needs a waiting beat, in a frame that is `copying` or in a
-        # header; `filling`: it needs none. `final`: it is the last one of a restored frame, `closing`: and
-        # needs no beat. What waits behind a header is thrown away while `dropping`. A frame whose tail is
-        # not there with its last part has all `laid` and waits; that costs two cycles, and so does a header
-        # that fills its frame to the end, or a frame of one part.
+        # The flags name what the frame at hand needs next; each is a register, set one part ahead.
+        # `idle`: there is no frame. `taking`: the next part needs a waiting beat, because the frame is only
+        # copied (`copying`) or the part holds header. `filling`: the next part needs no beat. `final`: the
+        # next part is the last one of a restored frame; `closing`: and it needs no beat. `dropping`: the
+        # waiting beats after the header are dropped. `tail_seen`: the frame's last beat has been taken.
+        # `laid`: all parts have been taken, but the frame did not end with the last one, so it waits for
+        # its tail. That costs two cycles. So does a last part that holds header: it needs a beat.
         plan = Signal(_Plan)
         order = plan.order
         idle = Signal(init=1)
@@ -154,7 +156,8 @@ class ReceiveLayout(wiring.Component):
             if self.lanes == LANES
             else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
         )
-        # In beats of 64 bytes, a frame on the wire has as many of them as the restored one more often.
+        # With beats of 64 bytes, a frame often has as many beats on the wire as restored: its tail may be
+        # dropped in the cycle of the last part.
         tail_there = (
             tail_seen if self.lanes == LANES else tail_seen | (dropping & self.beats.valid & beat.last)
         )

@@ -78,16 +78,16 @@ class TransmitAssembler(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # When the queue's `room` falls, a beat is on its way in each stage, and one more may go, since `room`
-        # here is a cycle old.
+        # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` here
+        # is a cycle old.
         block_latency = BlockStore.latency(self.lanes)
         wait = block_latency + 1
         m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
         # The order at hand; the next one is taken with the last command of this one. What a command needs and
-        # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one, be it
-        # to throw it away (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
+        # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one,
+        # either to drop it (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
         # beat of a frame that is copied.
         words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
         compressed = Signal()
@@ -98,7 +98,7 @@ class TransmitAssembler(wiring.Component):
         copying, fetching, dropping, in_block, raw_last = (
             Signal(name=name) for name in ("copying", "fetching", "dropping", "in_block", "raw_last")
         )
-        spills = Signal()  # the shim ends in the beat behind the one in which it begins
+        spills = Signal()  # the shim ends in the beat after the one in which it begins
         in_shim = Signal()
         behind_shim = Signal()
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
@@ -214,7 +214,7 @@ class TransmitAssembler(wiring.Component):
         return m
 
     def _shim_word(self, order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
-        """What the shim puts into ``word`` of the beat in which it begins, or of the one behind that."""
+        """The shim's bits in ``word`` of the beat in which it begins, or of the beat after that."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
         words = self.beat_bytes // 2
         place = order.payload_at[1 : exact_log2(self.beat_bytes)]
