@@ -33,7 +33,7 @@ class AXI4LiteDecoder(wiring.Component):
     s_axil : :py:`In(AXI4Lite(addr_width))`
     m_axil : :py:`Out(AXI4Lite(page_width)).array(slaves)`
     alive : :py:`In(slaves)`
-        Of each slave: it is not in reset.
+        Of each slave: it is not in reset. A slave takes no request while it is low.
     """
 
     def __init__(self, slaves: int, *, page_width: int, addr_width: int):
@@ -92,10 +92,11 @@ class AXI4LiteDecoder(wiring.Component):
         for prefix in request:
             complete &= held[prefix]
         for n, slave in enumerate(self.m_axil):
-            # A request stays until it is accepted, each channel for itself.
+            # A request stays until it is accepted, each channel for itself, or refused: `alive` counts from
+            # the cycle on in which it is offered, for the request and for its answer alike.
             for prefix in request:
                 slave_valid = getattr(slave, f"{prefix}valid")
-                with m.If(complete & there & (chosen == n) & self.alive[n]):
+                with m.If(complete & there & (chosen == n)):
                     m.d.sync += slave_valid.eq(1)
                 with m.Elif(getattr(slave, f"{prefix}ready") | ~self.alive[n]):
                     m.d.sync += slave_valid.eq(0)

@@ -151,11 +151,18 @@ def configuration(
 
 
 def judge(rows: list[dict[str, Any]]) -> None:
-    """The block may lose no frame at line rate that the template would not lose."""
+    """The block may lose no frame at line rate that the template would not lose.
+
+    A template that brings nothing of a size is no baseline, and fails.
+    """
     arrived = {
         (row["subject"], row["width"]): row.get("arrived") for row in rows if row["test"] == "line rate"
     }
     for row in rows:
+        if row["test"] == "line rate" and row["passed"] and row["subject"] == "template":
+            none = [size for size, (came, _) in row["arrived"].items() if not came]
+            if none:
+                row |= {"passed": False, "error": f"none came: frames of {', '.join(none)} bytes"}
         base = arrived.get(("template", row["width"]))
         if row["test"] == "line rate" and row["passed"] and row["subject"] == "block" and base:
             worse = [size for size, (came, _) in row["arrived"].items() if came < base[size][0]]

@@ -63,6 +63,16 @@ def test_the_block_may_not_lose_what_the_template_brings(corundum: ModuleType) -
     assert worse[1]["error"] == "lost: frames of 1514 bytes"
 
 
+def test_a_template_that_brings_nothing_is_no_baseline(corundum: ModuleType) -> None:
+    rows = [
+        {"width": 512, "subject": subject, "test": "line rate", "passed": True, "arrived": {"64": [0, 10]}}
+        for subject in ("template", "block")
+    ]
+    corundum.judge(rows)
+    assert rows[0]["error"] == "none came: frames of 64 bytes"
+    assert not rows[0]["passed"]
+
+
 def test_the_plan_covers_both_directions(corundum: ModuleType) -> None:
     """Frames are compressed, restored and passed; every byte of the golden model's frames is specified."""
     plan = corundum.plan.make()
