@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,8 +75,7 @@ def allreduce(
     with new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
         plan: dict[str, Any] = {
-            "addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT,
-            "bound": 2.0**-bound, "ops": chosen_ops,
+            "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
             "arrays": _save(network.folder, chosen, file, count, seed, hosts),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
@@ -86,10 +84,9 @@ def allreduce(
         results = Results(2.0**-bound, hosts)
         for rate in chosen_rates:
             network.shape(rate)
-            path = network.folder / "plan.json"
-            path.write_text(json.dumps({**plan, "rounds": rounds[rate]}))
             longest = max(_link_seconds(name, rate, 4 * count, hosts) for name in names)
-            for line in lines_of(network, RANK, str(path), PATIENCE + 10 * longest):
+            every = {**plan, "rounds": rounds[rate]}
+            for line in lines_of(network, RANK, every, PATIENCE + 10 * longest):
                 results.add(rate, line)
                 progress.update(
                     task, advance=1, description=f"{rate_text(rate)}, {line['data']}: {line['variant']}"

@@ -3,27 +3,23 @@
 
     python -m inceptionn.bench.allreduce_rank PLAN [RANK]
 
-Without RANK it is MPI's, and MPI's own all-reduce can be measured in the same processes. The plan is a JSON
-file; rank 0 prints one JSON line per measurement.
+Under MPI its own all-reduce can be measured in the same processes. Rank 0 prints one JSON line per
+measurement.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 import zlib
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..collectives import MEAN, SUM, allreduce_comp
-from ..transport import Transport, connect
+from ..transport import Transport
+from .rank import Plan, mpi_world, report, run
 from .variants import MPI, VARIANTS
 
 WARM_UP = 1 << 18
@@ -32,33 +28,24 @@ WARM_UP = 1 << 18
 Lanes = NDArray[np.float32]
 
 
-def main() -> None:
+def main(transport: Transport, plan: Plan) -> None:
     """Runs the plan."""
-    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
-    comm: Any = None
-    if len(sys.argv) > 2:
-        rank = int(sys.argv[2])
-    else:
-        comm = import_module("mpi4py.MPI").COMM_WORLD
-        rank = comm.Get_rank()
-    host, size = plan["addresses"][rank], len(plan["addresses"])
-    where = f"{plan['addresses'][0]}:{plan['port']}"
-    with connect(rank, size, where, host=host, nic=False, timeout=plan["timeout"]) as transport:
-        for kind, paths in plan["arrays"].items():
-            sources = [np.load(path, mmap_mode="r") for path in paths]
-            own = np.array(sources[rank])
-            total = np.zeros(own.size)
-            for source in sources:
-                total += source
-            for op in plan["ops"]:
-                exact = total / size if op == "mean" else total
-                _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact)
+    comm = mpi_world()
+    for kind, paths in plan["arrays"].items():
+        sources = [np.load(path, mmap_mode="r") for path in paths]
+        own = np.array(sources[transport.rank])
+        total = np.zeros(own.size)
+        for source in sources:
+            total += source
+        for op in plan["ops"]:
+            exact = total / transport.size if op == "mean" else total
+            _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact)
 
 
 def _measure(
     transport: Transport,
     comm: Any,
-    plan: dict[str, Any],
+    plan: Plan,
     what: dict[str, str],
     own: Lanes,
     exact: NDArray[np.float64],
@@ -82,8 +69,7 @@ def _measure(
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
                 line |= _checked(transport, result, exact)
-            if transport.rank == 0:
-                print(json.dumps(line), flush=True)
+            report(transport, line)
 
 
 def _checked(transport: Transport, result: Lanes, exact: NDArray[np.float64]) -> dict[str, Any]:
@@ -115,9 +101,4 @@ def _call(
 
 
 if __name__ == "__main__":
-    # A rank that fails must end at once: MPI would wait for the others at exit.
-    try:
-        main()
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        os._exit(1)
+    run(main)

@@ -14,13 +14,13 @@ import typer
 
 from ..codec.codec import Codec, active_path, available_paths, force_path
 from ..codec.paths import NUMPY
+from ..codec.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..training.data import require_digits
 from . import data, report
 from .environment import conditions, environment, installed
 from .memory import peak_of
 from .peers import PEERS, Peer
-from .speed import MEMCPY, best_seconds, copying, speed
 
 SMALL = 1024
 """Values of a small message."""
@@ -122,7 +122,7 @@ def codec(
         _draw(plot, rows)
 
 
-def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, data.Floats]:
+def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, Floats]:
     if file is not None:
         return {file.name: data.own(file, count, 1)[0]}
     return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
@@ -141,7 +141,7 @@ def _title(job: tuple[str, int] | Peer) -> str:
     return job.name if isinstance(job, Peer) else f"{job[0]}, {job[1]} thread{'s' * (job[1] > 1)}"
 
 
-def _own(kind: str, path: str, threads: int, x: data.Floats, bound: float, repeats: int) -> Row:
+def _own(kind: str, path: str, threads: int, x: Floats, bound: float, repeats: int) -> Row:
     before = active_path()
     force_path(path)
     try:
@@ -162,7 +162,7 @@ def _own(kind: str, path: str, threads: int, x: data.Floats, bound: float, repea
         force_path(before)
 
 
-def _peer(kind: str, peer: Peer, x: data.Floats, bound: float, repeats: int) -> Row:
+def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
     compress, decompress, size = peer.prepare(bound)
     stream = compress(x)
     back = decompress(stream, x.size)
@@ -196,10 +196,10 @@ def _per_call(call: Callable[[], object]) -> float:
 
 
 def _memory(
-    compress: Callable[[data.Floats], Any],
-    decompress: Callable[[Any, int], data.Floats],
+    compress: Callable[[Floats], Any],
+    decompress: Callable[[Any, int], Floats],
     size: Callable[[Any], int],
-    x: data.Floats,
+    x: Floats,
 ) -> tuple[float | None, float | None]:
     """The peaks of one compression and one decompression, without memory given by the caller."""
     up = peak_of(lambda: compress(x))

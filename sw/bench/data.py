@@ -9,32 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..codec.speed import Floats, synthetic
 from ..system import npy_file
 
 if TYPE_CHECKING:
     from ..training import Batches, Model
 
-Floats = NDArray[np.float32]
-
 SYNTHETIC, REAL = "synthetic", "real"
-RUN = 4096
-"""Values of one distribution in a row."""
 HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
 RATE, MOMENTUM = 0.05, 0.9
-
-
-def synthetic(count: int, seed: int) -> Floats:
-    """float32[count]: runs of 4096, normal and Laplace in turn, of standard deviations 1e-3 to 1e-2."""
-    source = np.random.default_rng(seed)
-    x = source.standard_normal(count, np.float32)
-    for number, first in enumerate(range(0, count, RUN)):
-        run = x[first : first + RUN]
-        if number % 2:
-            run[:] = source.laplace(scale=2**-0.5, size=len(run))
-        run *= np.float32(10.0 ** source.uniform(-3, -2))
-    return x
 
 
 def real(count: int, seed: int, workers: int = 1) -> list[Floats]:

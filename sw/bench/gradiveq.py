@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from statistics import mean, median
 from typing import Annotated, Any
@@ -23,7 +22,6 @@ from .environment import conditions, environment
 from .gradiveq_parts import PARTS, parts_of
 from .gradiveq_rank import VALUES
 from .job import lines_of
-from .layers import parsed_rates
 from .ssd_sgd import in_threads
 
 RANK = "inceptionn.bench.gradiveq_rank"
@@ -68,7 +66,7 @@ def gradiveq(
     Training: a network of three convolutions learns scikit-learn's digits at 4 workers in one process.
     """
     parts = report.choices(only, ("times", "parts", "training"), "--only")
-    chosen = parsed_rates(rates)
+    chosen = report.rates(rates)
     report.check_files(json_file, None)
     if "training" in parts:
         require_digits()
@@ -85,11 +83,9 @@ def gradiveq(
         times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
         with new_progress(console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(chosen) * len(TITLES))
-            path = network.folder / "plan.json"
-            path.write_text(json.dumps({**plan, "addresses": [h.address for h in network.hosts]}))
             for rate in chosen:
                 network.shape(rate)
-                for line in lines_of(network, RANK, str(path), PATIENCE):
+                for line in lines_of(network, RANK, plan, PATIENCE):
                     times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
                     progress.update(task, advance=1, description=rate_text(rate))
         console.print(

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.speed import Calls, best_seconds
 from ..layers.gradiveq import QSGD, Compressor, Slicing
 from .gradiveq_rank import RESNET_32, VALUES, compressors
 from .job import one_thread
-from .speed import Calls, best_seconds
 
 PARTS = ("cut", "compress", "decompress", "join")
 """From gradients to slices, to compressed slices (eq. 3), to slices (eq. 5), to gradients.

@@ -3,19 +3,13 @@
 
     python -m inceptionn.bench.gradiveq_rank PLAN [RANK]
 
-Under mpirun the rank comes from there. The plan is a JSON file; rank 0 prints one JSON line per variant.
+Rank 0 prints one JSON line per variant.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +19,8 @@ from ..collectives.ring import all_reduce_steps, ring
 from ..collectives.wire_form import Compressed, Raw, WireForm
 from ..layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
 from ..training import Floats
-from ..transport import Transport, connect
+from ..transport import Transport
+from .rank import Plan, report, run
 
 RESNET_32 = (
     (16, 3, 3, 3), *[(16, 16, 3, 3)] * 10, (32, 16, 3, 3), *[(32, 32, 3, 3)] * 9, (64, 32, 3, 3),
@@ -35,30 +30,22 @@ RESNET_32 = (
 VALUES = sum(int(np.prod(shape)) for shape in RESNET_32)
 
 
-def main() -> None:
+def main(transport: Transport, plan: Plan) -> None:
     """Runs the plan."""
-    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
-    rank = int(sys.argv[2]) if len(sys.argv) > 2 else import_module("mpi4py.MPI").COMM_WORLD.Get_rank()
-    addresses = plan["addresses"]
-    where = f"{addresses[0]}:{plan['port']}"
-    with connect(
-        rank, len(addresses), where, host=addresses[rank], nic=False, timeout=plan["timeout"]
-    ) as transport:
-        calls = variants(transport, plan)
-        found: dict[str, list[float]] = {name: [] for name in calls}
-        sent: dict[str, int] = {}
-        for turn in range(plan["repeats"] + 1):  # the first one warms up
-            for name, call in calls.items():
-                transport.barrier()
-                before, start = transport.bytes_sent, time.perf_counter()
-                call()
-                slowest = max(transport.exchange(time.perf_counter() - start))
-                sent[name] = sum(transport.exchange(transport.bytes_sent - before))
-                if turn:
-                    found[name].append(slowest)
-        if rank == 0:
-            for name, seconds in found.items():
-                print(json.dumps({"variant": name, "seconds": seconds, "sent": sent[name]}), flush=True)
+    calls = variants(transport, plan)
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    sent: dict[str, int] = {}
+    for turn in range(plan["repeats"] + 1):  # the first one warms up
+        for name, call in calls.items():
+            transport.barrier()
+            before, start = transport.bytes_sent, time.perf_counter()
+            call()
+            slowest = max(transport.exchange(time.perf_counter() - start))
+            sent[name] = sum(transport.exchange(transport.bytes_sent - before))
+            if turn:
+                found[name].append(slowest)
+    for name, seconds in found.items():
+        report(transport, {"variant": name, "seconds": seconds, "sent": sent[name]})
 
 
 def compressors(ratio: float, most: int) -> dict[int, Floats]:
@@ -71,7 +58,7 @@ def compressors(ratio: float, most: int) -> dict[int, Floats]:
     return found
 
 
-def variants(transport: Transport, plan: dict[str, Any]) -> dict[str, Callable[[], object]]:
+def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]]:
     """What is timed, by name: from the gradients of this worker to their mean, in slices."""
     size = transport.size
     random = np.random.default_rng(transport.rank)
@@ -120,9 +107,4 @@ def variants(transport: Transport, plan: dict[str, Any]) -> dict[str, Callable[[
 
 
 if __name__ == "__main__":
-    # A rank that fails must end its MPI job, and MPI must not wait for the others at exit.
-    try:
-        main()
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        os._exit(1)
+    run(main)

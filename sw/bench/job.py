@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import IO, Any
 
@@ -34,13 +34,18 @@ def one_thread() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(_THREADS, "1")}
 
 
-def lines_of(network: Namespaces, module: str, plan: str, patience: float) -> Iterator[dict[str, Any]]:
-    """Runs ``python -m module plan`` on every host, and yields the JSON lines that rank 0 prints.
+def lines_of(
+    network: Namespaces, module: str, plan: Mapping[str, Any], patience: float
+) -> Iterator[dict[str, Any]]:
+    """Runs ``python -m module PLAN`` on every host, and yields the JSON lines that rank 0 prints.
 
-    Under MPI where that is installed, else with the rank as a further argument. `NetworkError` if no line
+    PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
+    else with the rank as a further argument. `NetworkError` if no line
     comes for ``patience`` seconds, or if a rank fails: its text is the last thing that the ranks said.
     """
-    argv = [sys.executable, "-m", module, plan]
+    path = network.folder / "plan.json"
+    path.write_text(json.dumps({**plan, "addresses": [host.address for host in network.hosts]}))
+    argv = [sys.executable, "-m", module, str(path)]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
         # All hosts share this machine's processors: one thread of the linear algebra each.
         added = dict.fromkeys(_THREADS, "1")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -74,7 +72,7 @@ def layers(
     chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
     if kind != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
-    chosen_rates = parsed_rates(rates)
+    chosen_rates = report.rates(rates)
     report.check_files(json_file, plot)
     require_digits()
     require()
@@ -149,19 +147,6 @@ def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) ->
     }  # fmt: skip
 
 
-def parsed_rates(text: str) -> list[float]:
-    """The rates of a list, ascending; a usage error names the wrong one."""
-    found = set()
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        try:
-            found.add(bits_per_second(word))
-        except ValueError as error:
-            raise typer.BadParameter(f"--rates: {error}") from error
-    if not found:
-        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
-    return sorted(found)
-
-
 def measured(
     network: Network,
     rate: float,
@@ -171,13 +156,7 @@ def measured(
 ) -> Iterator[dict[str, Any]]:
     """Runs cases on the hosts at a rate; yields what each gave."""
     network.shape(rate)
-    path = network.folder / "plan.json"
-    path.write_text(
-        json.dumps({**plan, "addresses": [h.address for h in network.hosts], "cases": list(cases)})
-    )  # The ranks share the processors already.
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    for line in lines_of(network, RANK, str(path), PATIENCE):
+    for line in lines_of(network, RANK, {**plan, "cases": list(cases)}, PATIENCE):
         advance(rate, line)
         yield line
 

@@ -3,45 +3,31 @@
 
     python -m inceptionn.bench.layers_rank PLAN [RANK]
 
-Under mpirun the rank comes from there. The plan is a JSON file; rank 0 prints one JSON line per case.
+Rank 0 prints one JSON line per case.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from ..layers.ssd_sgd import GLU
 from ..training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
-from ..transport import Transport, connect
+from ..transport import Transport
 from .layers_systems import SYSTEMS, Job, Run, System, ssd
+from .rank import Plan, report, run
 
 
-def main() -> None:
+def main(transport: Transport, plan: Plan) -> None:
     """Runs the plan."""
-    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
-    rank = int(sys.argv[2]) if len(sys.argv) > 2 else import_module("mpi4py.MPI").COMM_WORLD.Get_rank()
-    addresses = plan["addresses"]
-    where = f"{addresses[0]}:{plan['port']}"
-    data = digits(plan["seed"])
-    model = model_of(plan)
-    with connect(
-        rank, len(addresses), where, host=addresses[rank], nic=False, timeout=plan["timeout"]
-    ) as transport:
-        for case in plan["cases"]:
-            found = WHAT[case["what"]](transport, model, data, plan, case)
-            if rank == 0:
-                print(json.dumps({**case, **found}), flush=True)
+    data, model = digits(plan["seed"]), model_of(plan)
+    for case in plan["cases"]:
+        report(transport, {**case, **WHAT[case["what"]](transport, model, data, plan, case)})
 
 
-def model_of(plan: dict[str, Any]) -> Model:
+def model_of(plan: Plan) -> Model:
     """The classifier of 8 x 8 pixels that the plan names."""
     sizes = tuple(plan["sizes"])
     return CNN((1, 8, 8), sizes, 10) if plan["model"] == "cnn" else MLP(64, sizes, 10)
@@ -52,13 +38,13 @@ def system_of(case: dict[str, Any]) -> System:
     return SYSTEMS[case["system"]] if "system" in case else ssd(case["k"], case["codec"])
 
 
-def job_of(plan: dict[str, Any], steps: int, warm_up: int = 0) -> Job:
+def job_of(plan: Plan, steps: int, warm_up: int = 0) -> Job:
     """The job that the plan describes."""
     return Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm_up)
 
 
 def timed(
-    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
     """Seconds per step at the slowest rank, and the bytes per step of all ranks by class.
 
@@ -89,7 +75,7 @@ def timed(
 
 
 def trained(
-    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
     """Test accuracy along a training, at rank 0, as [step, accuracy]; mean bytes per step by class."""
     job = job_of(plan, case["steps"], case["warm_up"])
@@ -108,7 +94,7 @@ def trained(
 
 
 def parts(
-    transport: Transport, model: Model, data: Dataset, plan: dict[str, Any], case: dict[str, Any]
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
     """The costs of which the time model makes an iteration, each by itself, in seconds at the slowest rank.
 
@@ -162,9 +148,4 @@ WHAT: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "train": traine
 
 
 if __name__ == "__main__":
-    # A rank that fails must end its MPI job, and MPI must not wait for the others at exit.
-    try:
-        main()
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        os._exit(1)
+    run(main)

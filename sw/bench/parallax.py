@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..layers.parallax import CostModel, fit
-from ..netns import Network, bits_per_second, rate_text, require
+from ..netns import Network, rate_text, require
 from . import report
 from .environment import conditions, environment
 from .job import lines_of
@@ -53,10 +52,7 @@ def parallax(
     """
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
-    try:
-        bits = bits_per_second(rate)
-    except ValueError as error:
-        raise typer.BadParameter(f"--rate: {error}") from error
+    bits = report.rate(rate)
     report.check_files(json_file, plot)
     require()
     console, facts = Console(json_file=json_file), environment(0)
@@ -64,10 +60,8 @@ def parallax(
     results = {}
     with new_progress(console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
-        path = network.folder / "plan.json"
-        plan = {"addresses": [host.address for host in network.hosts], "port": PORT, "timeout": TIMEOUT}
-        path.write_text(json.dumps({**plan, "groups": groups}))
-        for line in lines_of(network, RANK, str(path), PATIENCE):
+        plan = {"port": PORT, "timeout": TIMEOUT, "groups": groups}
+        for line in lines_of(network, RANK, plan, PATIENCE):
             results[line["name"]] = line
             progress.update(task, advance=1, description="a dense model")
     console.print(f"{hosts} hosts, links of {rate_text(bits)}; {conditions(facts)}", soft_wrap=True)

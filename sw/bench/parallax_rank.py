@@ -3,43 +3,30 @@
 
     python -m inceptionn.bench.parallax_rank PLAN [RANK]
 
-Under mpirun the rank comes from there. The plan is a JSON file; rank 0 prints one JSON line per group. What a
-group compares is trained in turn, a few steps each, so that other load on the machine affects all alike.
+Rank 0 prints one JSON line per group. What a group compares is trained in turn, a few steps each, so that
+other load on the machine affects all alike.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
 from ..training import MLP, Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
-from ..transport import Transport, connect
+from ..transport import Transport
+from .rank import Plan, report, run
 
 EMBEDDING = "embedding"
 RATE = {EMBEDDING: 10.0, "mlp": 0.1}
 
 
-def main() -> None:
+def main(transport: Transport, plan: Plan) -> None:
     """Runs the plan."""
-    plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
-    rank = int(sys.argv[2]) if len(sys.argv) > 2 else import_module("mpi4py.MPI").COMM_WORLD.Get_rank()
-    addresses = plan["addresses"]
-    where = f"{addresses[0]}:{plan['port']}"
-    with connect(
-        rank, len(addresses), where, host=addresses[rank], nic=False, timeout=plan["timeout"]
-    ) as transport:
-        for group in plan["groups"]:
-            found = compare(transport, group)
-            if rank == 0:
-                print(json.dumps({"name": group["name"], **found}), flush=True)
+    for group in plan["groups"]:
+        report(transport, {"name": group["name"], **compare(transport, group)})
 
 
 class Trained:
@@ -136,9 +123,4 @@ def by_partitions(trained: Trained, group: dict[str, Any]) -> dict[str, list[flo
 
 
 if __name__ == "__main__":
-    # A rank that fails must end its MPI job, and MPI must not wait for the others at exit.
-    try:
-        main()
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        os._exit(1)
+    run(main)

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from ..commands.console import Table, check_json
+from ..netns import bits_per_second
 from ..system import atomic_file
 
 PlotFile = Annotated[
@@ -94,6 +95,22 @@ def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
     if not words:
         raise typer.BadParameter(f"{option} takes one or more of {', '.join(allowed)}, not {text!r}")
     return list(dict.fromkeys(words))
+
+
+def rate(text: str, option: str = "--rate") -> float:
+    """Bits per second of a text; a usage error names the option."""
+    try:
+        return bits_per_second(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def rates(text: str) -> list[float]:
+    """The rates of a list with commas, ascending, each once; a usage error names the wrong one."""
+    found = {rate(word, "--rates") for word in text.split(",") if word.strip()}
+    if not found:
+        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
+    return sorted(found)
 
 
 def check_files(json_file: Path | None, plot: Path | None) -> None:

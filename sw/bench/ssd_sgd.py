@@ -15,7 +15,7 @@ import typer
 from ..commands.console import Console, JsonFile, Table, new_progress, write_json
 from ..layers.parameter_server import MomentumSGD, ParameterServer
 from ..layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
-from ..netns import Network, bits_per_second, rate_text, require
+from ..netns import Network, rate_text, require
 from ..training import MLP, Batches, digits
 from ..training.data import require_digits
 from ..transport import LoopbackTransport, loopback
@@ -52,10 +52,7 @@ def ssd_sgd(
     scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
     """
     parts = report.choices(only, ("times", "accuracy"), "--only")
-    try:
-        bits = bits_per_second(rate)
-    except ValueError as error:
-        raise typer.BadParameter(f"--rate: {error}") from error
+    bits = report.rate(rate)
     report.check_files(json_file, None)
     if "accuracy" in parts:
         require_digits()

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codec import MAX_SCALE, Codec, scale_exponent
-from ..transport import Transport
+from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
 from ..wire import EXPONENT_BIAS, SHIM_VERSION
@@ -50,6 +52,23 @@ def agree(
                     f"{word} differs: rank 0 has {first.get(word)!r}, rank {rank} has {theirs.get(word)!r}"
                 )
     return [answer["largest"] for answer in answers]
+
+
+@contextmanager
+def moving_data(transport: Transport) -> Iterator[None]:
+    """Surrounds what follows an agreement: an error here also ends the wait of all other ranks.
+
+    A ``ValueError`` comes from malformed data and becomes a `TransportError`.
+    """
+    try:
+        yield
+    except TransportError:
+        raise
+    except BaseException as problem:
+        transport.abort(f"{type(problem).__name__}: {problem}")
+        if isinstance(problem, ValueError):
+            raise TransportError(f"malformed data: {problem}") from problem
+        raise
 
 
 def largest_exponent(lanes: NDArray[np.float32]) -> int | None:

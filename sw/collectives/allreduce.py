@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport, TransportError
+from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
 from ..transport.mpi import mpi_of
-from .agreement import agree, choose_path, common_scale, effective, largest_exponent
+from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
 from .buffers import Buffers
 from .hierarchical import hierarchical
 from .lost_energy import watch
@@ -143,15 +143,8 @@ def _all_reduce(transport: Transport, sendbuf: Any, recvbuf: Any, settings: Sett
         most = max((e for e in all_largest if e is not None), default=None)
         if scaled != "auto" or largest == most:
             watch(transport)("the all-reduce", used, source)
-    try:
+    with moving_data(transport):
         _run(settings, wire_form(transport, wire_path, used), source, lanes)
-    except TransportError:
-        raise
-    except BaseException as problem:
-        transport.abort(f"{type(problem).__name__}: {problem}")
-        if isinstance(problem, ValueError):
-            raise TransportError(f"malformed data: {problem}") from problem
-        raise
     if exponent:
         np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
     buffers.store(lanes)

@@ -19,9 +19,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from ..bench.speed import speed
 from ..codec import codec as codec_module
 from ..codec.codec import Codec
+from ..codec.speed import speed
 from ..system.extras import pip_install
 from ..system.programs import find_program
 from ..tos.mark import TosError, tag, tos_of

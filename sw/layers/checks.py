@@ -3,11 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..training import Floats
+
+Policy = Literal["raise", "skip"]
+"""What happens to gradients that are not finite: an error, or the step goes without them."""
+
+
+def check_policy(policy: str) -> None:
+    """``ValueError`` for anything but "raise" and "skip"."""
+    if policy not in get_args(Policy):
+        raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
 
 
 def float32_array(key: str, value: Any) -> Floats:

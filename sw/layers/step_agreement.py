@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 
 from ..collectives.agreement import agree
 from ..training import Floats
-from ..transport import Transport, TransportError
+from ..transport import Transport
+from .checks import Policy
 from .parameter_server import NonFiniteGradient
-from .parameter_server.worker import Policy as Policy
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,6 @@ class StepTerms:
     takes_part: bool
     workers: int
     votes: int
-
-
-def check_policy(policy: str) -> None:
-    """``ValueError`` for anything but "raise" and "skip"."""
-    if policy not in ("raise", "skip"):
-        raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
 
 
 def agree_on_step(
@@ -68,20 +61,3 @@ def agree_on_step(
     answers = agree(transport, {"step": step}, finite + 2 * vote, error)
     known = [answer or 0 for answer in answers]
     return StepTerms(finite, sum(answer & 1 for answer in known), sum(answer >> 1 for answer in known))
-
-
-@contextmanager
-def moving_data(transport: Transport) -> Iterator[None]:
-    """Around what comes behind an agreement: an error here makes the other ranks raise, and none hangs.
-
-    A ``ValueError`` is what malformed data give, and becomes a `TransportError`.
-    """
-    try:
-        yield
-    except TransportError:
-        raise
-    except BaseException as problem:
-        transport.abort(f"{type(problem).__name__}: {problem}")
-        if isinstance(problem, ValueError):
-            raise TransportError(f"malformed data: {problem}") from problem
-        raise

@@ -162,13 +162,13 @@ def test_a_rank_that_fails_is_quoted(rank: str, mpi: bool, monkeypatch: pytest.M
     monkeypatch.setattr(job, "with_mpi", lambda: mpi)
     text = "a rank failed: ValueError: a reason to fail"
     with Namespaces(1) as network, pytest.raises(NetworkError, match=text):
-        list(job.lines_of(network, rank, "fail", 30))
+        list(job.lines_of(network, rank, {"what": "fail"}, 30))
 
 
 def test_silent_ranks_are_not_waited_for(rank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "with_mpi", lambda: False)
     with Namespaces(1) as network:
-        lines = job.lines_of(network, rank, "silent", 2)
+        lines = job.lines_of(network, rank, {"what": "silent"}, 2)
         assert next(lines) == {"line": 1}
         with pytest.raises(NetworkError, match="the ranks have said nothing for 2 s; before: not a word"):
             next(lines)

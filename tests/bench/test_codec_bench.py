@@ -17,24 +17,24 @@ from inceptionn.bench.environment import conditions, environment
 from inceptionn.bench.memory import peak_of
 from inceptionn.bench.peers import PEERS, Peer
 from inceptionn.bench.report import Figure
-from inceptionn.bench.speed import best_seconds, speed
 from inceptionn.codec.codec import active_path, available_paths
+from inceptionn.codec.speed import RUN, best_seconds, speed, synthetic
 
 BOUND = 2.0**-10
 
 
 def test_synthetic_values_have_the_spread_that_is_claimed() -> None:
-    x = data.synthetic(40 * data.RUN + 5, seed=3)
-    assert (x.dtype, x.size) == (np.float32, 40 * data.RUN + 5)
-    spreads = x[: 40 * data.RUN].reshape(40, -1).std(axis=1)
+    x = synthetic(40 * RUN + 5, seed=3)
+    assert (x.dtype, x.size) == (np.float32, 40 * RUN + 5)
+    spreads = x[: 40 * RUN].reshape(40, -1).std(axis=1)
     assert 0.9e-3 < spreads.min() < 3e-3 < 5e-3 < spreads.max() < 1.1e-2
     # Kurtosis tells the two distributions apart: 3 for a normal one, 6 for Laplace's.
-    runs = x[: 40 * data.RUN].reshape(40, -1) / spreads[:, np.newaxis]
+    runs = x[: 40 * RUN].reshape(40, -1) / spreads[:, np.newaxis]
     fourth = (runs.astype(np.float64) ** 4).mean(axis=1)
     assert abs(fourth[0::2].mean() - 3) < 0.3
     assert abs(fourth[1::2].mean() - 6) < 1
-    assert np.array_equal(x, data.synthetic(40 * data.RUN + 5, seed=3))
-    assert not np.array_equal(x, data.synthetic(40 * data.RUN + 5, seed=4))
+    assert np.array_equal(x, synthetic(40 * RUN + 5, seed=3))
+    assert not np.array_equal(x, synthetic(40 * RUN + 5, seed=4))
 
 
 def test_real_gradients_are_those_of_workers_that_learn() -> None:
@@ -77,7 +77,7 @@ def test_best_of_rounds() -> None:
 
 
 def test_speed_and_its_ratio() -> None:
-    x = data.synthetic(1 << 14, seed=1)
+    x = synthetic(1 << 14, seed=1)
     measured = speed(x=x, repeats=1, error_bound=2**-6)
     assert set(measured) == {"memcpy", "compress", "decompress", "decompress_add", "lossy", "ratio"}
     assert measured["ratio"] == pytest.approx(x.nbytes / len(Codec(2**-6).compress(x)))
@@ -97,7 +97,7 @@ def test_peak_memory_counts_what_a_call_touches() -> None:
 
 
 def test_codec_takes_no_hidden_copies() -> None:
-    x = data.synthetic(8_000_000, seed=1)
+    x = synthetic(8_000_000, seed=1)
     codec = Codec(threads=1)
     for peak in bench._memory(codec.compress, codec.decompress, len, x):
         assert peak is not None
@@ -108,7 +108,7 @@ def test_codec_takes_no_hidden_copies() -> None:
 def test_peers_keep_what_they_promise(peer: Peer) -> None:
     if peer.package == "torch":
         pytest.importorskip("torch")
-    row = bench._peer("synthetic", peer, data.synthetic(50_000, seed=1), BOUND, repeats=1)
+    row = bench._peer("synthetic", peer, synthetic(50_000, seed=1), BOUND, repeats=1)
     assert row.compress > 0
     assert row.decompress > 0
     if peer.lossless:
@@ -160,7 +160,7 @@ def test_environment_names_what_the_figures_depend_on() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save(tmp_path / "x.npy", data.synthetic(30_000, seed=5))
+    np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
     out, picture = tmp_path / "made" / "x.json", tmp_path / "x.svg"
     arguments = ["bench", "codec", "--quick", "--size", "1", "--file", str(tmp_path / "x.npy"), "--no-peers"]
     path = active_path()

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.bench.speed import speed
 from inceptionn.codec import codec
+from inceptionn.codec.speed import speed
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 

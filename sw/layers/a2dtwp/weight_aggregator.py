@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives.agreement import agree
+from ...collectives.agreement import agree, moving_data
 from ...collectives.allreduce import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
@@ -17,10 +17,11 @@ from ...collectives.settings import Scale, check_scale, codec_text
 from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from ...collectives.worker_aggregator import worker_aggregator
 from ...training import Floats, Parameters, copy_of, shapes_of
+from ..checks import Policy, check_policy
 from ..fields import Fields
 from ..parameter_server import MomentumSGD, Optimizer, Partition
 from ..parameter_server.optimizer import state_in
-from ..step_agreement import Policy, agree_on_step, check_policy, moving_data
+from ..step_agreement import agree_on_step
 from ..traffic import Traffic
 from .encoding import AdtCodec, Precision
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.codec import scale_exponent
-from ...collectives.agreement import agree
+from ...collectives.agreement import agree, moving_data
 from ...collectives.allreduce import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
@@ -21,7 +21,8 @@ from ...collectives.ring import all_reduce_steps, ring
 from ...collectives.settings import Scale, check_scale, codec_text
 from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from ...training import Floats, Parameters, shapes_of
-from ..step_agreement import Policy, agree_on_step, check_policy, moving_data
+from ..checks import Policy, check_policy
+from ..step_agreement import agree_on_step
 from ..traffic import Traffic
 from .compressed_domain import CompressedDomain, Run
 from .pca import Compressor, check_threshold, principal_components

@@ -13,7 +13,7 @@ from ...collectives import Op
 from ...collectives.settings import Path, Scale, check_scale
 from ...collectives.wire_form import StreamCodec
 from ...training import Floats
-from ..parameter_server.worker import Policy
+from ..checks import Policy
 
 Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]
 

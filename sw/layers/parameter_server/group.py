@@ -16,7 +16,7 @@ from ...collectives.allreduce import transport_of
 from ...collectives.settings import Path, Scale
 from ...collectives.wire_form import StreamCodec
 from ...training import Floats
-from ..checks import float32_array
+from ..checks import Policy, check_policy, float32_array
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in
 from .legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
@@ -25,7 +25,7 @@ from .optimizer import MomentumSGD, Optimizer
 from .plan import WHOLE_BELOW, Plan
 from .server import Mode, Server
 from .serving import Serving
-from .worker import Policy, Worker
+from .worker import Worker
 
 
 class ParameterServer:
@@ -127,8 +127,7 @@ class ParameterServer:
                 serving = Serving(
                     self.plan, index, values, self.workers, rule, mode, pull, transport.timeout, saving
                 )  # fmt: skip
-            if nonfinite not in ("raise", "skip"):
-                raise ValueError(f"nonfinite must be 'raise' or 'skip', not {nonfinite!r}")
+            check_policy(nonfinite)
             terms |= {f"shape of key {key!r}": list(value.shape) for key, value in values.items()}
             terms |= {
                 "servers": self.servers, "workers": self.workers, "keys": list(values),

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import numpy as np
 
 from ...training import Floats, Parameters
-from ..checks import float32_array
+from ..checks import Policy, check_policy, float32_array
 from .checkpoint import Checkpoints, Saved
 from .handle import Handle
 from .node import Node
 from .optimizer import Optimizer
-
-Policy = Literal["raise", "skip"]
 
 
 class NonFiniteGradient(ArithmeticError):
@@ -49,8 +46,7 @@ class Worker:
         checkpoints: Checkpoints | None = None,
         saved: Saved | None = None,
     ) -> None:
-        if policy not in ("raise", "skip"):
-            raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
+        check_policy(policy)
         self.index, self.count = index, len(node.workers)
         self.policy = policy
         self.skipped: list[tuple[str, int]] = []

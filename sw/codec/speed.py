@@ -9,12 +9,27 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..codec.codec import Codec
-from .data import Floats, synthetic
+from .codec import Codec
 
+Floats = NDArray[np.float32]
 Calls = dict[str, Callable[[], object]]
 MEMCPY = "memcpy"
+RUN = 4096
+"""Values of one distribution in a row."""
+
+
+def synthetic(count: int, seed: int) -> Floats:
+    """float32[count]: runs of 4096, normal and Laplace in turn, of standard deviations 1e-3 to 1e-2."""
+    source = np.random.default_rng(seed)
+    x = source.standard_normal(count, np.float32)
+    for number, first in enumerate(range(0, count, RUN)):
+        run = x[first : first + RUN]
+        if number % 2:
+            run[:] = source.laplace(scale=2**-0.5, size=len(run))
+        run *= np.float32(10.0 ** source.uniform(-3, -2))
+    return x
 
 
 def best_seconds(
