@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A2DTWP on an existing MPI: weights travel with as many leading bytes as each layer needs.
+"""A2DTWP on an existing MPI: each layer's weights travel with the leading bytes that it needs.
 
     mpirun -np 4 python -m mpi4py examples/a2dtwp.py [--aggregator] [--oracle BYTES] [--whole] [--codec]
 
 Workers train a perceptron on handwritten digits. Weights are pulled from a parameter server, or with
 --aggregator sent by rank 0, in the formats that AWP chooses; --oracle keeps one format for the whole
-training, --whole sends fp32. With --codec gradients go the other way through the codec.
+training, --whole sends fp32. With --codec gradients are sent through the codec.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     mpirun -np 4 python -m mpi4py examples/allreduce.py [--tcp] [--values N] [--op sum|mean]
 
 Every rank makes gradient-like values of its own; they are summed by MPI itself and by the ring, raw and
-compressed, and the results compared. Without --tcp all messages go through MPI. With it, MPI only brings the
-ranks together: the data go over TCP, and if every host has a NIC with the engines, over marked connections.
+compressed, and the results compared. Without --tcp all messages go through MPI. With it, MPI only joins the
+ranks: the data go over TCP, and if every host has a NIC with the engines, over marked connections.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def accuracy(weights: Floats, x: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def batches(seed: int, samples: int, batch: int, rank: int, ranks: int) -> Iterator[NDArray[np.int64]]:
-    """This rank's sample numbers of one iteration after the other, without end.
+    """This rank's sample numbers for each iteration, without end.
 
     An epoch is a permutation that all ranks draw alike; a batch of ``batch`` samples is dealt out
     round robin. The samples after an epoch's last whole batch are left out.

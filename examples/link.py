@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two network namespaces joined by a veth pair, and a recorder of what passes: Linux, root, iproute2 only."""
+"""Two network namespaces joined by a veth pair, and a frame recorder: Linux, root, iproute2 only."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Host:
         return ("local", self.address, "dev", "eth0", "table", "local")
 
     def deafen(self) -> None:
-        """Drops what arrives for this host's address, until `hear`.
+        """Drops packets for this host's address, until `hear`.
 
         The address leaves the kernel's table of local routes, so that arriving packets have nowhere to go.
         """
@@ -83,7 +83,7 @@ class Host:
 
 
 class Link:
-    """Context manager: makes the two hosts, and removes them again whatever happens."""
+    """Context manager: makes the two hosts, and removes them at the end, after an error too."""
 
     def __init__(self, addresses: tuple[str, str]):
         self.addresses = addresses

@@ -23,7 +23,7 @@ from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
 
 def main() -> None:
-    """Train, and let the first worker print what came of it."""
+    """Train, and let the first worker print the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

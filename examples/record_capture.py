@@ -4,7 +4,7 @@
     sudo python examples/record_capture.py [--out examples/captures/digits.pcap]
 
 Linux only, as root. Two network namespaces stand for two hosts, joined by a veth pair with every
-offload switched off, so that the frames recorded are the frames a NIC would be handed: MTU-sized,
+offload switched off, so that the frames recorded are those that a NIC would get: MTU-sized,
 with real checksums. Nothing leaves the namespaces. The two hosts train one multi-layer perceptron
 (`digits.py`), data-parallel; both really need the other's gradients, which travel as raw
 little-endian fp32 over connections marked with ``setsockopt(IP_TOS, 0x28)``, following the rules for
@@ -16,9 +16,9 @@ The training runs through the phases of `PHASES`, which differ in MTU, TCP times
 byte 66 of the frame, or 54), ECN and protocol. Of each phase the first few iterations are recorded,
 connection set-up and tear-down included, on the first host's interface: what ``02:00:00:00:00:01``
 sends is its transmit side, what ``02:00:00:00:00:02`` sends is its receive side. In one phase the
-second host goes deaf for a moment, so that segments have to be sent again.
+second host drops packets for a moment, so that segments are retransmitted.
 
-Beside the pcap (nanosecond time stamps, Ethernet) goes a manifest, ``.json``: seeds, kernel, every
+A manifest, ``.json``, accompanies the pcap (nanosecond time stamps, Ethernet): seeds, kernel, every
 connection, every gradient's iteration and digest.
 """
 
@@ -122,7 +122,7 @@ class Peer:
         payload = gradient.astype("<f4").tobytes()
         self.sent.update(payload)
         if self.phase.transport == "udp":
-            self.barrier.wait()  # datagrams wait for nobody: both sockets' buffers are known to be empty
+            self.barrier.wait()  # datagrams are not held back: both sockets' buffers are known to be empty
             for start in range(0, len(payload), self.phase.segment):
                 self.data.send(payload[start : start + self.phase.segment])
         else:
@@ -161,7 +161,7 @@ class Peer:
         return data
 
     def close(self) -> None:
-        """Ends the connections, the first rank first, as TCP does in an orderly way."""
+        """Closes the connections in order, the first rank first."""
         for s in (self.data, self.control):
             if self.rank == 0:
                 s.close()

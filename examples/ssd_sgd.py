@@ -4,8 +4,8 @@
     mpirun -np 4 python -m mpi4py examples/ssd_sgd.py [--k K] [--update glu|sgd|dc-asgd-a] [--codec]
         [--compare]
 
-Workers train a perceptron on handwritten digits; every rank is worker and server at a time. With --compare
-SSGD and k = 1..5 are trained one after the other, and their accuracies printed.
+Workers train a perceptron on handwritten digits; every rank is both worker and server. With --compare
+SSGD and k = 1..5 are trained in turn, and their accuracies printed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def train(transport: Transport, arguments: argparse.Namespace, k: int, seed: int
 
 
 def main() -> None:
-    """Train, and let rank 0 print what came of it."""
+    """Train, and let rank 0 print the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

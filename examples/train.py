@@ -4,7 +4,7 @@
     inceptionn cluster run -n 4 -- python examples/train.py [--path nic|software|off|auto] [--steps N]
 
 It finds its rank, the number of ranks and the rendezvous in its environment (``docs/cluster.md``), so it runs
-on real hosts as it is:
+unchanged on real hosts:
 
     INCEPTIONN_RANK=1 INCEPTIONN_SIZE=4 INCEPTIONN_RENDEZVOUS=10.0.0.1:29520 python examples/train.py
 """
@@ -23,7 +23,7 @@ from inceptionn.transport import connect
 
 
 def main() -> None:
-    """Train, and let rank 0 say how well."""
+    """Train, and let rank 0 print the accuracy."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,7 @@
 """Error feedback: what compression took from one gradient is added to the next one.
 
 Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): most of what truncation loses are values
-too small to be sent; added up, they are sent once they are large enough. The paper does without.
+too small to be sent; added up, they are sent once they are large enough. The paper does not use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ErrorFeedback"]
 class ErrorFeedback:
     """This rank's residuals, one per tensor.
 
-    Call it on a gradient in front of every all-reduce and hand on what it returns, which the codec keeps
+    Call it on a gradient before every all-reduce and pass on the result, which the codec keeps
     exactly (``codec.lossy`` of it is itself). The further compressions of a ring, of partial sums, are not
     fed back.
 
@@ -93,7 +93,7 @@ class ErrorFeedback:
         """What `allreduce_comp` scales by that is called with what the codec keeps of these values."""
         if scale != "auto":
             return scale or 0
-        # The collectives are optional to this module's other users.
+        # Other users of this module do not need the collectives.
         from .collectives.agreement import common_scale, effective, largest_exponent
         from .collectives.allreduce import transport_of
 
@@ -103,7 +103,7 @@ class ErrorFeedback:
         return common_scale(scale, transport.exchange(largest_exponent(values)), transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
-        """A copy of what a tensor is owed; ``KeyError`` for one that was never seen."""
+        """A copy of a tensor's residual; ``KeyError`` for one that was never seen."""
         return self._residuals[name].copy()
 
     def reset(self) -> None:

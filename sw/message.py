@@ -214,7 +214,7 @@ def unpack(buffer: Any) -> NDArray[np.float32]:
 
 
 def _memory(size: int) -> memoryview:
-    """So many bytes; unlike a bytearray's they are not set to zero."""
+    """``size`` bytes; unlike a bytearray's they are not set to zero."""
     return np.empty(size, np.uint8).data
 
 

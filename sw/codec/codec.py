@@ -54,7 +54,7 @@ def _say_that_it_is_slow() -> None:
 
 
 def crc32(data: Any, value: int = 0) -> int:
-    """``zlib.crc32``, and several times as fast where the processor multiplies polynomials."""
+    """Same as ``zlib.crc32``; several times as fast where the processor multiplies polynomials."""
     if _native is None or not _native.CRC32:
         return _zlib_crc32(data, value)
     checksum: int = _native.crc32(data, value)
@@ -229,7 +229,7 @@ class Codec:
 
     @staticmethod
     def _check_size(stream: Any, count: int) -> None:
-        """A count that the stream cannot hold is refused before memory is asked for it."""
+        """Refuses a count that the stream cannot hold, before memory is allocated for it."""
         size = memoryview(stream).nbytes
         if count // wire.LANES * wire.TAG_WORD_BYTES > size:
             raise ValueError(f"malformed stream at byte {size}: it ends inside the tag plane")

@@ -33,7 +33,7 @@ def _bits(values: Any) -> Bits:
 
 
 def _runs(bits: Bits, scale: int) -> Any:
-    """The lanes of one block after the other, times ``2**scale``."""
+    """The lanes of each block in turn, times ``2**scale``."""
     for first in range(0, len(bits), wire.STREAM_LANES):
         yield _scaled(bits[first : first + wire.STREAM_LANES], scale)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A warning where a codec's error bound takes most of a gradient: cheap, and said once."""
+"""A warning where a codec's error bound takes most of a gradient: cheap, and given once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..transport import Transport
 from .wire_form import StreamCodec
 
 LIMIT = 0.5
-"""Share of the energy, the sum of the squares, from which on the loss is worth a warning."""
+"""Share of the energy, the sum of the squares, above which the loss deserves a warning."""
 _RUNS, _RUN = 64, 64
 """A call samples this number of runs, of this length each, spread evenly: about 20 us."""
 _REST = 100

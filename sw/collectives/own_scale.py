@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Streams that bring their own scale, where ranks need not agree on one."""
+"""Streams that carry their own scale, for transfers where ranks need not agree on one."""
 
 from __future__ import annotations
 

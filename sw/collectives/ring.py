@@ -116,14 +116,14 @@ def ring(
     arrived: deque[Incoming] = deque()
     """Stored and waiting to be sent on as they came."""
     while received < units:
-        # The first thing is to send: a source may have to work for what is to be added to the first receives.
+        # Send first: a source may have to compute what is added to the first receives.
         while sent and len(posted) < POSTED and received + len(posted) < units:
             step, sub = divmod(received + len(posted), subs)
             step += steps.start
             where = lanes_of(step + 1, sub)
             addend = source[where] if step < ranks - 1 else None
             posted.append(form.receive(previous, lanes[where], addend))
-        # Behind the first step a sub-block can be sent only after it has been received.
+        # After the first step a sub-block can be sent only after it has been received.
         if sent < min(units, received + min(LEAD, subs)):
             step, sub = divmod(sent, subs)
             step += steps.start

@@ -47,7 +47,7 @@ class Incoming(ABC):
 
     @abstractmethod
     def relay(self, peer: int) -> None:
-        """Begins to send what came to another rank, as it came; only if it was stored, and finished."""
+        """Begins to relay it, unchanged, to another rank; only if it was stored and is finished."""
 
     def drop(self) -> None:
         """Frees its memory where it is not relayed."""

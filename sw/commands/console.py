@@ -76,8 +76,8 @@ class Console(rich.console.Console):
 class Table:
     """A table whose headings are always whole.
 
-    Where it is too wide for the console, column ``wrap`` is wrapped between words; if that does not do, the
-    table comes in parts: some of the columns of numbers each, with all columns of text.
+    Where it is too wide for the console, column ``wrap`` is wrapped between words; if that is not enough, the
+    table is split: some of the columns of numbers each, with all columns of text.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _total(widths: dict[int, int]) -> int:
 
 
 def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
-    """What is done now, with a bar or without; nothing where the output is no terminal."""
+    """Progress, with a bar or without; nothing where the output is no terminal."""
     columns: Sequence[ProgressColumn] = [TextColumn("{task.description}", markup=False)]
     columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
     live = console.is_terminal

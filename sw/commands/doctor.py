@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn doctor``: what this host can do, each line found out by trying."""
+"""``inceptionn doctor``: what this host can do, each line by a trial."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SPEED_LANES = 1 << 22
 
 
 class Finding(NamedTuple):
-    """One line: ``state`` is "yes", "no" (with what it would take), or "failed", which is an error."""
+    """One line: ``state`` is "yes", "no" (with the remedy), or "failed", which is an error."""
 
     name: str
     state: str

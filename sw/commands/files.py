@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn encode``, ``decode`` and ``inspect``: the codec on ``.npy`` files.
 
-``encode`` writes a message (:mod:`inceptionn.message`) beside the array, by default with the suffix ``.inc``;
+``encode`` writes a message (:mod:`inceptionn.message`) next to the array, by default with suffix ``.inc``;
 ``decode`` writes the array again; ``inspect`` says what is in a message, or what the codec would make
 of an array.
 """
@@ -26,7 +26,7 @@ SUFFIX = ".inc"
 BAR = 40
 """Characters of the longest bar of a histogram."""
 CHUNK = 1 << 20
-"""Values that are looked at together when errors are counted."""
+"""Values per pass when errors are counted."""
 CLASSES = ("00 zero", "01 8 bits", "10 16 bits", "11 raw")
 
 Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]

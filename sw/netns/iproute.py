@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls of iproute2's ``ip`` and ``tc``, and what is said where they cannot be used."""
+"""Calls of iproute2's ``ip`` and ``tc``, and the errors where they cannot be used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 _FOLDERS = "/usr/sbin:/sbin:/usr/bin:/bin"
-"""Where distributions put what only root uses; not always on PATH."""
+"""Where distributions put programs for root only; not always on PATH."""
 _PATIENCE = 60
 """Seconds for one call; they take milliseconds."""
 

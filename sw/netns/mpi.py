@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Open MPI over a network of namespaces.
 
-mpirun starts a daemon on every host by an agent that it takes for ssh; the agent written here enters the
-namespace instead. Every rank has a host name of its own, or Open MPI would take them for neighbours that
-share memory.
+mpirun starts a daemon on every host through an agent, by default ssh; the agent written here enters the
+namespace instead. Every rank has its own host name: otherwise Open MPI would use shared memory between them.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def mpi_popen(
     """Starts an MPI program with its ranks dealt out to the hosts of a network.
 
     ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks``: as many as hosts by
-    default; more go round. Ranks talk over TCP alone, through the network.
+    default; more are dealt round robin. Ranks talk over TCP alone, through the network.
     ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
     ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
@@ -61,7 +60,7 @@ def mpi_popen(
         raise ValueError(f"ranks must be at least 1, not {ranks!r}")
     slots = -(-number // network.size)
     folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's
-    # BTL tcp for the data, self for messages to oneself; ob1 because other layers find their own ways.
+    # BTL tcp for the data, self for messages to oneself; ob1 because other layers choose other transports.
     settings = {
         "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": str(network.subnet),
         "plm_ssh_agent": str(_agent(folder / "agent", network.hosts)), **(mca or {}),

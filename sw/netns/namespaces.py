@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts that are network namespaces: made, used and removed; what joins them is elsewhere.
+"""Hosts that are network namespaces: made, used and removed; other classes join them.
 
 `Network` joins them by veth pairs and a bridge; another may put other devices into them.
 """
@@ -94,15 +94,15 @@ class Namespaces:
     """``hosts`` namespaces with loopback up and nothing else, as a context manager.
 
     Leaving it, by the end, an exception, Ctrl-C or SIGTERM, ends every process in them and deletes them.
-    Those of a program that was killed outright are removed when the next one enters. Those of a living
-    program are left alone, so several can be there at a time; a number in their names tells them apart.
+    Those of a killed program are removed when the next one enters. Those of a running program are left
+    alone, so several sets can exist at a time; a number in their names tells them apart.
 
     Parameters
     ----------
     hosts
         1..64. ``ValueError`` otherwise.
     subnet
-        IPv4 network of the hosts; host *i* has its address *i + 1*. It needs no agreement with anything
+        IPv4 network of the hosts; host *i* has its address *i + 1*. It need not agree with any network
         outside.
 
     `NetworkUnavailable`, which says what is missing, where the user or the machine cannot make namespaces.
@@ -125,7 +125,7 @@ class Namespaces:
         self.size = hosts
         self.hosts: list[Host] = []
         self.folder: Path
-        """Temporary files of this set of hosts; there while it is."""
+        """Folder for temporary files of this set of hosts; deleted with it."""
         self._number: int | None = None
         self._pid = 0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -173,7 +173,7 @@ class Namespaces:
         self.close()
 
     def close(self) -> None:
-        """Removes everything; nothing at a second call, or in a process that was forked off."""
+        """Removes everything; does nothing at a second call, or in a forked process."""
         if os.getpid() != self._pid:
             return
         main = threading.current_thread() is threading.main_thread()

@@ -13,7 +13,7 @@ _BURST_SECONDS, _LEAST_BURST = 200e-6, 128 * 1024
 """Bytes that may pass at line rate: what accrues between two timers, and no less than two of TCP's largest
 writes, which would otherwise be cut up in software."""
 INTERFACE = "eth0"
-"""Of every host, towards the switch."""
+"""Name of every host's interface towards the switch."""
 
 
 class Network(Namespaces):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who owns which namespaces, so that those of a killed program are removed by the next one.
 
-One small file for each set of namespaces names its owner by process id and start time (ids come again, the
-pair does not). A lock keeps two programs from taking the same number, or removing the same remains.
+One small file for each set of namespaces names its owner by process id and start time (ids are reused, the
+pair is not). A lock keeps two programs from taking the same number, or removing the same remains.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
-    """The least number that is free, now ours; ``names`` gives the namespaces that it will stand for.
+    """Takes the least free number; ``names`` gives the namespaces that it will stand for.
 
     ``files``: a folder that goes with them; its name begins with `FILES`.
 
@@ -78,13 +78,13 @@ def release(number: int, names: list[str]) -> None:
 
 
 def sweep() -> list[str]:
-    """Removes the networks whose owners are dead; the names of their namespaces."""
+    """Removes the networks of dead owners; returns the names of their namespaces."""
     with _lock():
         return sweep_locked()
 
 
 def sweep_locked() -> list[str]:
-    """`sweep` for who has the lock."""
+    """`sweep` for a caller that holds the lock."""
     removed: list[str] = []
     for path in sorted(folder().glob("*.json")):
         try:
@@ -96,7 +96,7 @@ def sweep_locked() -> list[str]:
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError, OSError):
-            names, files = [], Path()  # not ours to understand, and nobody's network
+            names, files = [], Path()  # not in this form: no network's
         names = [name for name in names if isinstance(name, str) and name.startswith(PREFIX)]
         remove(names)
         removed += names
@@ -107,7 +107,7 @@ def sweep_locked() -> list[str]:
 
 
 def remove(names: list[str]) -> None:
-    """Ends all processes in namespaces that exist, kindly first, then deletes the namespaces."""
+    """Ends all processes in namespaces that exist, by SIGTERM first, then deletes the namespaces."""
     names = [name for name in names if (NETNS / name).exists()]
     if _signal(names, signal.SIGTERM):
         deadline = time.monotonic() + _TERM_SECONDS
@@ -125,12 +125,12 @@ def remove(names: list[str]) -> None:
 
 
 def pids(name: str) -> list[int]:
-    """The processes in a namespace; zombies, which only wait to be asked after, are not among them."""
+    """The processes in a namespace, without zombies."""
     return [int(pid) for pid in ip("netns", "pids", name).split() if _state(int(pid)) not in ("", "Z", "X")]
 
 
 def _signal(names: list[str], number: int) -> int:
-    """Sends a signal to all processes in the namespaces but this one; how many there were."""
+    """Sends a signal to all processes in the namespaces but this one; returns their number."""
     found = 0
     for name in names:
         with suppress(NetworkError):
@@ -159,7 +159,7 @@ def _state(pid: int) -> str:
 
 
 def _owner(pid: int) -> dict[str, Any]:
-    """What tells a process from every other, before and after; without a start time if it is gone."""
+    """What identifies a process for all time; without a start time if it is gone."""
     fields = _stat(pid)
     alive = fields and fields[0] not in ("Z", "X")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are written as a whole or not at all.
 
-The data goes to a file beside the target, reaches the disk, and is renamed: a reader sees the former file or
+The data goes to a file next to the target, reaches the disk, and is renamed: a reader sees the former file or
 the new one. A link is followed, an existing file keeps its mode, and after an error nothing is left behind.
 """
 
@@ -88,7 +88,7 @@ def _is_special(target: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Puts the new name on the disk, too."""
+    """Writes the new name to the disk, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

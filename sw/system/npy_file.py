@@ -16,7 +16,7 @@ _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def load(path: Path) -> NDArray[np.float32]:
-    """The array of a ``.npy`` file, read into memory: a file that another program cuts off does no harm.
+    """The array of a ``.npy`` file, read into memory, so that another program may truncate the file.
 
     ``ValueError`` for another file, and for one that ends too early; ``TypeError`` for values that are not
     float32; ``OSError`` from the system.

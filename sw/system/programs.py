@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where the programs are that the package's dependencies install: yosys, nextpnr, mpirun, fusesoc."""
+"""Finds the programs that the package's dependencies install: yosys, nextpnr, mpirun, fusesoc."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sysconfig
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program: beside this interpreter if it is there, else on PATH; None if in neither.
+    """Path of a program: next to this interpreter if it is there, else on PATH; None if in neither.
 
     So an environment's programs are found without its folder on PATH, and before others of the same name.
     """

@@ -36,7 +36,7 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     """Marks what a socket sends from now on; IPv4 and IPv6 (traffic class), TCP and UDP.
 
     Best called before ``connect`` or ``listen`` (what a marked listener accepts is marked), since only then
-    the maximum segment size can be made a multiple of 4: that of the way to ``peer`` (an address as
+    the maximum segment size can be made a multiple of 4: that of the route to ``peer`` (an address as
     ``connect`` takes it) where it is given. Later, packets carry the mark but segments may begin inside a
     float, which the NIC then leaves as they are. (A ``connect`` that fails makes the kernel forget the size:
     mark again.) TCP sockets also get TCP_NODELAY.
@@ -56,7 +56,7 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
 
 
 def untag(sock: socket.socket) -> None:
-    """Takes the mark back: what the socket sends from now on has ToS 0. Errors like `tag`'s."""
+    """Removes the mark: what the socket sends from now on has ToS 0. Errors like `tag`'s."""
     if sock.family not in _HEADERS:
         raise ValueError(f"only IPv4 and IPv6 sockets have a ToS byte, not {sock.family.name}")
     _set(sock, 0)
@@ -64,9 +64,9 @@ def untag(sock: socket.socket) -> None:
 
 @contextmanager
 def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socket]:
-    """A context in which the socket is marked; the ToS from before comes back at its end.
+    """A context in which the socket is marked; its end restores the ToS from before.
 
-    A TCP socket sends later than it is written to: end the context only when the other side has confirmed
+    A TCP socket may send long after a write: end the context only when the other side has confirmed
     what was sent in it.
     """
     before = tos_of(sock)
@@ -120,17 +120,17 @@ def _connected(sock: socket.socket) -> bool:
 
 
 def _segment_size(sock: socket.socket, peer: Any) -> int:
-    """The largest multiple of 4 that fits the way to a peer, or, without one, every interface."""
+    """The largest multiple of 4 that fits the route to a peer, or, without one, every interface."""
     headers = _HEADERS[sock.family]
     mtus = [_path_mtu(sock.family, peer)] if peer is not None else _interface_mtus()
     sizes = [mtu - headers for mtu in mtus]
-    # Where every interface fits by itself, nothing needs to be held down to the smallest.
+    # Where every interface's own size is a multiple of 4, no limit is needed.
     size = max(sizes) if all(size % LANE_BYTES == 0 for size in sizes) else min(sizes)
     return max(_MIN_MSS, min(_MAX_MSS, size - size % LANE_BYTES))
 
 
 def _path_mtu(family: int, peer: Any) -> int:
-    """MTU of the way to an address, as the kernel knows it; nothing is sent."""
+    """MTU of the route to an address, as the kernel knows it; nothing is sent."""
     level, option = (
         (socket.IPPROTO_IP, _IP_MTU) if family == socket.AF_INET else (socket.IPPROTO_IPV6, _IPV6_MTU)
     )

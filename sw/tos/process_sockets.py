@@ -27,7 +27,7 @@ _SYS_PIDFD_GETFD = 438
 
 
 class ProcessError(TosError):
-    """Another process or its sockets cannot be had; the text says which right or what is missing."""
+    """Another process or its sockets cannot be reached; the text says what is missing, such as a right."""
 
 
 def sockets_of(pid: int) -> Iterator[tuple[int, socket.socket]]:
@@ -86,7 +86,7 @@ def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:
 def connections_to(pid: int, peer: tuple[str, int]) -> list[tuple[int, socket.socket]]:
     """Descriptors and handles of a process's TCP connections to one address and port.
 
-    `ProcessError` naming the connections that there are, if none goes there.
+    `ProcessError` names the existing connections if none goes there.
     """
     wanted = {where[:2] for *_, where in socket.getaddrinfo(*peer, type=socket.SOCK_STREAM)}
     found, others = [], []
@@ -140,5 +140,5 @@ def tag_command(
 
 
 def untag_command(pid: Pid, peer: Peer) -> None:
-    """Take the mark of another process's TCP connection back."""
+    """Remove the mark from another process's TCP connection."""
     _change(pid, peer, untag)

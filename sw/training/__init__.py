@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Small models and data sets to train with, in NumPy: what the layers are shown and measured on.
+"""Small models and data sets to train with, in NumPy: for demonstrations and measurements of the layers.
 
 `Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples.
 """

@@ -172,7 +172,7 @@ class CNN(Model):
     def _forward(
         self, parameters: Mapping[str, Floats], inputs: Floats
     ) -> tuple[Floats, Floats, list[tuple[Floats, NDArray[np.int64]]]]:
-        """Logits, the features in front of the full layer, and per layer its patches and largest places."""
+        """Logits, the features before the full layer, and per layer its patches and largest places."""
         x = inputs.reshape(-1, *self.image)
         seen = []
         for layer in range(1, len(self.channels) + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parameters and gradients by key: dictionaries of arrays, and what is done to all of them alike."""
+"""Parameters and gradients by key: dictionaries of arrays, and operations on all of them."""
 
 from __future__ import annotations
 

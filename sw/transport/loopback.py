@@ -235,7 +235,7 @@ class LoopbackTransport(Transport):
                 "an exchange with all ranks",
             )
         with group.changed:
-            group.rounds.pop(number - 1, None)  # whoever is here has left the round before
+            group.rounds.pop(number - 1, None)  # a rank in this round has left the round before
         return [json.loads(answers[rank]) for rank in range(self.size)]
 
     def waits_for(self, peers: Collection[int]) -> None:

@@ -41,7 +41,7 @@ class Layer:
     norm: float | None = None
     """\\|W\\| of the batch before."""
     squares: dict[str, float] = field(default_factory=dict)
-    """Sums of squares that have come for the present batch, by key."""
+    """Sums of squares of the present batch so far, by key."""
 
 
 class AWP:
@@ -154,7 +154,7 @@ class AWP:
         return [tuple(group) for group in together.values()]
 
     def state_dict(self) -> dict[str, Any]:
-        """By layer its bits, counter, last norm and the sums of squares that have come, for a checkpoint."""
+        """By layer its bits, counter, last norm and the sums of squares so far, for a checkpoint."""
         return {
             name: {
                 "bits": layer.bits,
@@ -166,7 +166,7 @@ class AWP:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
+        """Restores a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
         fields, found = Fields(state, self.layers), {}
         for name, layer in self.layers.items():
             own = fields.within(name, ("bits", "counter", "norm", "squares"))

@@ -32,10 +32,10 @@ class Precision(Protocol):
         """Every key once; keys that share a format stand together."""
 
     def state_dict(self) -> Any:
-        """What it goes by, as JSON can hold it."""
+        """Its state, as JSON can hold it."""
 
     def load_state_dict(self, state: Any) -> None:
-        """Goes on from a `state_dict`; ``ValueError`` for what is none."""
+        """Restores a `state_dict`; ``ValueError`` for anything else."""
 
 
 class AdtEncoding:
@@ -47,7 +47,7 @@ class AdtEncoding:
     AWP sees the weights when they are encoded, all of a message before the first of them is: the keys of a
     layer that are pulled together have one format. (Of keys pulled apart, those after the last one of a
     batch may have its new format already.) Weights that are encoded again as they were are no new batch;
-    where several servers hold parts of a key, each goes by the norm of its own part, and formats may differ.
+    where several servers hold parts of a key, each uses the norm of its own part, and formats may differ.
     A step whose weights nobody pulls is not seen.
     """
 
@@ -84,14 +84,14 @@ class AdtEncoding:
         return _unpacked(data, count, f"key {key!r}")
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint: formats, and what AWP has seen."""
+        """For a checkpoint: formats, and AWP's state."""
         return {
             "precision": self.precision.state_dict(),
             "seen": {key: [*mark] for key, mark in self._seen.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state_dict`; ``ValueError`` that names the field for what is none."""
+        """Restores a `state_dict`; ``ValueError`` that names the wrong field."""
         fields = Fields(state, ("precision", "seen"))
         marks = fields["seen"]
         if not isinstance(marks, dict) or not all(_is_mark(mark) for mark in marks.values()):

@@ -138,7 +138,7 @@ class WeightAggregator:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+        """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
 
         ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
         `MismatchError` at the others: nothing is changed then.

@@ -73,7 +73,7 @@ class Phases:
         return self.lengths["sampling"] - self.left if self.phase == "sampling" else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The present phase and what has been, for a checkpoint."""
+        """The present phase and its history, for a checkpoint."""
         return {
             "phase": self.phase,
             "left": self.left,
@@ -83,7 +83,7 @@ class Phases:
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Goes on from a `state_dict`; ``ValueError`` that names the field for what is none.
+        """Restores a `state_dict`; ``ValueError`` that names the wrong field.
 
         Nothing is changed then.
         """

@@ -50,11 +50,11 @@ class QSGD:
         self._values = np.where(codes > self.levels, -magnitudes, magnitudes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the random numbers have got to, for a checkpoint."""
+        """The state of the random numbers, for a checkpoint."""
         return {"random": self._random.bit_generator.state}
 
     def load_state_dict(self, state: Any) -> None:
-        """Goes on with the random numbers of a `state_dict`; ``ValueError`` for what is none."""
+        """Restores the random numbers of a `state_dict`; ``ValueError`` for anything else."""
         found = np.random.default_rng()
         try:
             found.bit_generator.state = Fields(state, ("random",))["random"]

@@ -18,7 +18,8 @@ from .compressed_domain import Run
 from .pca import Compressor
 
 if TYPE_CHECKING:
-    from .system import GradiVeQ, Slices
+    from .compressors import Slices
+    from .system import GradiVeQ
 
 MOST_SCALE = 127
 """Largest magnitude of a run's exponent."""

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...codec.codec import scale_exponent
 from ...collectives.agreement import agree, moving_data
 from ...collectives.allreduce import transport_of
 from ...collectives.lost_energy import watch
@@ -25,40 +21,12 @@ from ..checks import Policy, check_policy
 from ..step_agreement import agree_on_step
 from ..traffic import Traffic
 from .compressed_domain import CompressedDomain, Run
-from .pca import Compressor, check_threshold, principal_components
+from .compressors import Slices, make_runs
+from .pca import check_threshold
 from .phases import Phase, Phases
 from .qsgd import QSGD
 from .slicing import Slicing
 from .state import checked, state_of
-
-_HEADROOM = 1
-"""Bits by which compressed values may exceed the largest sample before they leave the codec's range."""
-
-
-@dataclass
-class Slices:
-    """Consecutive slices of one layer that share a compressor, and what was sampled of them."""
-
-    slicing: Slicing
-    first: int
-    count: int
-    samples: list[Floats] = field(default_factory=list)
-    """The first slice of the run in each sampling step, float32[K]."""
-    total: NDArray[np.float64] | None = None
-    """All slices, summed over the sampling steps, float64[count, K]."""
-
-    def sample(self, slices: Floats) -> None:
-        """Takes the aggregated slices of a sampling step, float32[count, K]."""
-        self.samples.append(slices[0].copy())
-        self.total = slices.astype(np.float64) if self.total is None else self.total + slices
-
-    def compressor(self, threshold: float) -> Compressor:
-        """What the samples give; they are forgotten then."""
-        samples = np.stack(self.samples)
-        assert self.total is not None
-        whitening = (self.total / len(samples)).astype(np.float32)
-        self.samples, self.total = [], None
-        return Compressor(principal_components(samples, threshold), whitening)
 
 
 class GradiVeQ:
@@ -86,7 +54,7 @@ class GradiVeQ:
         Steps of the phases; the paper has 100 and 400. d is below the number of sampling steps.
     loss_limit
         Ends a compressed phase when more than half of the workers have a local loss (eq. 7, mean of ten
-        steps) above it; None: never before its time. What is "large" is not said in the paper.
+        steps) above it; None: never early. What is "large" is not said in the paper.
     multiple
         Slice size K in units of F*D; it must divide H*W of every layer.
     reuse
@@ -194,7 +162,8 @@ class GradiVeQ:
         share = 1 / terms.workers if terms.takes_part else 0.0
         with moving_data(transport):
             if phase == "compressed" and changed:
-                self._make_compressors()
+                coded = self.codec is not None
+                self.runs = make_runs(transport, self.slices, self.threshold, coded, self.traffic)
             whole = {key: slicing.cut(gradients[key]) for key, slicing in self.slicings.items()}
             own = [whole[s.slicing.key][s.first : s.first + s.count] for s in self.slices]
             if phase == "compressed":
@@ -222,7 +191,7 @@ class GradiVeQ:
         return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+        """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
 
         ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
         `MismatchError` at the others, or at all if their states do not fit: nothing is changed then.
@@ -245,7 +214,7 @@ class GradiVeQ:
         if share:
             flat *= np.float32(share)
         else:
-            flat[:] = 0  # not a product: what is not finite would stay
+            flat[:] = 0  # not a product: infinities and NaNs would stay
         if isinstance(form, Compressed):
             watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent
@@ -278,47 +247,6 @@ class GradiVeQ:
             self.loss = domain.loss
             self.phases.note(self.loss)
         return domain.sums
-
-    def _make_compressors(self) -> None:
-        """Each rank works out the same compressors from the same samples (Sec. 2).
-
-        Where processors or libraries differ the last bits may, and with them everything that follows: then
-        rank 0's are sent to all.
-        """
-        self.runs = []
-        for slices in self.slices:
-            samples = np.stack(slices.samples)
-            compressor = slices.compressor(self.threshold)
-            scale = 0
-            if self.codec is not None:
-                centred = samples - compressor.whitening[0]
-                scale = scale_exponent(np.ascontiguousarray(centred @ compressor.components)) - _HEADROOM
-            self.runs.append(Run(compressor, slices.count, scale))
-        arrays = [a for run in self.runs for a in (run.compressor.components, run.compressor.whitening)]
-        sums = [[list(array.shape), zlib.crc32(array.tobytes())] for array in arrays]
-        scales = [run.scale for run in self.runs]
-        answers = self.transport.exchange([sums, scales])
-        if any(answer != answers[0] for answer in answers):
-            self._take_from_rank_0(*answers[0])
-
-    def _take_from_rank_0(self, sums: list[Any], scales: list[int]) -> None:
-        transport, before = self.transport, self.transport.bytes_sent
-        arrays = [a for run in self.runs for a in (run.compressor.components, run.compressor.whitening)]
-        found: list[Floats] = []
-        for (shape, _), own in zip(sums, arrays, strict=True):
-            array = own if transport.rank == 0 else np.empty(shape, np.float32)
-            if transport.rank:
-                transport.recv_into(0, array)
-            else:
-                transport.wait_all([transport.isend(peer, array) for peer in range(1, transport.size)])
-            found.append(array)
-        self.runs = [
-            Run(Compressor(components, whitening), slices.count, scale)
-            for components, whitening, slices, scale in zip(
-                found[::2], found[1::2], self.slices, scales, strict=True
-            )
-        ]
-        self.traffic.count("compressors", transport.bytes_sent - before, 0)
 
     @property
     def dimensions(self) -> dict[str, list[tuple[int, int]]]:

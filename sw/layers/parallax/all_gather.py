@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The all-reduce architecture's way with sparse gradients: every rank gets those of all (Fig. 2d).
+"""Sparse gradients in the all-reduce architecture: every rank receives those of all ranks (Fig. 2d).
 
 What Horovod does for TensorFlow's ``IndexedSlices``, and what the paper compares with; here a baseline.
 """

@@ -82,7 +82,7 @@ def get_runner(
     config
         `ParallaxConfig`.
     partitioners
-        Which variables to search the number of partitions of. They must be sparse.
+        Variables whose number of partitions is searched for. They must be sparse.
     machine
         Name of this rank's machine, the host name by default. The lowest rank of each holds its server.
     seed
@@ -101,12 +101,12 @@ class Runner:
 
     Attributes: ``parameters``, this worker's replica, in which of the sparse variables only the rows of the
     last batch are up to date (see `gathered`); ``alphas``, by key of the sparse variables;
-    ``architectures``, by key; ``searches``, a `PartitionSearch` per partitioner; ``step``, how many were
+    ``architectures``, by key; ``searches``, a `PartitionSearch` per partitioner; ``step``, steps
     done; ``traffic``, what this rank sent: "dense", "rows", "values", "gradients" between machines, "local"
     within one; ``settled``, whether alphas and partitions are found.
 
     A step costs one all-reduce of the dense variables and a pull and a push of each sparse one. While the
-    search moves from one number of partitions to the next, the servers' optimisers begin anew.
+    search moves from one number of partitions to the next, the servers' optimisers are reset.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Runner:
             self._fail(ValueError(f"step {self.step}: {problem}"))
         if self.step == 0:
             self._first(gradients)
-            self._pull(rows)  # the values are those of before, but a push follows its pull
+            self._pull(rows)  # the values have not changed, but a push must follow its pull
         if self._finite(gradients):
             self._exchange(gradients, rows)
         self.step += 1
@@ -202,9 +202,9 @@ class Runner:
         }
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Deals variables that are with the servers out anew, in that many partitions. Collective.
+        """Divides variables of the servers into this number of partitions. Collective.
 
-        The servers' optimisers begin anew. ``ValueError`` for more partitions than rows.
+        Resets the servers' optimisers. ``ValueError`` for more partitions than rows.
         """
         for key in keys:
             if self.partitions(key) not in (0, partitions):
@@ -217,7 +217,7 @@ class Runner:
         return model_alpha(alphas, {key: value.size for key, value in self.parameters.items()})
 
     def partitions(self, key: str) -> int:
-        """Partitions of a variable; 0 of one that is not with the servers."""
+        """Partitions of a variable; 0 if the servers do not hold it."""
         return self._variables[key].partitions.count if key in self._variables else 0
 
     def _pull(self, rows: Mapping[str, Rows]) -> None:
@@ -305,7 +305,7 @@ class Runner:
         self.transport.abort(str(error))
         raise error
 
-    # What the first steps find out.
+    # What the first steps measure.
 
     def _first(self, gradients: Gradients) -> None:
         """Which variables are sparse, by the types of their gradients (Sec. 5)."""
@@ -372,7 +372,7 @@ class Runner:
                 del self._variables[key]
 
     def _next_search(self) -> None:
-        """Begins with the next partitioner that still has a variable with the servers."""
+        """Begins the search for the next partitioner with a variable on the servers."""
         self._searched += 1
         while self._searched < len(self._partitioners) and self.config.partitions is None:
             keys = self._keys()
@@ -385,7 +385,7 @@ class Runner:
         self.settled = True
 
     def _keys(self) -> list[str]:
-        """Variables of the partitioner whose turn it is."""
+        """Variables of the present partitioner."""
         return [key for key in self._partitioners[self._searched] if key in self._variables]
 
     def _sample(self, seconds: float) -> None:

@@ -70,7 +70,7 @@ class ParameterServer:
         how many steps lie between two; none if None.
     restore
         Directory to restore the group from: the latest step that all servers have, and all workers if there
-        is such a one. The workers' steps go on there, in mode "sync" to the same bits as without an
+        is such a one. The workers' steps continue there, in mode "sync" to the same bits as without an
         interruption. A file that is damaged, or of something else, is named at every rank; nothing is
         restored then, and ``optimizer`` and ``encoding`` are as they were.
     whole_below
@@ -197,7 +197,7 @@ class ParameterServer:
     def serve(self) -> None:
         """Returns once all workers are done; what a rank that is no worker does.
 
-        Raises what broke the group. ``ValueError`` at a worker, which must go on working.
+        Raises what broke the group. ``ValueError`` at a worker.
         """
         if self.worker is not None:
             raise ValueError(f"rank {self.transport.rank} is a worker; its server runs beside it")

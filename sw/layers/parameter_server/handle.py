@@ -12,7 +12,7 @@ from ...transport import TransportTimeout
 Result = TypeVar("Result")
 
 GRACE = 2.0
-"""Seconds that a worker waits longer than a server does, and then for its node: they know whom to name."""
+"""Seconds that a worker waits beyond its server's limit, then its node's: those know which rank to name."""
 
 
 class Handle(Generic[Result]):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How values travel on a leg: raw, as a codec's stream, as floats for the NICs, or encoded key by key.
 
-Workers push gradients to the servers and pull weights from them; the two legs are chosen apart.
+Workers push gradients to the servers and pull weights from them; the two legs are chosen separately.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Encoding(Protocol):
     One whose keys depend on each other may have ``encode_all(parts)`` too, the list of what `encode` gives of
     each (key, values) of a message.
 
-    What `decode` needs to know beyond the key and the count must be in the data. A server may change its mind
-    from one step to the next: it is `encode` that decides. One that goes by what it has seen has
-    ``state_dict()`` and ``load_state_dict(state)`` too: checkpoints keep it. The latter raises ``ValueError``
-    for what is no such state, and changes nothing then.
+    What `decode` needs to know beyond the key and the count must be in the data. The form may
+    change from one step to the next: `encode` decides. An encoding whose form depends on earlier values has
+    ``state_dict()`` and ``load_state_dict(state)`` too, for checkpoints. The latter raises ``ValueError`` for
+    any other state, and then changes nothing.
     """
 
     def encode(self, key: str, values: Floats) -> Any:
@@ -63,11 +63,11 @@ class Leg(ABC):
         """Writable arrays of (key, count); ``ValueError`` for data that are not those of `encode`."""
 
     def state_dict(self) -> Any:
-        """What it goes by beyond its settings, for a checkpoint; None if nothing."""
+        """Its state beyond the settings, for a checkpoint; None if it has none."""
         return None
 
     def load_state_dict(self, state: Any) -> None:
-        """Goes on from a `state_dict`; ``ValueError`` for what is none."""
+        """Restores a `state_dict`; ``ValueError`` for anything else."""
         if state is not None:
             raise ValueError(f"leg {self.name!r} keeps no state")
 

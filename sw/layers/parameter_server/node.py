@@ -2,7 +2,7 @@
 """A rank's thread: it moves the messages between workers and servers, and runs the rank's server.
 
 While it runs, the transport is its own. The worker, in the caller's thread, hands it pushes and pulls and
-goes on computing; that is how communication overlaps computation.
+continues to compute, so that communication overlaps computation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Node:
         """Servers that have not said good-bye."""
         self._heard = self._said = self._moved = time.monotonic()
         self._reported: set[int] = set()
-        """For whom this rank waits, as the group has been told."""
+        """The ranks for which this rank waits, as reported to the group."""
         tagged = {kind for kind, leg in ((Kind.PUSH, push_leg), (Kind.WEIGHTS, pull_leg)) if leg.tagged}
         room = max(most_bytes(len(plan.of(s)), 4) for s in range(len(self.servers)))
         self._links = Links(transport, room, 8 * max(plan.load) + _ROOM, tagged, self._deliver)
@@ -238,7 +238,7 @@ class Node:
         return True
 
     def _more_from(self, peer: int) -> bool:
-        """Whether a rank has still to say that its worker is done, or its server ends."""
+        """Whether a rank has yet to report that its worker is done or its server has ended."""
         unfinished = self.serving is not None and peer in self.workers
         unfinished = unfinished and self.workers.index(peer) not in self.serving.done  # type: ignore[union-attr]
         return unfinished or peer in self._open
@@ -290,7 +290,7 @@ class Node:
                 self._control(worker, Envelope(Kind.BYE))
 
     def _report(self, handles: Sequence[Handle[Any]], long: bool) -> None:
-        """Tells the group for whom this rank waits, once it has done so for ``long``."""
+        """Tells the group which ranks this one waits for, once it has waited ``long``."""
         waits: set[int] = set()
         if long:
             waits.update(*(handle.left for handle in handles), self._open if self._done else ())

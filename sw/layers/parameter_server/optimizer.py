@@ -134,14 +134,14 @@ class Optimizer(ABC):
         """
 
     def state_dict(self) -> dict[str, Floats]:
-        """Copies of what it has kept of earlier steps, by a name for each array, for a checkpoint."""
+        """Copies of its state from earlier steps, by a name for each array, for a checkpoint."""
         return {}
 
     def partition_state(self, partition: Partition) -> dict[str, Floats]:
-        """What of `state_dict` belongs to one partition; before its first update what then stands for that.
+        """The part of `state_dict` that belongs to one partition; before its first update, the initial state.
 
-        So an optimizer that has done nothing tells which arrays, of which shapes and types, a checkpoint of
-        its partitions must hold.
+        So a new optimizer tells which arrays, of which shapes and types, a checkpoint of its partitions must
+        hold.
         """
         return {}
 
@@ -161,9 +161,9 @@ class MomentumSGD(Optimizer):
     ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``.
     (There the weights are indexed so that ``w_(t-1) = w_(t-2) + mom_(t-2)``.) All in float32.
 
-    A row's momentum and decay rest in steps that do not look it up, as in TensorFlow's sparse updates: the
-    work is that of the rows used, and the result is not that of the same gradient made dense unless momentum
-    and decay are 0.
+    Steps that do not look a row up leave it alone, momentum and decay included, as in TensorFlow's sparse
+    updates. The work is that of the rows used. The result differs from that of the same gradient made dense,
+    unless momentum and decay are 0.
 
     Parameters
     ----------

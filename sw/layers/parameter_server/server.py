@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A server's state: the weights of its partitions, and what becomes of the gradients that workers push.
+"""A server's state: the weights of its partitions, and how pushed gradients change them.
 
-No messages here; `node` brings them.
+Messages are `node`'s part.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A server among workers: pulls that wait for updates, workers that are done, and the limits of patience."""
+"""A server among workers: pulls that wait for updates, workers that are done, and time limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Reply = Callable[[int, Envelope, Data], None]
 
 @dataclass
 class _Pull:
-    """A worker's wish for partitions, each in one version, as far as it is met."""
+    """A worker's request for partitions, each in one version, and what is ready of it."""
 
     worker: int
     ticket: int
@@ -36,7 +36,7 @@ class _Pull:
 
 
 class Serving:
-    """One server and what the workers want of it; workers are numbered as in `Server`.
+    """One server and the workers' requests to it; workers are numbered as in `Server`.
 
     A pull gets the weights of exactly the version that it waited for, however far others go ahead: in mode
     "sync" the same run gives the same bits every time.
@@ -68,7 +68,7 @@ class Serving:
         self._heard = time.monotonic()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
-        """What a worker sent; ``gradients`` of a push, one per partition. ``ValueError`` for nonsense."""
+        """What a worker sent; ``gradients`` of a push, one per partition. ``ValueError`` if malformed."""
         self._heard = time.monotonic()
         if envelope.kind in (Kind.PUSH, Kind.SKIP):
             for number, step, gradient in zip(envelope.numbers, envelope.steps, gradients, strict=True):
@@ -150,7 +150,7 @@ class Serving:
     def owing(self, leaving: bool) -> set[int]:
         """Ranks of the workers for whom this server waits.
 
-        ``leaving``: this rank has nothing to do any more but to wait for the workers to be done.
+        ``leaving``: this rank only waits for the workers to be done.
         """
         if waiting := self._waited_for():
             return {self._ranks[worker] for worker in waiting[2]}

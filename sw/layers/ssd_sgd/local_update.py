@@ -2,7 +2,7 @@
 """What a worker does to its own weights between two pulls: SGD, DC-ASGD-a, or GLU (Sec. 3.2, Fig. 5).
 
 The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``, which would climb; the
-momentum in Sec. 3.2.1 has the sign of a descent, and so has everything here.
+momentum in Sec. 3.2.1 has the sign of a descent, and so does everything here.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class LocalUpdate(ABC):
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of what it has kept of earlier updates, for a checkpoint."""
+        """Copies of its state from earlier updates, for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
-        """Goes on from a `state_dict`, for weights of these shapes by key and the delay k; as `start` does.
+        """Restores a `state_dict`, for weights of these shapes by key and the delay k, in place of `start`.
 
-        ``ValueError`` that names the field for what is none; nothing is changed then.
+        ``ValueError`` that names the wrong field; nothing is changed then.
         """
         Fields(state, ())
 

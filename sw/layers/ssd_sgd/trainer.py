@@ -171,7 +171,7 @@ class SSDSGD:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state_dict`, the servers being at the same step, and nothing pushed since.
+        """Continues from a `state_dict`, with the servers at the same step and nothing pushed since.
 
         ``ValueError`` that names the field for a state of other settings, or none; nothing is changed then.
         """
