@@ -109,10 +109,13 @@ class Door:
 
     def _show_out_oldest(self) -> None:
         lines = [line for line, _ in self._guests.values()]
-        self.show_out(next((line for line in lines if line not in self._introduced), lines[0]))
+        introduced = [line for line in lines if line in self._introduced]
+        others = [line for line in lines if line not in self._introduced]
+        # Whoever is more goes: neither silent guests nor such as claim to be ranks can take all places.
+        self.show_out(max(introduced, others, key=len)[0])
 
     def introduce(self, line: Line) -> None:
-        """This guest may be a rank: others are closed before it."""
+        """This guest may be a rank: it does not make room while there are more of the others."""
         self._introduced.add(line)
 
     def admit(self, line: Line) -> None:

@@ -208,6 +208,21 @@ def test_settings_out_of_range(threads: Group, settings: dict[str, Any], text: s
             raise error
 
 
+@pytest.mark.parametrize("every", [1.5, float("nan"), True])
+def test_steps_between_checkpoints_are_whole(threads: Group, tmp_path: Path, every: Any) -> None:
+    """A number that is none would write checkpoints at other steps, or never."""
+    for error in threads(2, lambda t: train(t, checkpoints=tmp_path, every=every)):
+        assert isinstance(error, TypeError)
+        assert str(error) == f"every must be an integer, not {every}"
+
+
+def test_checkpoints_at_other_steps_differ(threads: Group, tmp_path: Path) -> None:
+    """Servers that keep two checkpoints each might have none in common."""
+    for error in threads(2, lambda t: train(t, checkpoints=tmp_path, every=2 + t.rank)):
+        assert isinstance(error, MismatchError)
+        assert "every differs: rank 0 has 2, rank 1 has 3" in str(error)
+
+
 def test_settings_that_differ(threads: Group) -> None:
     def rank(t: Transport) -> None:
         train(t, optimizer=MomentumSGD(0.1 + t.rank))

@@ -258,6 +258,13 @@ def test_k_below_1_is_an_error_at_all_ranks(threads: Group, k: Any) -> None:
         assert str(error) == f"k must be at least 1, not {k}"
 
 
+@pytest.mark.parametrize("warm_up", [1.5, float("nan"), True])
+def test_a_warm_up_is_a_whole_number_of_steps(threads: Group, warm_up: Any) -> None:
+    for error in threads(2, lambda t: ssd(t, 2, warm_up, 3, 0.05, GLU())):
+        assert isinstance(error, TypeError)
+        assert str(error) == f"warm_up must be an integer, not {warm_up}"
+
+
 @pytest.mark.parametrize("name", LOCAL_UPDATES)
 def test_a_gradient_that_is_skipped_leaves_the_worker_s_own_weights_finite(threads: Group, name: str) -> None:
     def rank(t: Transport) -> Any:

@@ -19,7 +19,9 @@ import pytest
 
 from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect, formation
+from inceptionn.transport import door as door_module
 from inceptionn.transport.control import PROTOCOL, Control
+from inceptionn.transport.door import Door
 from inceptionn.transport.line import Line
 from inceptionn.transport.rendezvous import listen
 from inceptionn.transport.secret import nonce
@@ -182,6 +184,33 @@ def test_a_thousand_connections_and_few_descriptors(port: int) -> None:
         with connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=20) as t:
             assert t.exchange(1) == [0, 1]
         assert rank.communicate(timeout=30)[0] == "[0, 1]\n"
+
+
+def test_guests_that_claim_to_be_ranks_leave_room_to_be_heard(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are held by such as owe a proof; a rank and further strangers come at the same time."""
+    monkeypatch.setattr(door_module, "GUESTS", 8)
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", port)))
+        door = stack.enter_context(Door(listener))
+        end = time.monotonic() + 10
+
+        def come() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+
+        claiming = [come() for _ in range(8)]
+        for sock in claiming:
+            sock.sendall(b"{}\n")
+        while len(door._introduced) < 8:
+            for guest, _ in door.hear(end):
+                door.introduce(guest)
+        rank, *_ = [come() for _ in range(4)]
+        rank.sendall(b'{"rank": 1}\n')
+        said = []
+        while not said and time.monotonic() < end:
+            said = door.hear(min(end, time.monotonic() + 1))
+        assert [what for _, what in said] == [{"rank": 1}]
 
 
 def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ...training import Floats
 from .. import checkpoint
+from ..checks import integer
 from ..fields import Fields, named
 from .legs import Leg
 from .optimizer import state_in
@@ -52,13 +53,14 @@ class Checkpoints:
     when the first partition has seen that number of updates. The state of the pull leg's encoding is kept as
     it is when the first partition reaches the step: it has seen the weights that workers used in that step.
 
-    ``ValueError`` if ``every`` is below 1; ``OSError`` where the directory cannot be made or written.
+    ``ValueError`` if ``every`` is below 1, ``TypeError`` if it is no integer; ``OSError`` where the directory
+    cannot be made or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: int) -> None:
+        self.directory, self.every = Path(directory), integer("every", every)
         if every < 1:
             raise ValueError(f"every must be at least 1, not {every!r}")
-        self.directory, self.every = Path(directory), every
         self.directory.mkdir(parents=True, exist_ok=True)
         self._copies: dict[int, dict[int, _Copy]] = {}
         self._legs: dict[int, dict[str, Any]] = {}

@@ -16,7 +16,7 @@ from ...collectives.allreduce import transport_of
 from ...collectives.settings import Path, Scale
 from ...collectives.wire_form import StreamCodec
 from ...training import Floats
-from ..checks import Policy, check_policy, float32_array
+from ..checks import Policy, check_policy, float32_array, integer
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in
 from .legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
@@ -132,7 +132,7 @@ class ParameterServer:
             terms |= {
                 "servers": self.servers, "workers": self.workers, "keys": list(values),
                 "optimizer": repr(rule), "push": push.name, "pull": pull.name,
-                "restore": restore is not None,
+                "restore": restore is not None, "every": integer("every", every),
             }  # fmt: skip
             if restore is None:  # a restored server has its own weights
                 terms |= {f"values of key {key!r}": crc32(value) for key, value in values.items()}

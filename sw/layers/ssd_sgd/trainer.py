@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...training import Floats, Parameters, copy_of
+from ..checks import integer
 from ..fields import Fields, named
 from ..parameter_server import Handle, Optimizer, Schedule, Worker
 from ..parameter_server.optimizer import schedule_of
@@ -79,7 +80,7 @@ class SSDSGD:
     ) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be at least 1, not {k!r}")
-        if warm_up < 0:
+        if integer("warm_up", warm_up) < 0:
             raise ValueError(f"warm_up must be at least 0, not {warm_up!r}")
         if not worker.synchronous:
             raise ValueError("SSD-SGD needs a parameter server in mode 'sync', not 'async'")
