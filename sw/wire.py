@@ -97,7 +97,7 @@ def error_bound_exponent(error_bound: float) -> int:
     except OverflowError:  # an integer beyond the range of floats
         fraction, exponent = 1.0, 0
     if fraction != 0.5 or not MIN_K <= 1 - exponent <= MAX_K:
-        hint = f" (2**-{error_bound:g}?)" if error_bound in range(MIN_K, MAX_K + 1) else ""
+        hint = f" (2**-{error_bound:g}?)" if error_bound in range(2, MAX_K + 1) else ""
         raise ValueError(f"{rule}{hint}, not {error_bound!r}")
     return 1 - exponent
 

@@ -78,7 +78,10 @@ def test_slow_links_are_measured_less_often() -> None:
     assert allreduce._rounds(names, None, 25_000_000, 4, 2) == dict.fromkeys(names, 2)
 
 
-def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # wide enough for names of one line, however long the figures are
     np.save(tmp_path / "x.npy", np.random.default_rng(2).normal(scale=1e-2, size=70_000).astype(np.float32))
     out, picture = tmp_path / "a.json", tmp_path / "a.svg"
     arguments = [

@@ -175,11 +175,11 @@ def test_no_access_outside(tmp_path: Path) -> None:
         compiler,
         *flags,
         "-fno-sanitize-recover=all",
-        f"-I{ROOT / 'sw'}",
+        f"-I{ROOT / 'sw' / 'native'}",
         "-o",
         str(tmp_path / "fuzz"),
     ]
-    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "adt_kernels.c")]
+    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "native" / "adt_kernels.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cannot find" in done.stderr and not os.environ.get("CI"):
         pytest.skip("the compiler has no sanitizers")
