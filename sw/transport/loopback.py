@@ -66,20 +66,20 @@ class _Group:
         """The first true value of ``ready()``; ``needs()`` are the ranks without which it cannot come."""
         with self.changed:
             deadline = time.monotonic() + timeout
-            self.waits[rank] = needs
-            try:
-                while True:
-                    if found := ready():
-                        return found
-                    self.check(needs())
-                    left = deadline - time.monotonic()
-                    if left <= 0 or not self.changed.wait(left):
-                        silent = ranks_text(self.silent(needs()))
-                        raise TransportTimeout(
-                            f"rank {rank} waited for {what}: nothing from {silent} for {timeout:g} s"
-                        )
-            finally:
-                self.waits.pop(rank, None)
+            self.waits.pop(rank, None)
+            if timeout > 0:
+                self.waits[rank] = needs
+            while not (found := ready()):
+                self.check(needs())
+                left = deadline - time.monotonic()
+                if left <= 0 or not self.changed.wait(left):
+                    # Its entry stays: another rank whose time ends now must not take this one for silent.
+                    silent = ranks_text(self.silent(needs()))
+                    raise TransportTimeout(
+                        f"rank {rank} waited for {what}: nothing from {silent} for {timeout:g} s"
+                    )
+            self.waits.pop(rank, None)
+            return found
 
     def silent(self, peers: Collection[int]) -> list[int]:
         """Those at the end of the chain of who waits for whom; called with the lock held."""
