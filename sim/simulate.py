@@ -47,8 +47,9 @@ def benches() -> dict[str, Path]:
 
 def component(name: str) -> Entry:
     """The catalogue's entry of this name; ``ValueError`` for one that has no bench of its own."""
-    if name not in benches() or name not in CATALOGUE:
-        raise ValueError(f"module must be one of {', '.join(benches())}, not {name!r}")
+    known = benches()
+    if name not in known or name not in CATALOGUE:
+        raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}")
     return CATALOGUE[name]
 
 

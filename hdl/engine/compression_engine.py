@@ -87,7 +87,7 @@ class CompressionEngine(wiring.Component):
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
         m.submodules.compressor = compressor = Compressor(statistics=True, lanes=lanes)
         m.submodules.decision = decision = TransmitDecision(lanes=lanes)
-        m.submodules.assembler = assembler = TransmitAssembler(lanes=lanes)
+        m.submodules.assembler = assembler = TransmitAssembler(self.ring_depth, lanes=lanes)
         m.submodules.ring = ring = BlockRam(8 * self.beat_bytes, self.ring_depth)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
