@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 
 from inceptionn.hdl.nic import check_size
 from inceptionn.hdl.parts.axi import beat_bytes
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair."""
@@ -116,7 +116,7 @@ class Board:
     default_ports: int = 1
     data_widths: tuple[int, ...] = ()
     max_engines: int = 1
-    max_lanes: int = LANES
+    max_lanes: int = GROUP_LANES
     clock_ratio: tuple[Fraction, Fraction] | None = None
     """Least and greatest ratio that is allowed."""
 
@@ -145,7 +145,7 @@ class Board:
                 )
         lanes = options.lanes
         if lanes is None:
-            lanes = LANES if width <= ENGINE_WIDTH * options.engines else 2 * LANES
+            lanes = GROUP_LANES if width <= ENGINE_WIDTH * options.engines else 2 * GROUP_LANES
         check_size(options.engines, lanes)
         if options.engines > self.max_engines:
             raise ValueError(
@@ -154,12 +154,11 @@ class Board:
             )
         if lanes > self.max_lanes:
             raise ValueError(
-                f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, "
-                f"not {lanes!r}"
+                f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, not {lanes!r}"
             )
         if width > 8 * beat_bytes(lanes) * options.engines:
             raise ValueError(
-                f"lanes of {self.name} must be {2 * LANES} on its {width}-bit stream, not {lanes!r}, "
+                f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
                 "which take half of it: untagged frames would be lost"
             )
         part = options.part or self.part

@@ -16,7 +16,7 @@ from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
-from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, LANES, SHIM_VERSION
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES, SHIM_VERSION
 
 from .board import ENGINE, Board, Options, Target
 from .output_folder import MANIFEST, manifest
@@ -74,7 +74,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--width {target.parameters['data_width']}")
     if options.engines != 1:
         words.append(f"--engines {options.engines}")
-    if board.max_lanes != LANES:
+    if board.max_lanes != GROUP_LANES:
         words.append(f"--lanes {options.lanes}")
     if options.part and options.part != board.part:
         words.append(f"--part {options.part}")
@@ -108,7 +108,7 @@ def package(
         step(name)
         files[name] = make()
 
-    lanes = options.lanes or LANES
+    lanes = options.lanes or GROUP_LANES
     nic = Nic(engines=options.engines, lanes=lanes)
     for module, factory in {**tops_of(lanes), ENGINE: lambda: nic}.items():
         put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]

@@ -17,7 +17,7 @@ from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH, REGISTERS
 from inceptionn.hdl.parts.axi import AXIStream, beat_bytes
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair, which every shell instantiates."""
@@ -80,7 +80,7 @@ class EnginePair(wiring.Component):
         As of :class:`~inceptionn.hdl.nic.Nic`.
     """
 
-    def __init__(self, domain: str = "sync", *, engines: int = 1, lanes: int = LANES):
+    def __init__(self, domain: str = "sync", *, engines: int = 1, lanes: int = GROUP_LANES):
         self.domain = domain
         self.engines = engines
         self.lanes = lanes

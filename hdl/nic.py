@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from .control.axi_lite import AXI4Lite
 from .control.management import Management
@@ -55,7 +55,7 @@ class Nic(wiring.Component):
     s_axil : :py:`In(AXI4Lite())`
     """
 
-    def __init__(self, *, engines: int = 1, lanes: int = LANES):
+    def __init__(self, *, engines: int = 1, lanes: int = GROUP_LANES):
         check_size(engines, lanes)
         self.engines = engines
         self.lanes = lanes

@@ -6,7 +6,7 @@ from functools import partial
 
 from amaranth.lib import wiring
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from .codec.paper.compressor import StandaloneCompressor
 from .codec.paper.decompressor import Decompressor
@@ -24,5 +24,5 @@ def tops_of(lanes: int) -> dict[str, Callable[[], wiring.Component]]:
     return {name: partial(component, lanes=lanes) for name, component in _TOPS.items()}
 
 
-TOPS = tops_of(LANES)
+TOPS = tops_of(GROUP_LANES)
 """The modules of the default width."""

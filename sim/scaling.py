@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
-from inceptionn.wire import DEFAULT_TOS, LANE_BYTES, LANES
+from inceptionn.wire import DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
@@ -70,7 +70,7 @@ class Pace:
 def size_name(size: Size) -> str:
     """``2`` for two engines, ``2 x 16`` if they have another number of lanes than 8."""
     engines, lanes = size
-    return f"{engines}" if lanes == LANES else f"{engines} x {lanes}"
+    return f"{engines}" if lanes == GROUP_LANES else f"{engines} x {lanes}"
 
 
 def frames_per_second(gbit: float, frame_bytes: int) -> float:
@@ -214,7 +214,7 @@ def scale(
             beat_bytes(number)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--lanes") from error
-    sizes = sorted({(count, number) for count in counts for number in lanes or (LANES,)})
+    sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
     check_json(report)

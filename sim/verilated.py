@@ -22,7 +22,7 @@ from typing import NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 
-from inceptionn.wire import BURST_BYTES, LANE_BYTES, LANES, MAX_LANES
+from inceptionn.wire import BURST_BYTES, GROUP_LANES, LANE_BYTES, MAX_LANES
 
 from .gated import CLOCKS, gate
 from .models.cache import keep_source
@@ -363,9 +363,9 @@ def _size(verilog: str) -> _Size:
     found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog)
     engines = len(re.findall(r"^module \S+_compression_engine_engine\d+\(", verilog, re.MULTILINE)) or 1
     lanes, rest = divmod(int(found[1]) + 1 if found else 8 * BURST_BYTES, 8 * LANE_BYTES * engines)
-    if rest or lanes < LANES:
+    if rest or lanes < GROUP_LANES:
         raise ValueError(
-            f"streams of a NIC must have room for {LANES} lanes per engine, not {(engines, lanes)!r}"
+            f"streams of a NIC must have room for {GROUP_LANES} lanes per engine, not {(engines, lanes)!r}"
         )
     return _Size(engines, lanes)
 

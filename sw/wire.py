@@ -15,10 +15,10 @@ from enum import IntEnum
 from typing import Literal
 
 # Lanes, bursts, blocks (section 2).
-LANES = 8
-"""Lanes (fp32 values) in a burst, and tags in a tag word."""
+GROUP_LANES = 8
+"""Lanes (fp32 values) of a group: those whose tags make one tag word."""
 LANE_BYTES = 4
-BURST_BYTES = LANES * LANE_BYTES
+BURST_BYTES = GROUP_LANES * LANE_BYTES
 TAG_WORD_BYTES = 2
 MAX_LANES = 2304
 """Most lanes in a block: 9216 bytes of fp32."""

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.axi import AXIStream
 from inceptionn.hdl.parts.delay import delayed
-from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, LANES, MANTISSA_BITS
+from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, GROUP_LANES, MANTISSA_BITS
 
 from .pattern_source import SourceBeat, present
 
@@ -104,7 +104,7 @@ class Checker(wiring.Component):
         ]
 
         # Stage 1: both sides registered.
-        got1 = Signal(32 * LANES, reset_less=True)
+        got1 = Signal(32 * GROUP_LANES, reset_less=True)
         keep1 = Signal(BURST_BYTES, reset_less=True)
         expected1 = Signal(SourceBeat, reset_less=True)
         last1, malformed1, sized1 = (
@@ -126,7 +126,7 @@ class Checker(wiring.Component):
 
         lanes = [
             self._lane(m, lane, got1.word_select(lane, 32), expected1, present1[lane])
-            for lane in range(LANES)
+            for lane in range(GROUP_LANES)
         ]
         valid5 = delayed(m, valid1, 4, name="valid", reset=True)
         packet5 = delayed(m, valid1 & expected1.last, 4, name="packet", reset=True)
@@ -134,7 +134,7 @@ class Checker(wiring.Component):
             self.events.beat.eq(valid5),
             self.events.packet.eq(packet5),
             self.events.lanes.eq(
-                count_ones(delayed(m, present1 & valid1.replicate(LANES), 4, name="present"))
+                count_ones(delayed(m, present1 & valid1.replicate(GROUP_LANES), 4, name="present"))
             ),
             self.events.mismatched.eq(
                 count_ones(Cat(different for different, _ in lanes)) & valid5.replicate(4)
@@ -216,10 +216,10 @@ class Checker(wiring.Component):
         self, m: Module, keep1: Value, present1: Value, last_differs1: Value, malformed1: Value
     ) -> Signal:
         """Whether the beat's side signals are wrong, in stage 5."""
-        keep2 = Signal(LANES, reset_less=True, name="keep_differs2")
+        keep2 = Signal(GROUP_LANES, reset_less=True, name="keep_differs2")
         other2 = Signal(reset_less=True, name="other_differs2")
         m.d.sync += [
-            keep2.eq(Cat(keep1.word_select(i, 4) != present1[i].replicate(4) for i in range(LANES))),
+            keep2.eq(Cat(keep1.word_select(i, 4) != present1[i].replicate(4) for i in range(GROUP_LANES))),
             other2.eq(last_differs1 | malformed1),
         ]
         return delayed(m, keep2.any() | other2, 3, name="format")

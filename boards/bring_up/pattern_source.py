@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.delay import delayed
 from inceptionn.hdl.parts.queue import PushQueue
-from inceptionn.wire import EXPONENT_BIAS, LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
+from inceptionn.wire import EXPONENT_BIAS, GROUP_LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
 
 from .patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig
 
-SEEDS = tuple(0x9E3779B9 * (2 * lane + 1) & 0xFFFFFFFF for lane in range(LANES))
+SEEDS = tuple(0x9E3779B9 * (2 * lane + 1) & 0xFFFFFFFF for lane in range(GROUP_LANES))
 """Of the lanes' random numbers; odd multiples of the golden ratio, so none is 0."""
 
 LENGTH_SEED = 0xACE
@@ -55,8 +55,8 @@ class SourceBeat(data.Struct):
     a block; ``more``: lanes present but one; ``last``: of the packet.
     """
 
-    values: 32 * LANES
-    lossy: 32 * LANES
+    values: 32 * GROUP_LANES
+    lossy: 32 * GROUP_LANES
     size: 6
     more: 3
     last: 1
@@ -64,7 +64,7 @@ class SourceBeat(data.Struct):
 
 def present(beat: Any) -> Value:
     """Which lanes of a :class:`SourceBeat` exist; 8 bits."""
-    return Cat(~beat.last | (beat.more >= lane) for lane in range(LANES))
+    return Cat(~beat.last | (beat.more >= lane) for lane in range(GROUP_LANES))
 
 
 def xorshift32(state: Value) -> Value:
@@ -117,7 +117,7 @@ class PatternSource(wiring.Component):
         m.d.comb += [self.valid.eq(queue.valid), self.beat.eq(queue.data), queue.pop.eq(self.pop)]
         issue, last, more = self._packets(m, queue.room)
 
-        lanes = [self._lane(m, lane, issue) for lane in range(LANES)]
+        lanes = [self._lane(m, lane, issue) for lane in range(GROUP_LANES)]
         done = self.LATENCY
         pushed = queue.push_data
         m.d.comb += [
@@ -219,7 +219,7 @@ class PatternSource(wiring.Component):
         last3, more3 = delayed(m, last, 3, name="size_last"), delayed(m, more, 3, name="size_more")
         table = Array(TAG_BYTES)
         pairs = []
-        for first in range(0, LANES, 2):
+        for first in range(0, GROUP_LANES, 2):
             pair = Signal(4, name=f"size_pair{first}", reset_less=True)
             each = [Mux(~last3 | (more3 >= lane), table[tags[lane]], 0) for lane in (first, first + 1)]
             m.d.sync += pair.eq(each[0] + each[1])

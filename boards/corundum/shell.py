@@ -14,7 +14,7 @@ from inceptionn.hdl.attach.width_adapter import Narrower, Widener
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 from inceptionn.hdl.parts.axi import beat_bytes
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_registers
 
@@ -55,7 +55,7 @@ class CorundumShell(wiring.Component):
 
     WIDTHS = (8, 16, 32, 64)
 
-    def __init__(self, ports: int = 1, *, data_bytes: int = 64, lanes: int = 2 * LANES):
+    def __init__(self, ports: int = 1, *, data_bytes: int = 64, lanes: int = 2 * GROUP_LANES):
         if not 1 <= ports <= MAX_PORTS:
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         if data_bytes not in self.WIDTHS:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.parts.axi import beat_bytes
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..board import Board, Clock, Interface, Options, Reset, Target
 from ..templates import render
@@ -38,7 +38,7 @@ LINKS = {64: Link(10, 11), 128: Link(25, 14), 256: Link(40, 16), 512: Link(100, 
 
 def _target(board: Board, options: Options) -> Target:
     ports, width = options.ports or 1, options.data_width or board.data_widths[-1]
-    lanes = options.lanes or LANES
+    lanes = options.lanes or GROUP_LANES
     on = ("clk", ("rst",))
     tx = "bit 0 at tlast: bad frame; above it the transmit tag, first beat"
     rx = "bit 0 at tlast: bad frame; above it the PTP timestamp, first beat"

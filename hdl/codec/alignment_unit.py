@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import beat_bytes
 from ..parts.pipeline import Pipeline
@@ -57,10 +57,10 @@ class AlignmentUnit(wiring.Component):
         left for one), one cycle after ``latency`` at the latest.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.beat_bytes = beat_bytes(lanes)
-        self.back_to_back = lanes > LANES
+        self.back_to_back = lanes > GROUP_LANES
         super().__init__(
             {
                 "valid": In(1),
@@ -74,7 +74,7 @@ class AlignmentUnit(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from a vector to the beat that it completes."""
         # Level, base-4 digits of a rotation (the split shares the stage of a single bit), beat.
         return 3 + (beat_bytes(lanes) - 1).bit_length() // 2

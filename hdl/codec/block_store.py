@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
 from ..parts.axi import beat_bytes
 from ..parts.delay import delayed
@@ -17,11 +17,11 @@ from ..parts.queue import PushQueue
 from .alignment_unit import rotate_left_bytes
 
 
-def block_shape(lanes: int = LANES) -> data.StructLayout:
+def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
     """What the reader must know of a block to step through it, in beats of ``lanes`` lanes."""
     width = beat_bytes(lanes)
     words = width // TAG_WORD_BYTES
-    tags = MAX_LANES // LANES + words - 1  # with the words before the first one
+    tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
     data_beats = MAX_LANES // lanes
     return data.StructLayout(
         {
@@ -84,7 +84,9 @@ class BlockStore(wiring.Component):
         The beat of the ``step`` ``latency`` cycles before; zero outside the block.
     """
 
-    def __init__(self, data_depth: int = 512, tag_depth: int = 128, slack: int = 40, *, lanes: int = LANES):
+    def __init__(
+        self, data_depth: int = 512, tag_depth: int = 128, slack: int = 40, *, lanes: int = GROUP_LANES
+    ):
         self.data_depth = data_depth
         self.tag_depth = tag_depth
         self.slack = slack
@@ -110,7 +112,7 @@ class BlockStore(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from ``step`` to its beat."""
         return BlockRam.LATENCY + _rotations(lanes) + 1
 
@@ -118,7 +120,7 @@ class BlockStore(wiring.Component):
         m = Module()
         m.submodules.tags = tags = BlockRam(8 * self.width, self.tag_depth)
         m.submodules.data = stored = BlockRam(8 * self.width, self.data_depth)
-        blocks = self.slack if self.lanes > LANES else self.slack // 2
+        blocks = self.slack if self.lanes > GROUP_LANES else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
         m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
         m.d.comb += [shapes.push.eq(self.finished), shapes.push_data.eq(self.finished_shape)]

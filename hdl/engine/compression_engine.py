@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE, LANE_BYTES, LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES
+from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, LANE_BYTES, MAX_TRANSMIT_FRAME, SHIM_BYTES
 
 from ..codec.paper.compressor import Compressor
 from ..control.config import EngineConfig
@@ -62,7 +62,7 @@ class CompressionEngine(wiring.Component):
         One :class:`FrameReport` per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         self.ring_depth = raw_ring_depth(lanes)

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANE_BYTES, LANES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
 from ..codec.paper.decompressor import Decompressor
 from ..control.config import EngineConfig
@@ -57,7 +57,7 @@ class DecompressionEngine(wiring.Component):
         One :class:`FrameReport` per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..codec.alignment_unit import rotate_left_bytes
 from ..parts.axi import AXIStream, beat_bytes
@@ -47,7 +47,7 @@ class PayloadMerge(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         super().__init__(
@@ -80,7 +80,7 @@ class PayloadMerge(wiring.Component):
             self.payload.tready.eq(go & part.payload),
         ]
         m.d.sync += room.eq(output.room)
-        if self.lanes == LANES:
+        if self.lanes == GROUP_LANES:
             with m.If(self.tails.valid):
                 m.d.sync += [tail_known.eq(1), tail_spoilt.eq(self.tails.payload)]
             with m.If(go & part.awaits_tail):

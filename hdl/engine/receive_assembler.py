@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, Verdict
+from inceptionn.wire import GROUP_LANES, Verdict
 
 from ..control.counters import FrameReport
 from ..parts.axi import AXIStream, beat_bytes
@@ -53,7 +53,7 @@ class ReceiveAssembler(wiring.Component):
         One :class:`FrameReport` per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         super().__init__(

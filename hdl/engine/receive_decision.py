@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
+from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
 
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader, parsed_beat
@@ -67,10 +67,10 @@ class ReceiveDecision(wiring.Component):
 
     LATENCY = PayloadRealigner.LATENCY + 2
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
-        self.burst_bytes = self.beat_bytes if lanes == LANES else SHIM_BYTES
+        self.burst_bytes = self.beat_bytes if lanes == GROUP_LANES else SHIM_BYTES
         super().__init__(
             {
                 "header": In(ParsedHeader),

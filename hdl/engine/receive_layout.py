@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import beat_bytes
@@ -19,7 +19,7 @@ from .receive_decision import ReceiveOrder
 _IP_BYTES = 20
 
 
-def wire_beat(lanes: int = LANES) -> data.StructLayout:
+def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat from the wire that waits for its frame's order."""
     width = beat_bytes(lanes)
     return data.StructLayout(
@@ -33,7 +33,7 @@ def wire_beat(lanes: int = LANES) -> data.StructLayout:
     )
 
 
-def frame_part(lanes: int = LANES) -> data.StructLayout:
+def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
     """An output beat without its payload."""
     width = beat_bytes(lanes)
     return data.StructLayout(
@@ -51,7 +51,7 @@ def frame_part(lanes: int = LANES) -> data.StructLayout:
     )
 
 
-def frame_account(lanes: int = LANES) -> data.StructLayout:
+def frame_account(lanes: int = GROUP_LANES) -> data.StructLayout:
     """What the report needs of a frame, except whether its block is malformed."""
     return data.StructLayout(
         {
@@ -104,7 +104,7 @@ class ReceiveLayout(wiring.Component):
         Once per frame, when its last part and its last beat have been taken.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         self._place_bits = exact_log2(self.beat_bytes)
@@ -153,13 +153,13 @@ class ReceiveLayout(wiring.Component):
         # 32 bytes do not hold the headers of a restored frame.
         only_part = (
             0
-            if self.lanes == LANES
+            if self.lanes == GROUP_LANES
             else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
         )
         # With beats of 64 bytes, a frame often has as many beats on the wire as restored: its tail may be
         # dropped in the cycle of the last part.
         tail_there = (
-            tail_seen if self.lanes == LANES else tail_seen | (dropping & self.beats.valid & beat.last)
+            tail_seen if self.lanes == GROUP_LANES else tail_seen | (dropping & self.beats.valid & beat.last)
         )
         m.d.comb += [
             self.parts.valid.eq((taking & self.beats.valid) | filling),

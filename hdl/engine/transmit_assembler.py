@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
 from ..codec.block_store import BlockStore
 from ..frame.header_walk import HeaderWalk, patched_word
@@ -22,7 +22,7 @@ from .transmit_decision import frame_order
 _IP_BYTES = 20
 
 
-def raw_ring_depth(lanes: int = LANES) -> int:
+def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
     """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
     return 2 * MAX_TRANSMIT_FRAME // beat_bytes(lanes)
 
@@ -54,7 +54,7 @@ class TransmitAssembler(wiring.Component):
     m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
-    def __init__(self, ring_depth: int | None = None, *, lanes: int = LANES):
+    def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES):
         width = beat_bytes(lanes)
         self.ring_depth = raw_ring_depth(lanes) if ring_depth is None else ring_depth
         self.lanes = lanes
@@ -109,7 +109,7 @@ class TransmitAssembler(wiring.Component):
         block_wanted = following.compressed | following.drop
         following_spills = following.payload_at[:place_bits] >= self.beat_bytes - SHIM_BYTES
         # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
-        wide = self.lanes != LANES
+        wide = self.lanes != GROUP_LANES
         copied = raw_last & (copying | self.block_ready) if wide else raw_last
         begins_in_block = (
             self.order_valid

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import (
     FLOW_TABLE_SIZE,
-    LANES,
+    GROUP_LANES,
     PROTOCOL_TCP,
     PROTOCOL_UDP,
     SHIM_BYTES,
@@ -52,7 +52,7 @@ class FrameRecord(data.Struct):
     beats: 10
 
 
-def frame_order(lanes: int = LANES) -> data.StructLayout:
+def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
     """What the assembler has to do for a frame (or a piece of one)."""
     return data.StructLayout(
         {
@@ -116,7 +116,7 @@ class TransmitDecision(wiring.Component):
     LATENCY = 4
     """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
         super().__init__(
@@ -137,9 +137,9 @@ class TransmitDecision(wiring.Component):
         )
 
     @staticmethod
-    def pace(lanes: int = LANES) -> int:
+    def pace(lanes: int = GROUP_LANES) -> int:
         """Fewest cycles per frame, for :class:`FrameInput`: 4, with 16 lanes 2."""
-        return 4 if lanes == LANES else 2
+        return 4 if lanes == GROUP_LANES else 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

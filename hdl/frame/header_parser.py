@@ -14,7 +14,7 @@ from inceptionn.wire import (
     ETHERTYPE_IPV6,
     ETHERTYPE_SERVICE_VLAN,
     ETHERTYPE_VLAN,
-    LANES,
+    GROUP_LANES,
     PROTOCOL_TCP,
     PROTOCOL_UDP,
     SHIM_BYTES,
@@ -52,7 +52,7 @@ class ParsedHeader(data.Struct):
     config: EngineConfig  # sampled with the frame's first beat
 
 
-def parsed_beat(lanes: int = LANES) -> int:
+def parsed_beat(lanes: int = GROUP_LANES) -> int:
     """Index of the beat that completes the fields of all headers: 1, with 16 lanes 0."""
     return (_FIELD_BYTES - 1) // beat_bytes(lanes)
 
@@ -116,7 +116,7 @@ class HeaderParser(wiring.Component):
         with 16 lanes always after its first.
     """
 
-    def __init__(self, *, transmit: bool, lanes: int = LANES):
+    def __init__(self, *, transmit: bool, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.transmit = transmit
         self.lanes = lanes
@@ -136,7 +136,7 @@ class HeaderParser(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from beat :func:`parsed_beat`, or the only beat, to ``header``: 3, with 16 lanes 4."""
         return 4 - parsed_beat(lanes)
 

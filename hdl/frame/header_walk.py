@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import beat_bytes
 from ..parts.checksum import swap16
@@ -36,7 +36,9 @@ _FIELDS = (
 )
 
 
-def patched_word(marks: Any, word: int, fields: dict[str, Value], lanes: int = LANES) -> tuple[Value, Value]:
+def patched_word(
+    marks: Any, word: int, fields: dict[str, Value], lanes: int = GROUP_LANES
+) -> tuple[Value, Value]:
     """Whether ``word`` of the beat is one of ``fields``, and its 16 bits in the byte order of ``tdata``.
 
     ``marks``: a :class:`HeaderMarks`. ``lanes``: lanes of a beat. ``fields``: values in host order by name:
@@ -85,7 +87,7 @@ class HeaderWalk(wiring.Component):
     marks : :py:`Out(HeaderMarks)`
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.words = beat_bytes(lanes) // 2
         self.lanes = lanes
         super().__init__(

@@ -8,13 +8,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, SHIM_BYTES
+from inceptionn.wire import GROUP_LANES, SHIM_BYTES
 
 from ..parts.axi import beat_bytes
 from ..parts.delay import delayed
 
 
-def payload_run(lanes: int = LANES) -> data.StructLayout:
+def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
     """Position of a run of bytes in a frame, in the units of :class:`PayloadRealigner`.
 
     ``skip``: beats from the frame's second beat (with 16 lanes its first) to the one in which the run begins.
@@ -67,10 +67,10 @@ class PayloadRealigner(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.beat_bytes = beat_bytes(lanes)
         self.lanes = lanes
-        self.overlaps = lanes != LANES
+        self.overlaps = lanes != GROUP_LANES
         """Whether a run may begin in its frame's first beat, while the rest of the previous frame leaves."""
         members = {
             "load": In(1),

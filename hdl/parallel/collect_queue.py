@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..frame.frame_input import FrameInput
 from ..parts.axi import AXIStream, beat_bytes
@@ -16,7 +16,7 @@ from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 
 
-def piece_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
+def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
     """Words that are ready: a frame, or a piece of one that is too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
@@ -68,7 +68,7 @@ class CollectQueue(wiring.Component):
     """Words of a piece: 16 KiB at two engines of 8 lanes, half of the memory."""
     _MARGIN = 8  # beats that come when `room` has fallen, and the words that are still being read
 
-    def __init__(self, engines: int, *, lanes: int = LANES):
+    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
         self.burst_bytes = beat_bytes(lanes)
         self.engines = engines

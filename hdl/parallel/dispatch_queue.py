@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream, beat_bytes
 from ..parts.delay import delayed
@@ -22,7 +22,7 @@ def check_engines(engines: int) -> None:
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
 
-def word_layout(engines: int, lanes: int = LANES) -> data.StructLayout:
+def word_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
     width = engines * beat_bytes(lanes)
     return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
@@ -60,7 +60,7 @@ class DispatchQueue(wiring.Component):
     DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
     SLACK = 8
 
-    def __init__(self, engines: int, *, lanes: int = LANES):
+    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
         self.burst_bytes = beat_bytes(lanes)
         self.engines = engines

@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream, beat_bytes
 from ..parts.delay import delayed
@@ -46,7 +46,7 @@ class PacketCollect(wiring.Component):
         Number of an engine's frames that left in this cycle.
     """
 
-    def __init__(self, engines: int, *, lanes: int = LANES):
+    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
         burst = beat_bytes(lanes)
         self.engines = engines

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..control.config import EngineConfig
 from ..frame.frame_input import FrameInput
@@ -91,7 +91,7 @@ class PacketDispatch(wiring.Component):
         As of :class:`FlowDirectory`.
     """
 
-    def __init__(self, engines: int, *, flows: bool, lanes: int = LANES):
+    def __init__(self, engines: int, *, flows: bool, lanes: int = GROUP_LANES):
         check_engines(engines)
         burst = beat_bytes(lanes)
         self.engines = engines

@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ..control.config import EngineConfig
 from ..control.counters import FrameReport
@@ -58,7 +58,7 @@ class ParallelEngines(wiring.Component):
         As of the engine.
     """
 
-    def __init__(self, engines: int, *, transmit: bool, lanes: int = LANES):
+    def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES):
         check_engines(engines)
         width = engines * beat_bytes(lanes)
         self.engines = engines

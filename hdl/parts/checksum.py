@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from .axi import beat_bytes
 from .delay import delayed
@@ -58,7 +58,7 @@ class OnesComplementSum(wiring.Component):
     sum_valid : :py:`Out(1)`
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.words = beat_bytes(lanes) // 2
         self.lanes = lanes
         super().__init__(
@@ -72,7 +72,7 @@ class OnesComplementSum(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from ``last`` to ``sum_valid``: 6, with 16 lanes 7."""
         return exact_log2(beat_bytes(lanes) // 2) + 2
 

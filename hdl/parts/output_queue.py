@@ -7,13 +7,13 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from .axi import AXIStream, beat_bytes
 from .queue import PushQueue
 
 
-def output_beat(lanes: int = LANES) -> data.StructLayout:
+def output_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat with its length packed: ``ending`` is the last beat's bytes modulo its width (0: all)."""
     width = beat_bytes(lanes)
     return data.StructLayout({"tdata": 8 * width, "tlast": 1, "tuser": 1, "ending": range(width)})
@@ -38,7 +38,7 @@ class OutputQueue(wiring.Component):
 
     DEPTH = 32
 
-    def __init__(self, slack: int, *, lanes: int = LANES):
+    def __init__(self, slack: int, *, lanes: int = GROUP_LANES):
         self.data_bytes = beat_bytes(lanes)
         self.slack = slack
         self.lanes = lanes

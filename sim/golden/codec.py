@@ -28,7 +28,7 @@ Bits = NDArray[np.uint32]
 """fp32 values as their bit patterns."""
 
 TAG_BYTES = np.array(wire.TAG_BYTES)
-TAG_SHIFTS = 2 * np.arange(wire.LANES, dtype=np.uint16)
+TAG_SHIFTS = 2 * np.arange(wire.GROUP_LANES, dtype=np.uint16)
 """Where each lane's tag is in the tag word."""
 DEFAULT_ERROR_BOUND = 2.0**-wire.DEFAULT_K
 
@@ -146,9 +146,9 @@ def decompress_lane(tag: int, v: int, b: int) -> int:
 
 def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
     """Tag plane and data of the lanes, ``2 * ceil(n / 8)`` bytes and 0..4 bytes per lane."""
-    plane = np.zeros(-(-len(tags) // wire.LANES) * wire.LANES, np.uint16)
+    plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
     plane[: len(tags)] = tags
-    words = (plane.reshape(-1, wire.LANES) << TAG_SHIFTS).sum(axis=1)
+    words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
     data = vectors.astype("<u4").view(np.uint8).reshape(-1, 4)
     kept = np.arange(4) < TAG_BYTES[tags][:, np.newaxis]
     return words.astype("<u2").tobytes() + data[kept].tobytes()
@@ -163,7 +163,7 @@ def examine_block(
     fault's group on the lanes are zero here, and unspecified in other implementations.
     """
     size = len(block) if size is None else size
-    groups = -(-count // wire.LANES)
+    groups = -(-count // wire.GROUP_LANES)
     plane_bytes = groups * wire.TAG_WORD_BYTES
     if len(block) < plane_bytes:
         nothing = np.zeros(count, np.uint32)
@@ -186,16 +186,16 @@ def examine_block(
         faults.append(Fault(plane_bytes - 2, groups - 1, "an absent lane of the last group has a tag"))
     if total > len(block) - plane_bytes:
         lane = int(np.argmax(ends > len(block) - plane_bytes))
-        faults.append(Fault(len(block), lane // wire.LANES, "it ends inside the data"))
+        faults.append(Fault(len(block), lane // wire.GROUP_LANES, "it ends inside the data"))
     if impossible.any():
         lane = int(np.argmax(impossible))
         reason = "the exponent of an 8-bit vector falls below 1"
-        faults.append(Fault(plane_bytes + int(ends[lane] - sizes[lane]), lane // wire.LANES, reason))
+        faults.append(Fault(plane_bytes + int(ends[lane] - sizes[lane]), lane // wire.GROUP_LANES, reason))
     if total < size - plane_bytes:
         faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
     fault = min(faults, key=lambda found: found.group, default=None)
     if fault:
-        bits[fault.group * wire.LANES :] = 0
+        bits[fault.group * wire.GROUP_LANES :] = 0
     return bits[:count], tags[:count], fault
 
 
@@ -267,7 +267,7 @@ def decompress(
     at = 0
     for first in range(0, int(count), wire.STREAM_LANES):
         lanes_here = min(int(count) - first, wire.STREAM_LANES)
-        plane_bytes = -(-lanes_here // wire.LANES) * wire.TAG_WORD_BYTES
+        plane_bytes = -(-lanes_here // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
         plane = np.frombuffer(stream[at : at + plane_bytes], np.uint8)
         data_bytes = int(TAG_BYTES[(plane[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
         bits, _, fault = examine_block(stream[at : at + plane_bytes + data_bytes], lanes_here, b)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, LANE_BYTES, LANES, TAG_WORD_BYTES
+from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, GROUP_LANES, LANE_BYTES, TAG_WORD_BYTES
 
 from ..golden import packets
 from ..verilated import Output, VerilatedNic
@@ -124,7 +124,7 @@ class Performance:
     @property
     def most_latency(self) -> dict[str, int]:
         """`MOST_LATENCY` for this number of engines and lanes."""
-        extra = EXTRA_LATENCY * (self.engines > 1) + WIDE_LATENCY * (self.lanes > LANES)
+        extra = EXTRA_LATENCY * (self.engines > 1) + WIDE_LATENCY * (self.lanes > GROUP_LANES)
         return {kind: most + extra for kind, most in MOST_LATENCY.items()}
 
     def shortfalls(self) -> list[str]:
@@ -258,7 +258,7 @@ def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
                 yield _latency(nic, "transmit", frame, sent, beats(len(frame), engine_bytes))
                 if len(sent[0].data) < len(frame):
                     wire = sent[0].data
-                    groups = -(-(len(frame) - at) // (4 * LANES))
+                    groups = -(-(len(frame) - at) // (4 * GROUP_LANES))
                     plane = beats(TAG_WORD_BYTES * groups, engine_bytes)
                     yield _latency(nic, "receive restored", wire, nic.receive([wire]), plane)
 

@@ -163,7 +163,7 @@ class Codec:
     def max_compressed_size(self, count: int) -> int:
         """Bytes that the stream of ``count`` values takes at most."""
         count = _count(count)
-        return -(-count // wire.LANES) * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
+        return -(-count // wire.GROUP_LANES) * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
 
     def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
         """The stream of a float32 array of any shape, in C order.
@@ -231,7 +231,7 @@ class Codec:
     def _check_size(stream: Any, count: int) -> None:
         """Refuses a count that the stream cannot hold, before memory is allocated for it."""
         size = memoryview(stream).nbytes
-        if count // wire.LANES * wire.TAG_WORD_BYTES > size:
+        if count // wire.GROUP_LANES * wire.TAG_WORD_BYTES > size:
             raise ValueError(f"malformed stream at byte {size}: it ends inside the tag plane")
 
     def index(self, stream: Any, count: int, blocks: int = 32) -> Index:

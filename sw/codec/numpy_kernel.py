@@ -66,7 +66,7 @@ def _block(bits: Bits, e0: int, t: int, b: int) -> Bytes:
     small = (bits << 8 | np.uint32(0x80000000)) >> shifts.astype(np.uint32) | (bits & np.uint32(0x80000000))
     aligned = np.where(tags == wire.Tag.RAW, bits, small).astype("<u4")
     kept = _BYTE >= 4 - _TAG_BYTES[tags][:, np.newaxis]
-    four = np.zeros((-(-len(tags) // wire.LANES) * 2, 4), np.uint8)
+    four = np.zeros((-(-len(tags) // wire.GROUP_LANES) * 2, 4), np.uint8)
     four.reshape(-1)[: len(tags)] = tags
     plane = (four * _PLACES).sum(axis=1, dtype=np.uint8)
     return np.concatenate((plane, aligned.view(np.uint8).reshape(-1, 4)[kept]))
@@ -110,7 +110,7 @@ def _malformed(at: int, reason: str) -> ValueError:
 
 def _decode(stream: Bytes, at: int, lanes: int, b: int) -> tuple[Bits, int]:
     """The lanes of the block at a byte of the stream, and where it ends."""
-    plane_end = at + -(-lanes // wire.LANES) * wire.TAG_WORD_BYTES
+    plane_end = at + -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
     if plane_end > len(stream):
         raise _malformed(len(stream), "it ends inside the tag plane")
     tags = _TAGS[stream[at:plane_end]].reshape(-1)
@@ -126,18 +126,18 @@ def _decode(stream: Bytes, at: int, lanes: int, b: int) -> tuple[Bits, int]:
     bits, impossible = _values(tags, four.view("<u4").reshape(-1).astype(np.uint32), b)
 
     # The first group with a fault names it; in one group: absent lanes, cut data, impossible vectors.
-    groups = len(tags) // wire.LANES
+    groups = len(tags) // wire.GROUP_LANES
     faults = []
     if tags[lanes:].any():
         faults.append((groups - 1, plane_end - 2, "an absent lane of the last group has a tag"))
     if end > len(stream):
         cut = int(np.argmax(ends > len(stream)))
-        faults.append((cut // wire.LANES, len(stream), "it ends inside the data"))
+        faults.append((cut // wire.GROUP_LANES, len(stream), "it ends inside the data"))
         impossible[cut:] = False
     if impossible.any():
         lane = int(np.argmax(impossible))
         reason = "the exponent of an 8-bit vector falls below 1"
-        faults.append((lane // wire.LANES, int(starts[lane]), reason))
+        faults.append((lane // wire.GROUP_LANES, int(starts[lane]), reason))
     if faults:
         raise _malformed(*min(faults, key=lambda fault: fault[0])[1:])
     return bits[:lanes], end
@@ -181,8 +181,8 @@ def offsets(stream: Any, count: int, blocks: int) -> bytes:
         if number % blocks == 0:
             starts.append(at)
         lanes = min(count - first, wire.STREAM_LANES)
-        plane = source[at : at + -(-lanes // wire.LANES) * wire.TAG_WORD_BYTES]
-        end = at + -(-lanes // wire.LANES) * wire.TAG_WORD_BYTES + int(_BYTES_OF_FOUR[plane].sum())
+        plane = source[at : at + -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES]
+        end = at + -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES + int(_BYTES_OF_FOUR[plane].sum())
         if end > len(source):
             raise _malformed(at, "it ends inside the data")
         at = end

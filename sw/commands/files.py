@@ -124,7 +124,9 @@ def inspect(
 
 
 def _stream_size(counts: NDArray[np.int64]) -> int:
-    return -(-int(counts.sum()) // wire.LANES) * wire.TAG_WORD_BYTES + int(counts @ np.array(wire.TAG_BYTES))
+    return -(-int(counts.sum()) // wire.GROUP_LANES) * wire.TAG_WORD_BYTES + int(
+        counts @ np.array(wire.TAG_BYTES)
+    )
 
 
 def _stream_classes(header: Header) -> NDArray[np.int64]:
@@ -134,7 +136,7 @@ def _stream_classes(header: Header) -> NDArray[np.int64]:
     counts = np.zeros(4, np.int64)
     for first, start in zip(range(0, header.count, wire.STREAM_LANES), starts.tolist(), strict=True):
         lanes = min(header.count - first, wire.STREAM_LANES)
-        plane = payload[start : start + -(-lanes // wire.LANES) * wire.TAG_WORD_BYTES]
+        plane = payload[start : start + -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES]
         tags = (plane[:, np.newaxis] >> np.array([0, 2, 4, 6], np.uint8)) & 3
         counts += np.bincount(tags.reshape(-1)[:lanes], minlength=4)
     return counts

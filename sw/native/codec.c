@@ -377,7 +377,7 @@ static int execute(PyObject *module)
     crc32_prepare();
     if (PyModule_AddObjectRef(module, "CRC32", crc32_supported() ? Py_True : Py_False))
         return -1;
-    return PyModule_AddIntConstant(module, "LANES", GROUP_LANES)
+    return PyModule_AddIntConstant(module, "GROUP_LANES", GROUP_LANES)
            || PyModule_AddIntConstant(module, "STREAM_LANES", STREAM_LANES)
            || PyModule_AddIntConstant(module, "TAG_WORD_BYTES", TAG_WORD_BYTES)
            || PyModule_AddIntConstant(module, "EXPONENT_BIAS", EXPONENT_BIAS)

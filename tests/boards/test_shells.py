@@ -20,13 +20,13 @@ from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 HERE = Path(__file__).parent
 
 
 @cache
-def engine(engines: int = 1, lanes: int = LANES) -> str:
+def engine(engines: int = 1, lanes: int = GROUP_LANES) -> str:
     """Verilog of the engine pair."""
     return runner.emit(Nic(engines=engines, lanes=lanes), ENGINE)
 
@@ -36,7 +36,7 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     chosen = load_board(board)
     options = chosen.resolve(options)
     target = chosen.target(chosen, options)
-    lanes = options.lanes or LANES
+    lanes = options.lanes or GROUP_LANES
     if target.make is None:
         shell = convert(EnginePair(engines=options.engines, lanes=lanes), "inceptionn_generic")
     else:
@@ -124,6 +124,6 @@ def test_untagged_frames_at_line_rate(variant: str, tmp_path: Path) -> None:
     simulate(
         tmp_path, board, options, "line_rate",
         board=board, width=options.data_width, ratio=float(options.clock_ratio or 0),
-        pace=TransmitDecision.pace(load_board(board).resolve(options).lanes or LANES),
+        pace=TransmitDecision.pace(load_board(board).resolve(options).lanes or GROUP_LANES),
         links={str(width): link for width, link in LINKS.items()},
     )  # fmt: skip

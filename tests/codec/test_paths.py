@@ -187,5 +187,5 @@ def test_names() -> None:
 
 def test_constants_of_the_native_module() -> None:
     native = pytest.importorskip("inceptionn.native.codec")
-    for name in ("LANES", "STREAM_LANES", "TAG_WORD_BYTES", "EXPONENT_BIAS", "MANTISSA_BITS"):
+    for name in ("GROUP_LANES", "STREAM_LANES", "TAG_WORD_BYTES", "EXPONENT_BIAS", "MANTISSA_BITS"):
         assert getattr(native, name) == getattr(wire, name)

@@ -14,8 +14,8 @@ from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import EDGE_MANTISSAS, KINDS
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
+    GROUP_LANES,
     LANE_BYTES,
-    LANES,
     MAX_K,
     MAX_LANES,
     MODES,
@@ -26,7 +26,7 @@ from inceptionn.wire import (
     parameters,
 )
 
-WIDTH = bench_parameters().get("lanes", LANES)
+WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
@@ -91,7 +91,7 @@ class Group:
     @property
     def plane(self) -> bytes:
         """The tag words of the groups that exist."""
-        return self.tags.to_bytes(-(-self.present.bit_length() // LANES) * TAG_WORD_BYTES, "little")
+        return self.tags.to_bytes(-(-self.present.bit_length() // GROUP_LANES) * TAG_WORD_BYTES, "little")
 
 
 def aligned(tags: np.ndarray, vectors: Bits) -> bytes:

@@ -12,9 +12,18 @@ import numpy as np
 from inceptionn.sim.golden import codec
 from inceptionn.sim.golden.values import KINDS, Bits
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import LANE_BYTES, LANES, MAX_K, MAX_LANES, MODES, TAG_WORD_BYTES, Parameters, parameters
+from inceptionn.wire import (
+    GROUP_LANES,
+    LANE_BYTES,
+    MAX_K,
+    MAX_LANES,
+    MODES,
+    TAG_WORD_BYTES,
+    Parameters,
+    parameters,
+)
 
-WIDTH = bench_parameters().get("lanes", LANES)
+WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
@@ -56,7 +65,7 @@ class Block:
         expected, _, fault = codec.examine_block(self.data, self.count, self.base)
         assert malformed == (fault is not None), f"{name}: malformed is {malformed}, but {fault}"
         assert len(data) == self.count * LANE_BYTES, f"{name}: {len(data)} bytes came out"
-        good = self.count if fault is None else min(self.count, fault.group * LANES)
+        good = self.count if fault is None else min(self.count, fault.group * GROUP_LANES)
         wrong = np.flatnonzero(np.frombuffer(data, "<u4")[:good] != expected[:good])
         assert not len(wrong), f"{name}: {len(wrong)} of {good} lanes are wrong, the first at {wrong[0]}"
 
@@ -77,7 +86,7 @@ def of_tags(tags: Bits, params: Parameters, source: random.Random) -> Block:
 
 
 def _plane_bytes(block: Block) -> int:
-    return -(-block.count // LANES) * TAG_WORD_BYTES
+    return -(-block.count // GROUP_LANES) * TAG_WORD_BYTES
 
 
 def cut_in_plane(block: Block, source: random.Random) -> Block:
@@ -88,7 +97,7 @@ def cut_in_plane(block: Block, source: random.Random) -> Block:
 
 def cut_zeros(block: Block, source: random.Random) -> Block:
     """All lanes zero, cut behind whole beats of the tag plane: only its length tells."""
-    lanes = BEAT_BYTES // TAG_WORD_BYTES * LANES  # whose tags fill a beat
+    lanes = BEAT_BYTES // TAG_WORD_BYTES * GROUP_LANES  # whose tags fill a beat
     beats = source.randint(1, (MAX_LANES - 1) // lanes)
     count = source.randint(beats * lanes + 1, MAX_LANES)
     return Block(bytes(beats * BEAT_BYTES), count, block.base, "cut zeros")
@@ -113,10 +122,10 @@ def impossible(block: Block, source: random.Random) -> Block:
 
 def absent_tag(block: Block, source: random.Random) -> Block:
     """An absent lane of the last group is tagged; its vector is there, so that only the tag is wrong."""
-    if block.count % LANES == 0:
+    if block.count % GROUP_LANES == 0:
         return absent_tag(Block(block.data, block.count - 1, block.base, block.kind), source)
     plane = bytearray(block.data[: _plane_bytes(block)])
-    lane = source.randrange(block.count % LANES, LANES)
+    lane = source.randrange(block.count % GROUP_LANES, GROUP_LANES)
     plane[-2 + lane // 4] = plane[-2 + lane // 4] & ~(3 << 2 * (lane % 4)) | 1 << 2 * (lane % 4)
     return Block(bytes(plane) + block.data[len(plane) :] + b"\x40", block.count, block.base, "absent tag")
 

@@ -18,7 +18,7 @@ from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import Frame
 from inceptionn.wire import (
-    LANES,
+    GROUP_LANES,
     MAX_K,
     MAX_LANES,
     MODES,
@@ -146,7 +146,7 @@ def segments(data: Callable[[int], bytes], size: int, number: int, tos: int = 0x
 def barely(size: int) -> bytes:
     """A payload that saves 12 bytes: the ratio of compression that is next to 1."""
     lanes = size // 4
-    shorter = -(-(8 + 2 * -(-lanes // LANES) + 12) // 2)  # lanes of 16 bits instead of 32
+    shorter = -(-(8 + 2 * -(-lanes // GROUP_LANES) + 12) // 2)  # lanes of 16 bits instead of 32
     values = np.full(lanes, 1.5, "<f4")
     values[:: max(1, lanes // (shorter + 1))][:shorter] = 0.75
     return values.tobytes()

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES, Tag
+from inceptionn.wire import GROUP_LANES, Tag
 
 from ...parts.axi import beat_bytes
 from ...parts.checksum import OnesComplementSum, add16
@@ -50,7 +50,7 @@ class BlockStatistics(wiring.Component):
     report_valid : :py:`Out(1)`
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {
@@ -69,7 +69,7 @@ class BlockStatistics(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from a block's last burst to its report: 12, with 16 lanes 14."""
         # The data's sum comes last: a block's last beat leaves the aligner `latency` or one cycle more after
         # its last burst.
@@ -87,7 +87,7 @@ class BlockStatistics(wiring.Component):
             data_sum.last.eq(self.done),
             data_sum.beat.eq(self.beat),
         ]
-        join = self.lanes // LANES - 1  # stages that join the groups of a burst
+        join = self.lanes // GROUP_LANES - 1  # stages that join the groups of a burst
 
         # Tag words: 288 of them fit 25 bits. A register in front, since the adder may lie far from the tags.
         ending = self.valid & self.last
@@ -98,7 +98,7 @@ class BlockStatistics(wiring.Component):
         tag_finished = Signal(25, reset_less=True)
         tag_folded = Signal(17, reset_less=True)
         tag_sum = Signal(16, reset_less=True)
-        words = self._joined(m, tag1, 2 * LANES, "words")
+        words = self._joined(m, tag1, 2 * GROUP_LANES, "words")
         words_end = delayed(m, ending1, join, name="words_end", reset=True) if join else ending1
         accumulated = (tag_total + words)[:25]
         m.d.sync += [
@@ -118,9 +118,9 @@ class BlockStatistics(wiring.Component):
             for i in range(self.lanes):
                 m.d.sync += hits[i].eq(self.valid & self.present[i] & (self.tags.word_select(i, 2) == tag))
             counts = []
-            for at in range(0, self.lanes, LANES):
+            for at in range(0, self.lanes, GROUP_LANES):
                 group = Signal(4, name=f"group_{name}" + (f"_{at}" if at else ""))
-                m.d.sync += group.eq(sum(hits[at + 1 : at + LANES], hits[at]))
+                m.d.sync += group.eq(sum(hits[at + 1 : at + GROUP_LANES], hits[at]))
                 counts.append(group)
             total = (counted[tag] + self._joined(m, Cat(*counts), 4, f"burst_{name}"))[:12]
             m.d.sync += [counted[tag].eq(Mux(ending2, 0, total)), lanes[tag].eq(total)]
@@ -155,7 +155,7 @@ class BlockStatistics(wiring.Component):
         It came in this cycle or the one before, and holds until the next block's. Where that can come at
         once, `early` tells which it was.
         """
-        if self.lanes == LANES:
+        if self.lanes == GROUP_LANES:
             return data_sum.sum
         early = Signal()
         m.d.sync += early.eq(early ^ data_sum.sum_valid ^ self.report_valid)

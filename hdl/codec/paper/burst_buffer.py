@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANE_BYTES, LANES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
 from ...parts.axi import beat_bytes
 from ...parts.delay import delayed
@@ -79,7 +79,7 @@ class BurstBuffer(wiring.Component):
 
     DEPTH = 64
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.beat_bytes = beat_bytes(lanes)
         super().__init__(
@@ -97,7 +97,7 @@ class BurstBuffer(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from a held request to its vectors."""
         # The memory, the rotation of two beats, and the lanes' own shifts.
         offset_bits = exact_log2(beat_bytes(lanes))
@@ -187,10 +187,10 @@ class BurstBuffer(wiring.Component):
 
     def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:
         """First byte of each lane within its group or two, 3 or 4 cycles after ``tags``."""
-        if self.lanes == LANES:
+        if self.lanes == GROUP_LANES:
             return self._group_offsets(m, tags)
-        lower, upper = tags[: 2 * LANES], tags[2 * LANES :]
-        sizes = [vector_bytes(lower.word_select(lane, 2)) for lane in range(LANES)]
+        lower, upper = tags[: 2 * GROUP_LANES], tags[2 * GROUP_LANES :]
+        sizes = [vector_bytes(lower.word_select(lane, 2)) for lane in range(GROUP_LANES)]
         for level in range(3):
             sums = [sizes[2 * i] + sizes[2 * i + 1] for i in range(len(sizes) // 2)]
             sizes = [delayed(m, total, 1, name=f"size_{level}_{i}") for i, total in enumerate(sums)]

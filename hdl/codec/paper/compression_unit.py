@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANE_BYTES, LANES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
 from ...parts.axi import beat_bytes
 from ...parts.delay import delayed
@@ -43,7 +43,7 @@ class CompressionUnit(wiring.Component):
         Bits of ``burst`` that the lossy values lack; zero for absent lanes.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {
@@ -60,7 +60,7 @@ class CompressionUnit(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from input to output."""
         return CompressionBlock.LATENCY + ShifterTree.latency(lanes)
 

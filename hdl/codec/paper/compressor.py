@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
 from ...parts.axi import AXIStream, beat_bytes
 from ...parts.delay import delayed
@@ -58,7 +58,7 @@ class Compressor(wiring.Component):
         With ``statistics=True``: one report per block, in order.
     """
 
-    def __init__(self, *, statistics: bool = False, lanes: int = LANES):
+    def __init__(self, *, statistics: bool = False, lanes: int = GROUP_LANES):
         self.has_statistics = statistics
         self.lanes = lanes
         members = {
@@ -84,7 +84,7 @@ class Compressor(wiring.Component):
         super().__init__(members)
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from ``step`` to its beat."""
         return BlockStore.latency(lanes)
 
@@ -129,8 +129,8 @@ class Compressor(wiring.Component):
         ]
 
         groups: Value | int = 1
-        if self.lanes > LANES:
-            both = delayed(m, self.present[LANES], behind, name="both")
+        if self.lanes > GROUP_LANES:
+            both = delayed(m, self.present[GROUP_LANES], behind, name="both")
             m.d.comb += plane.both.eq(both)
             groups = 1 + both
 
@@ -214,7 +214,7 @@ class StandaloneCompressor(wiring.Component):
         cycle after its last.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         stream = AXIStream(beat_bytes(lanes))
         super().__init__(
@@ -232,7 +232,7 @@ class StandaloneCompressor(wiring.Component):
         count = Signal(range(most))
         first = Signal(init=1)
         last = Signal()
-        room = core.room if self.lanes > LANES else core.room & ~(accept & self.s_axis.tlast)
+        room = core.room if self.lanes > GROUP_LANES else core.room & ~(accept & self.s_axis.tlast)
         m.d.comb += last.eq(self.s_axis.tlast | (count == most - 1))
         m.d.sync += [
             self.s_axis.tready.eq(room),

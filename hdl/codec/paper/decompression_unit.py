@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 from ...parts.axi import beat_bytes
 from .decompression_block import DecompressionBlock
@@ -39,7 +39,7 @@ class DecompressionUnit(wiring.Component):
 
     LATENCY = DecompressionBlock.LATENCY
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {

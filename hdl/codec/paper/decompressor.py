@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, MAX_LANES
+from inceptionn.wire import GROUP_LANES, MAX_LANES
 
 from ...parts.axi import AXIStream, beat_bytes
 from ...parts.delay import delayed
@@ -81,7 +81,7 @@ class Decompressor(wiring.Component):
         B, the biased exponent that the 8-bit class is normalised to; read with every block's first beat.
     """
 
-    def __init__(self, *, pushed: bool = False, lanes: int = LANES):
+    def __init__(self, *, pushed: bool = False, lanes: int = GROUP_LANES):
         self.pushed = pushed
         self.lanes = lanes
         self.beat_bytes = beat_bytes(lanes)
@@ -94,7 +94,7 @@ class Decompressor(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from a block's first beat to its first burst, at best."""
         return TagDecoder.latency(lanes) + BurstBuffer.latency(lanes) + DecompressionUnit.LATENCY + 5
 
@@ -149,7 +149,11 @@ class Decompressor(wiring.Component):
 
         # Lanes per tag word, words per beat and beats per plane are powers of two, so the fields of
         # the lane count less one are: lanes of the last group, words of the last beat, beats.
-        at_group, at_burst, at_beat = exact_log2(LANES), exact_log2(self.lanes), exact_log2(self.lanes) + 4
+        at_group, at_burst, at_beat = (
+            exact_log2(GROUP_LANES),
+            exact_log2(self.lanes),
+            exact_log2(self.lanes) + 4,
+        )
         more_words, more_beats = more[at_group:at_beat], more[at_beat:]
         full = more_words.all()
         first = Signal(init=1)

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANE_BYTES, LANES, TAG_BYTES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES, TAG_BYTES
 
 from ...parts.axi import beat_bytes
 from ...parts.pipeline import Pipeline
@@ -57,7 +57,7 @@ class ShifterTree(wiring.Component):
         The vectors in lane order, back to back from byte 0, zero above.
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {
@@ -69,7 +69,7 @@ class ShifterTree(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from input to output."""
         return sum(_join_stages(level) for level in range((lanes - 1).bit_length()))
 

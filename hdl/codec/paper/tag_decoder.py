@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import LANES, Tag
+from inceptionn.wire import GROUP_LANES, Tag
 
 from ...parts.axi import beat_bytes
 from ...parts.delay import delayed
@@ -21,12 +21,12 @@ WORDS = 16
 """Words in a beat. A word is the tags of a cycle's lanes: one group's, with 16 lanes two groups'."""
 
 
-def position_bits(lanes: int = LANES) -> int:
+def position_bits(lanes: int = GROUP_LANES) -> int:
     """Bits of a position: number of the beat, and byte in it."""
     return BEAT_BITS + exact_log2(beat_bytes(lanes))
 
 
-def block_layout(lanes: int = LANES) -> data.StructLayout:
+def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
     """What is known of a block at its first beat."""
     return data.StructLayout(
         {
@@ -43,7 +43,7 @@ def block_layout(lanes: int = LANES) -> data.StructLayout:
     )
 
 
-def group_layout(lanes: int = LANES) -> data.StructLayout:
+def group_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
     """A group, or two, ready to be cut out of the data."""
     return data.StructLayout(
         {
@@ -105,7 +105,7 @@ class TagDecoder(wiring.Component):
     DEPTH = 32
     GROUPS = 32
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.width = 8 * beat_bytes(lanes)
         super().__init__(
@@ -122,7 +122,7 @@ class TagDecoder(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from a beat to the group of its first word."""
         return 7 + exact_log2(lanes)
 
@@ -134,7 +134,7 @@ class TagDecoder(wiring.Component):
 
         layout = block_layout(self.lanes)
         block_bits = layout.size
-        join = self.lanes > LANES  # a stage more for the sum over two groups
+        join = self.lanes > GROUP_LANES  # a stage more for the sum over two groups
         m.submodules.beats = beats = LutRam(self.width, self.DEPTH)
         m.submodules.blocks = blocks = LutRam(block_bits + 2, self.DEPTH)
         free = Signal(range(self.DEPTH))
@@ -223,7 +223,7 @@ class TagDecoder(wiring.Component):
         if join:
             # After the tag word of a last group that is alone, data begin.
             with m.If(delayed(m, last & ~block.more_lanes[-1], 2, name="alone")):
-                sync += tags_3[2 * LANES :].eq(0)
+                sync += tags_3[2 * GROUP_LANES :].eq(0)
 
         # Sizes, their sum, and where that takes the position.
         sizes = [vector_bytes(tags_3.word_select(lane, 2)) for lane in range(self.lanes)]

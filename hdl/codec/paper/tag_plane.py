@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, TAG_WORD_BYTES
 
 from ...parts.axi import beat_bytes
 from ...parts.queue import PushQueue
@@ -43,10 +43,10 @@ class TagPlane(wiring.Component):
     beat_valid : :py:`Out(1)`
     """
 
-    def __init__(self, *, lanes: int = LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.words = beat_bytes(lanes) // TAG_WORD_BYTES
-        pair = {"both": In(1)} if lanes > LANES else {}
+        pair = {"both": In(1)} if lanes > GROUP_LANES else {}
         super().__init__(
             {
                 "valid": In(1),
@@ -61,19 +61,19 @@ class TagPlane(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = LANES) -> int:
+    def latency(lanes: int = GROUP_LANES) -> int:
         """Cycles from the word that completes a beat to the beat."""
-        return 2 if lanes == LANES else 4
+        return 2 if lanes == GROUP_LANES else 4
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        if self.lanes > LANES:
+        if self.lanes > GROUP_LANES:
             self._collect_pairs(m)
             return m
         # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.
         following = Signal(4)
         place = Signal(4)
-        tags1 = Signal(2 * LANES, reset_less=True)
+        tags1 = Signal(2 * GROUP_LANES, reset_less=True)
         select1 = Signal(self.words)
         fresh1 = Signal(reset_less=True)
         full1 = Signal()

@@ -10,7 +10,7 @@ from compressor_blocks import BEAT_BYTES, WIDTH, Packing
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
-from inceptionn.wire import LANES
+from inceptionn.wire import GROUP_LANES
 
 LATENCY = AlignmentUnit.latency(WIDTH)
 
@@ -38,7 +38,7 @@ class TB(Lockstep):
                 self.due(LATENCY + extra, beat_valid=bool(beat), done=done, **found)
                 self.beats += bool(beat)
             await self.cycle(valid=1, last=last, size=size, vector=int.from_bytes(vector, "little"))
-        if WIDTH == LANES:
+        if WIDTH == GROUP_LANES:
             await self.gap()
 
 

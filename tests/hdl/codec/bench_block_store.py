@@ -11,11 +11,11 @@ from block_reader import BlockReader
 from compressor_blocks import BEAT_BYTES, WIDTH, WORDS, Shape, beats_of
 
 from inceptionn.hdl.codec.block_store import block_shape
-from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
 SHAPE = block_shape(WIDTH)
 SLACK = 40
-MOST = MAX_LANES // LANES
+MOST = MAX_LANES // GROUP_LANES
 """Groups of the longest block."""
 UNFINISHED = 12
 """Most blocks that the writer has begun and not finished."""
@@ -38,7 +38,7 @@ class TB(BlockReader):
         self._fill_up()
 
     def _fill_up(self) -> None:
-        self.credit = {"tag": SLACK, "data": SLACK, "finished": SLACK if WIDTH > LANES else SLACK // 2}
+        self.credit = {"tag": SLACK, "data": SLACK, "finished": SLACK if WIDTH > GROUP_LANES else SLACK // 2}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
         """A block of random content."""

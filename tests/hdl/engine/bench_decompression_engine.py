@@ -45,7 +45,7 @@ from inceptionn.sim.golden.cases_receive import receive_sequences
 from inceptionn.sim.golden.packets import MINIMUM_FRAME, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import wire_frames
-from inceptionn.wire import LANES, TAG_WORD_BYTES, Verdict, parameters
+from inceptionn.wire import GROUP_LANES, TAG_WORD_BYTES, Verdict, parameters
 
 BYPASS_LATENCY = 24
 """Most cycles from first beat to first beat of a frame that passes."""
@@ -348,7 +348,7 @@ async def latency(dut):
         assert passage.latency <= BYPASS_LATENCY, f"{passage.latency} cycles to pass {len(frame)} bytes"
     worst = 0
     for lanes in (16, 64, 365, 2240, 2304):
-        plane = beats(TAG_WORD_BYTES * -(-lanes // LANES))
+        plane = beats(TAG_WORD_BYTES * -(-lanes // GROUP_LANES))
         for kind in (kind for kind in KINDS if kind not in ("large", "edges")):
             for frame in (udp(payload(kind, lanes)), tcp(payload(kind, lanes), tcp_options=bytes(40))):
                 (passage,) = await tb.run([Stimulus(sent(frame))])

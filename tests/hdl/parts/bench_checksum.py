@@ -12,12 +12,12 @@ from lockstep import Lockstep
 from inceptionn.hdl.parts.checksum import OnesComplementSum
 from inceptionn.sim.golden.checksum import fold
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
 LANES_PER_BEAT = bench_parameters().get("lanes", 8)
 BEAT_BYTES = 4 * LANES_PER_BEAT
 LATENCY = OnesComplementSum.latency(LANES_PER_BEAT)
-LONGEST = (MAX_LANES * 4 + MAX_LANES // LANES * TAG_WORD_BYTES) // BEAT_BYTES
+LONGEST = (MAX_LANES * 4 + MAX_LANES // GROUP_LANES * TAG_WORD_BYTES) // BEAT_BYTES
 """Beats of the longest block: of raw lanes 288, and 18 of tags; half of them with 16 lanes."""
 
 

@@ -25,7 +25,7 @@ from reports import Report
 
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
-from inceptionn.wire import LANES, MAX_LANES, Parameters
+from inceptionn.wire import GROUP_LANES, MAX_LANES, Parameters
 
 READY = {8: 21, 16: 25}[WIDTH]
 """Cycles from a block's last burst until it can be read, as the component promises."""
@@ -37,7 +37,7 @@ HOLD = 2
 
 def idle_cycles(groups: int, place: int) -> int:
     """Cycles behind a block that its tag plane needs; with 8 lanes always one."""
-    return 1 if WIDTH == LANES else groups % 2 == 0 and (place + groups) % WORDS == 1
+    return 1 if WIDTH == GROUP_LANES else groups % 2 == 0 and (place + groups) % WORDS == 1
 
 
 class TB(BlockReader):
@@ -104,7 +104,7 @@ class TB(BlockReader):
                 self.settled = self.now + HOLD
             await self._enter(group, index == 0, last, place)
         self.sent = self.now - 1
-        for _ in range(idle_cycles(-(-len(lanes) // LANES), place)):
+        for _ in range(idle_cycles(-(-len(lanes) // GROUP_LANES), place)):
             await self.tick()
 
     async def finish(self) -> None:

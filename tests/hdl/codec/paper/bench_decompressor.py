@@ -26,7 +26,7 @@ from decompressor_blocks import (
 from inceptionn.hdl.codec.paper.decompressor import Decompressor
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES, Parameters, Tag, parameters
+from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES, Parameters, Tag, parameters
 
 DEFAULT = parameters(10, "bounded")
 LATENCY = Decompressor.latency(WIDTH)
@@ -220,7 +220,7 @@ async def mixed(dut):
 
 def barely(count: int, params: Parameters) -> Block:
     """Just small enough to be sent compressed: 12 bytes less than its lanes, the ratio next to 1."""
-    saved = 2 * -(-count // LANES) + 12
+    saved = 2 * -(-count // GROUP_LANES) + 12
     tags = np.full(count, Tag.RAW, np.uint8)
     tags[:: max(1, count // (saved // 2 + 1))][: saved // 2] = Tag.BITS16
     return of_tags(tags, params, random)
@@ -262,7 +262,7 @@ async def throughput_of_small_blocks(dut):
 async def latency(dut):
     tb = await started(dut)
     for count in (8, 16, 362, 2250):
-        plane_beats = -(-count // LANES) * TAG_WORD_BYTES // BEAT_BYTES
+        plane_beats = -(-count // GROUP_LANES) * TAG_WORD_BYTES // BEAT_BYTES
         await tb.run([good(count, DEFAULT, "large", random)])
         first, _ = tb.produced[0]
         from_block, from_data = first - tb.accepted[0], first - tb.accepted[plane_beats]

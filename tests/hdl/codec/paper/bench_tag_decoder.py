@@ -18,9 +18,9 @@ from inceptionn.hdl.codec.paper.tag_decoder import (
 )
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import LANE_BYTES, LANES, MAX_LANES, TAG_BYTES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_BYTES
 
-WIDTH = bench_parameters().get("lanes", LANES)
+WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a word: tags of one group, or two."""
 BEAT_BITS = 8 * LANE_BYTES * WIDTH
 BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH)
@@ -79,9 +79,9 @@ class Plane:
         position = self.origin
         for index, word in enumerate(self.words):
             last = index == len(self.words) - 1
-            if last and self.lanes <= WIDTH - LANES:
+            if last and self.lanes <= WIDTH - GROUP_LANES:
                 # What lies behind the last group's own tags is no tag word.
-                word &= 4**LANES - 1
+                word &= 4**GROUP_LANES - 1
             tags = [word >> 2 * lane & 3 for lane in range(WIDTH)]
             end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
             group = {

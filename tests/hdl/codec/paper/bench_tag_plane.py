@@ -10,10 +10,10 @@ from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.tag_plane import TagPlane
-from inceptionn.wire import LANES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
 LATENCY = TagPlane.latency(WIDTH)
-GROUPS = WIDTH // LANES
+GROUPS = WIDTH // GROUP_LANES
 """Words per cycle."""
 MOST_OWED = 2
 """Cycles that words may be made to wait for others."""
@@ -97,7 +97,7 @@ async def longest(dut):
     """288 words, the most a block has, at both ends of a beat."""
     tb = TB(dut)
     await tb.reset()
-    most = MAX_LANES // LANES
+    most = MAX_LANES // GROUP_LANES
     for place in (0, WORDS - 1):
         await tb.send(random_words(most), place, 0.0)
     await tb.drain()
