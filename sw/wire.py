@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Constants of the codec and the wire format, version 1.
+"""Constants of both codecs and of the wire format, versions 1 (the paper's codec) and 2 (planes).
 
 This module is the single source of every number that the wire format fixes. The RTL, the golden
 model, the native codec and the documentation read it; it imports nothing but the standard library.
@@ -42,18 +42,33 @@ class Tag(IntEnum):
 TAG_BYTES = (0, 1, 2, 4)
 """Bytes of a lane's vector, indexed by its tag."""
 
+# Codes of the planes codec (section 10).
+CODES = 16
+CODE_BYTES = (*range(14), 15, BURST_BYTES)
+"""Bytes of a group's data, indexed by its code."""
+RAW_CODE = 15
+"""The group has a raw lane, and its data are fp32 words."""
+CODE_WORD_BYTES = 2
+CODE_WORD_GROUPS = 4
+"""Groups whose codes share a word of the code plane."""
+RAW_EXPONENT = 14
+"""A lane is raw from a biased exponent of E0 + 14 on, that is from a magnitude of ``2**(14 - k)``."""
+
 # Error bounds: 2**-k (section 1).
 MIN_K = 1
 MAX_K = 14
 DEFAULT_K = 10
-Mode = Literal["literal", "bounded"]
-MODES: tuple[Mode, ...] = ("literal", "bounded")
+Mode = Literal["literal", "bounded", "planes"]
+PAPER_MODES: tuple[Mode, ...] = ("literal", "bounded")
+"""Modes of the paper's codec, wire format version 1."""
+MODES: tuple[Mode, ...] = (*PAPER_MODES, "planes")
+"""All modes; ``planes`` is the codec of wire format version 2."""
 DEFAULT_MODE: Mode = "bounded"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The lane codec's three numbers, in units of the biased exponent (section 1).
+    """The three numbers of the paper's lane codec, in units of the biased exponent (section 1).
 
     ``e0``: below it a lane is dropped; ``t``: from it on a lane keeps 16 bits; ``b``: the exponent
     that the 8-bit class is normalised to.
@@ -69,18 +84,35 @@ class Parameters:
         return 1 <= self.e0 <= self.t <= EXPONENT_BIAS and self.t <= self.b <= 255
 
 
-def parameters(k: int, mode: str) -> Parameters:
-    """E0, T and B for an error bound of ``2**-k``.
+@dataclass(frozen=True)
+class PlanesParameters:
+    """The planes codec's one number (section 10): ``e0 = 127 - k`` for an error bound of ``2**-k``."""
 
-    Raises ``ValueError`` for a ``k`` outside 1..14 or an unknown mode.
+    e0: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether an encoder and a decoder take this number: ``113 <= e0 <= 126``."""
+        return MIN_K <= EXPONENT_BIAS - self.e0 <= MAX_K
+
+
+def parameters(k: int, mode: str) -> Parameters:
+    """E0, T and B of the paper's codec for an error bound of ``2**-k``.
+
+    Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that is not of the paper's codec.
     """
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    if not MIN_K <= k <= MAX_K:
-        raise ValueError(f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}, not k = {k!r}")
-    e0 = EXPONENT_BIAS - k
+    if mode not in PAPER_MODES:
+        raise ValueError(f"mode must be one of {', '.join(PAPER_MODES)}, not {mode!r}")
+    e0 = planes_parameters(k).e0
     t = e0 + (k + 1) // 2
     return Parameters(e0=e0, t=t, b=EXPONENT_BIAS if mode == "literal" else t)
+
+
+def planes_parameters(k: int) -> PlanesParameters:
+    """E0 of the planes codec for an error bound of ``2**-k``. ``ValueError`` for a ``k`` outside 1..14."""
+    if not MIN_K <= k <= MAX_K:
+        raise ValueError(f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}, not k = {k!r}")
+    return PlanesParameters(EXPONENT_BIAS - k)
 
 
 def error_bound_exponent(error_bound: float) -> int:
@@ -105,6 +137,12 @@ def error_bound_exponent(error_bound: float) -> int:
 # The shim (section 3).
 SHIM_MAGIC = 0x494E
 SHIM_VERSION = 0x01
+"""The paper's codec; byte 3 of the shim is B."""
+SHIM_VERSION_PLANES = 0x02
+"""The planes codec; byte 3 of the shim is E0."""
+CODECS = ("paper", "planes")
+SHIM_VERSIONS = dict(zip(CODECS, (SHIM_VERSION, SHIM_VERSION_PLANES), strict=True))
+"""Version in the shim, by codec."""
 SHIM_BYTES = 8
 
 # Eligibility (section 3).

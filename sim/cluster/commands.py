@@ -20,7 +20,7 @@ from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, chec
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
-from inceptionn.wire import MODES, parameters
+from inceptionn.wire import PAPER_MODES, parameters
 
 from ..models.cache import build_root
 from .cluster import Cluster
@@ -145,7 +145,7 @@ def run(
             raise ValueError(f"time-out must be more than 0 seconds, not {limit!r}")
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
-    with _option("--bound" if mode in MODES else "--mode"):
+    with _option("--bound" if mode in PAPER_MODES else "--mode"):
         parameters(k, mode)
     with _option("--tos"):
         written = None if tos is None else _byte(tos)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The golden model: codec and frame transform in plain NumPy, the reference for everything else."""
+"""The golden model: codecs and frame transform in plain NumPy, the reference for everything else."""
 
+from . import planes
 from .codec import (
     MalformedError,
     compress,
@@ -29,6 +30,7 @@ __all__ = [
     "decompress_lane",
     "histogram",
     "lossy",
+    "planes",
     "receive",
     "transmit",
 ]

@@ -290,7 +290,7 @@ def settings() -> list[Sequence]:
             ("every class", tcp(mixed), V.COMPRESSED),
             ("every class, UDP", udp(mixed), V.COMPRESSED),
         )
-        for mode in wire.MODES
+        for mode in wire.PAPER_MODES
         for k in range(wire.MIN_K, wire.MAX_K + 1)
     ]
     return [

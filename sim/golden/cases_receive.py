@@ -171,7 +171,7 @@ def settings() -> list[Sequence]:
     mixed = payload("edges", 40) + payload("fractions", 40)
     configs = {
         f"2**-{k} {mode}": replace(CONFIG, parameters=wire.parameters(k, mode))
-        for mode in wire.MODES
+        for mode in wire.PAPER_MODES
         for k in range(wire.MIN_K, wire.MAX_K + 1)
     }
     bounds = tuple(Case(name, sent(tcp(mixed), config), V.RESTORED) for name, config in configs.items())

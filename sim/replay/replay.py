@@ -22,7 +22,7 @@ from rich.progress import Progress
 from inceptionn.commands.console import Console, JsonFile, check_json, new_progress, write_json
 from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
 from inceptionn.system import atomic_file
-from inceptionn.wire import EXPONENT_BIAS, MODES, Parameters, Tag, Verdict, parameters
+from inceptionn.wire import EXPONENT_BIAS, PAPER_MODES, Parameters, Tag, Verdict, parameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..models.cache import build_root
@@ -263,7 +263,7 @@ def replay(
         config = EngineConfig(parameters=parameters(k, mode))
     except ValueError as error:
         raise typer.BadParameter(
-            str(error), param_hint="--mode" if mode not in MODES else "--bound"
+            str(error), param_hint="--mode" if mode not in PAPER_MODES else "--bound"
         ) from error
     if waves is not None and waves.suffix != ".vcd":
         raise typer.BadParameter(f"wave file must end in .vcd, not {waves.suffix!r}", param_hint="--waves")

@@ -194,7 +194,7 @@ def _print_header(console: Console, header: Header) -> None:
     if header.parameters is not None:
         e0, t, b = header.parameters.e0, header.parameters.t, header.parameters.b
         k = wire.EXPONENT_BIAS - e0
-        names = [f"2**-{k} {mode}" for mode in wire.MODES
+        names = [f"2**-{k} {mode}" for mode in wire.PAPER_MODES
                  if 1 <= k <= wire.MAX_K and wire.parameters(k, mode) == header.parameters]  # fmt: skip
         name = names[-1] if names else "of no mode"
         console.print(f"{name}: E0 {e0}, T {t}, B {b}; scale 2**{header.scale}")

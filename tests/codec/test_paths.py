@@ -15,7 +15,7 @@ from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
-SETTINGS = [(k, mode) for mode in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
+SETTINGS = [(k, mode) for mode in wire.PAPER_MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
 # Ends of groups, of what vector kernels take at a time, of blocks.
 COUNTS = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1023, 2047, 2048, 2049, 4096, 5003]
 

@@ -40,7 +40,7 @@ def random_frame(source: random.Random) -> tuple[bytes, int, int]:
     return frame, l4 + 20 + len(options), lanes
 
 
-@pytest.mark.parametrize("mode", wire.MODES)
+@pytest.mark.parametrize("mode", wire.PAPER_MODES)
 @pytest.mark.parametrize("k", [1, 6, 10, 14])
 def test_round_trip(k: int, mode: str, referee) -> None:
     source = random.Random(f"round trip {k} {mode}")

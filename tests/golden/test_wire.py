@@ -35,7 +35,7 @@ def test_error_bound_of_another_type(bound) -> None:
 
 
 def test_parameters() -> None:
-    for mode in wire.MODES:
+    for mode in wire.PAPER_MODES:
         for k in range(wire.MIN_K, wire.MAX_K + 1):
             params = wire.parameters(k, mode)
             assert params.valid
@@ -45,8 +45,13 @@ def test_parameters() -> None:
     for k in (0, 15):
         with pytest.raises(ValueError, match=rf"not k = {k}$"):
             wire.parameters(k, "bounded")
-    with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, not 'loose'$"):
-        wire.parameters(10, "loose")
+        with pytest.raises(ValueError, match=rf"not k = {k}$"):
+            wire.planes_parameters(k)
+    for mode in ("loose", "planes"):
+        with pytest.raises(ValueError, match=rf"^mode must be one of literal, bounded, not '{mode}'$"):
+            wire.parameters(10, mode)
+    assert [wire.planes_parameters(k).e0 for k in (1, 10, 14)] == [126, 117, 113]
+    assert [wire.PlanesParameters(e0).valid for e0 in (112, 113, 126, 127)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

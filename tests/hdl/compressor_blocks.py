@@ -18,7 +18,7 @@ from inceptionn.wire import (
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
-    MODES,
+    PAPER_MODES,
     STREAM_LANES,
     TAG_BYTES,
     TAG_WORD_BYTES,
@@ -31,7 +31,7 @@ WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 BEAT_BYTES = WIDTH * LANE_BYTES
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
 """Tag words in a beat."""
-ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
 DEFAULT = parameters(10, "bounded")
 LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
 """Lane counts that matter: every one of few groups, those of an MTU of 1500, and the longest."""

@@ -17,7 +17,7 @@ from inceptionn.wire import (
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
-    MODES,
+    PAPER_MODES,
     TAG_WORD_BYTES,
     Parameters,
     parameters,
@@ -26,7 +26,7 @@ from inceptionn.wire import (
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""
 BEAT_BYTES = WIDTH * LANE_BYTES
-ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
 
 
 @dataclass(frozen=True)

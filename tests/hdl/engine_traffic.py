@@ -21,7 +21,7 @@ from inceptionn.wire import (
     GROUP_LANES,
     MAX_K,
     MAX_LANES,
-    MODES,
+    PAPER_MODES,
     SHIM_MAGIC,
     SHIM_VERSION,
     Parameters,
@@ -31,7 +31,7 @@ from inceptionn.wire import (
 
 OPTION_SIZES = range(0, 41, 4)
 """Bytes of TCP options: data offsets 5 to 15."""
-PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)]
+PARAMETERS = [parameters(k, mode) for mode in PAPER_MODES for k in range(1, MAX_K + 1)]
 
 
 @cache

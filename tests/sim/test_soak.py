@@ -81,7 +81,7 @@ def soak(nic: VerilatedNic, direction: str, total: int) -> Counter[Verdict]:
             came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
             results = [transmit(frame, config, flows, bad) for frame, bad in frames]
         else:
-            sender = wire.parameters(source.randint(1, 14), source.choice(wire.MODES))
+            sender = wire.parameters(source.randint(1, 14), source.choice(wire.PAPER_MODES))
             frames = wire_frames(source, CHUNK, sender)
             came = nic.receive(frames, idle=idle, back_pressure=back_pressure)
             results = [receive(frame, config, bad) for frame, bad in frames]

@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inceptionn import MODES, Codec, Parameters
+from inceptionn import Codec, Parameters
 from inceptionn.sim import golden
 from inceptionn.transport.probe import alike, pattern, recognise
+from inceptionn.wire import PAPER_MODES
 
 PACKET = 362
 
@@ -17,7 +18,7 @@ def test_unchanged_means_no_nic() -> None:
     assert recognise(pattern()) is None
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PAPER_MODES)
 @pytest.mark.parametrize("k", range(1, 15))
 def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
     sent = pattern()

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The planes codec of wire-format.md section 10: the counterpart of :mod:`.codec` for version 2.
+
+A lane is rounded to a whole number of steps, in real numbers; a group of 8 lanes is stored as bit planes.
+Lanes come and go as their 32 bits (``uint32``). Plain NumPy over whole arrays; nothing here is shared with
+the native codec or the RTL, which are judged against it.
+
+=============================  ===============================================================
+lanes                          :func:`compress_lanes`, :func:`decompress_lanes`
+groups                         :func:`group_codes`
+block                          :func:`pack_block`, :func:`examine_block`, :func:`compress_block`,
+                               :func:`decompress_block`
+stream                         :func:`compress`, :func:`decompress`
+what the other side will see   :func:`lossy`, :func:`histogram`
+=============================  ===============================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn import wire
+
+from .codec import DEFAULT_ERROR_BOUND, Bits, Fault, MalformedError, bits_of
+
+Codes = NDArray[np.uint8]
+
+CODE_BYTES = np.array(wire.CODE_BYTES)
+PLANES = 15
+"""Most bit planes of a group that has no raw lane."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Quantised lanes, arrays of one length.
+
+    ``z``: ``uint32``, the integers whose bits the planes hold, 0 for raw lanes. ``raw``: ``bool``, lanes
+    that keep their bits. ``bits``: ``uint32``, what every lane comes back as.
+    """
+
+    z: Bits
+    raw: NDArray[np.bool_]
+    bits: Bits
+
+
+def checked(e0: int) -> int:
+    """``e0`` itself. ``ValueError`` if it is not 113..126."""
+    if not wire.PlanesParameters(e0).valid:
+        raise ValueError(f"E0 of the planes codec must be 113..126, not {e0!r}")
+    return e0
+
+
+def _e0(error_bound: float) -> int:
+    return wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
+
+
+def _step(e0: int) -> float:
+    """D: twice the error bound."""
+    return math.ldexp(1.0, e0 - wire.EXPONENT_BIAS + 1)
+
+
+def _code_plane_bytes(groups: int) -> int:
+    return -(-groups // wire.CODE_WORD_GROUPS) * wire.CODE_WORD_BYTES
+
+
+# Lanes
+
+
+def compress_lanes(bits: Bits, e0: int) -> Lanes:
+    """Quantise ``uint32[n]``: to the nearest multiple of the step, ties away from zero."""
+    s = bits >> 31
+    magnitude = bits & 0x7FFFFFFF
+    raw = magnitude >= (checked(e0) + wire.RAW_EXPONENT) << wire.MANTISSA_BITS
+    x = np.where(raw, 0, magnitude).astype(np.uint32).view(np.float32).astype(np.float64)
+    q = np.floor(x / _step(e0) + 0.5).astype(np.uint32)  # exact: 24 bits times a power of two, and a half
+    z = np.where(q > 0, 2 * q - s, 0).astype(np.uint32)
+    return Lanes(z, raw, np.where(raw, bits, decompress_lanes(z, e0)).astype(np.uint32))
+
+
+def decompress_lanes(z: Bits, e0: int) -> Bits:
+    """The values' bits, ``uint32[n]``, of integers of up to 15 bits."""
+    s = z & 1
+    q = (z >> 1) + s
+    return s << 31 | (q * _step(checked(e0))).astype(np.float32).view(np.uint32)
+
+
+# Blocks
+
+
+def _in_groups(lanes: Bits) -> Bits:
+    """``uint32[G, 8]``, absent lanes zero."""
+    groups = np.zeros((-(-len(lanes) // wire.GROUP_LANES), wire.GROUP_LANES), np.uint32)
+    groups.reshape(-1)[: len(lanes)] = lanes
+    return groups
+
+
+def group_codes(lanes: Lanes) -> Codes:
+    """``uint8[G]``, 0..15: the code of each group of 8 lanes."""
+    every_bit = np.bitwise_or.reduce(_in_groups(lanes.z), axis=1)
+    width = np.frexp(every_bit.astype(np.float64))[1]  # bit length; exact, 0 for 0
+    raw = _in_groups(lanes.raw.astype(np.uint32)).any(axis=1)
+    return np.where(raw, wire.RAW_CODE, np.minimum(width, 14)).astype(np.uint8)
+
+
+def pack_block(lanes: Lanes) -> bytes:
+    """Code plane and data of the lanes."""
+    codes = group_codes(lanes)
+    nibbles = np.zeros(2 * _code_plane_bytes(len(codes)), np.uint8)
+    nibbles[: len(codes)] = codes
+    z = _in_groups(lanes.z)
+    each_bit = (z[:, np.newaxis, :] >> np.arange(PLANES, dtype=np.uint32)[:, np.newaxis]) & 1
+    planes = np.packbits(each_bit.astype(np.uint8), axis=2, bitorder="little")[:, :, 0]
+    words = _in_groups(lanes.bits).astype("<u4").view(np.uint8)
+    data = [
+        words[group].tobytes() if code == wire.RAW_CODE else planes[group, : CODE_BYTES[code]].tobytes()
+        for group, code in enumerate(codes.tolist())
+    ]
+    return (nibbles[0::2] | nibbles[1::2] << 4).tobytes() + b"".join(data)
+
+
+def read_codes(block: bytes, groups: int) -> Codes:
+    """``uint8[4 * ceil(G / 4)]``: every nibble of a whole code plane, those past the last group too."""
+    plane = np.frombuffer(block, np.uint8, _code_plane_bytes(groups))
+    return np.stack((plane & 15, plane >> 4), axis=1).reshape(-1)
+
+
+def examine_block(
+    block: bytes, count: int, e0: int, size: int | None = None
+) -> tuple[Bits, Codes, Fault | None]:
+    """Decode a block that may be faulty: lanes ``uint32[count]``, codes ``uint8[G]``, first fault.
+
+    ``block`` is what is there of a block announced as ``size`` bytes (default: all of it). From the fault's
+    group on the lanes are zero here, and unspecified in other implementations.
+    """
+    size = len(block) if size is None else size
+    groups = -(-count // wire.GROUP_LANES)
+    plane_bytes = _code_plane_bytes(groups)
+    if len(block) < plane_bytes:
+        nothing = np.zeros(count, np.uint32), np.zeros(groups, np.uint8)
+        return *nothing, Fault(len(block), 0, "it ends inside the code plane")
+    nibbles = read_codes(block, groups)
+    codes, rest = nibbles[:groups], nibbles[groups:]
+    sizes = CODE_BYTES[codes]
+    ends = np.cumsum(sizes)
+    starts, total = ends - sizes, int(sizes.sum())
+
+    available = len(block) - plane_bytes
+    data = np.zeros(max(total, available) + wire.BURST_BYTES, np.uint8)
+    data[:available] = np.frombuffer(block, np.uint8, offset=plane_bytes)
+    places = np.arange(wire.BURST_BYTES)
+    own = np.where(places < sizes[:, np.newaxis], data[starts[:, np.newaxis] + places], 0).astype(np.uint8)
+    each_bit = np.unpackbits(own[:, :PLANES, np.newaxis], axis=2, bitorder="little").astype(np.uint32)
+    z = (each_bit << np.arange(PLANES, dtype=np.uint32)[:, np.newaxis]).sum(axis=1, dtype=np.uint32)
+    words = np.ascontiguousarray(own).view("<u4").astype(np.uint32)
+    is_raw = (codes == wire.RAW_CODE)[:, np.newaxis]
+    bits = np.where(is_raw, words, decompress_lanes(z, e0)).astype(np.uint32).reshape(-1)
+
+    faults = []
+    if rest.any():
+        nibble = groups + int(np.argmax(rest > 0))
+        first = (groups - 1) // wire.CODE_WORD_GROUPS * wire.CODE_WORD_GROUPS
+        faults.append(Fault(nibble // 2, first, "the code plane goes on after the last group"))
+    if total > available:
+        cut = int(np.argmax(ends > available))
+        faults.append(Fault(len(block), cut, "it ends inside the data"))
+    elif bits[count:].any():
+        used = count - (groups - 1) * wire.GROUP_LANES
+        absent = own[-1].copy()
+        if codes[-1] == wire.RAW_CODE:
+            absent[: used * wire.LANE_BYTES] = 0
+        else:
+            absent &= 0xFF & (0xFF << used)
+        at = plane_bytes + int(starts[-1]) + int(np.argmax(absent > 0))
+        faults.append(Fault(at, groups - 1, "an absent lane of the last group is not zero"))
+    if total < size - plane_bytes:
+        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
+    fault = min(faults, key=lambda found: found.group, default=None)
+    if fault:
+        bits[fault.group * wire.GROUP_LANES :] = 0
+    return bits[:count], codes, fault
+
+
+def compress_block(x: NDArray[np.float32], e0: int) -> bytes:
+    """The block of a float32 array of 1..2304 values (any shape, C order).
+
+    ``ValueError`` for another count or an E0 outside 113..126, ``TypeError`` for another type.
+    """
+    bits = bits_of(x)
+    if not 1 <= len(bits) <= wire.MAX_LANES:
+        raise ValueError(f"a block has 1..{wire.MAX_LANES} lanes, not {len(bits)}")
+    return pack_block(compress_lanes(bits, e0))
+
+
+def decompress_block(block: bytes, count: int, e0: int) -> NDArray[np.float32]:
+    """The ``float32[count]`` of a block. ``MalformedError`` (a ``ValueError``) names the byte offset."""
+    if not 1 <= count <= wire.MAX_LANES:
+        raise ValueError(f"a block has 1..{wire.MAX_LANES} lanes, not {count}")
+    bits, _, fault = examine_block(bytes(block), count, e0)
+    if fault:
+        raise MalformedError("block", fault.offset, fault.reason)
+    return bits.view(np.float32)
+
+
+# Streams
+
+
+def compress(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -> bytes:
+    """The stream of a float32 array of any shape: the blocks of 2048 lanes each, back to back.
+
+    ``ValueError`` for a bound that is not 2**-k with k = 1..14, ``TypeError`` for another type of array.
+    """
+    e0, bits, step = _e0(error_bound), bits_of(x), wire.STREAM_LANES
+    return b"".join(pack_block(compress_lanes(bits[i : i + step], e0)) for i in range(0, len(bits), step))
+
+
+def decompress(stream: bytes, count: int, error_bound: float = DEFAULT_ERROR_BOUND) -> NDArray[np.float32]:
+    """The ``float32[count]`` of a stream made with the same bound.
+
+    ``MalformedError`` (a ``ValueError``) names the byte offset from the start of the stream.
+    """
+    e0 = _e0(error_bound)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"count must be an integer, not {count!r}")
+    if count < 0:
+        raise ValueError(f"count must not be negative: {count!r}")
+    stream = bytes(stream)
+    lanes = [np.zeros(0, np.uint32)]
+    at = 0
+    for first in range(0, int(count), wire.STREAM_LANES):
+        lanes_here = min(int(count) - first, wire.STREAM_LANES)
+        groups = -(-lanes_here // wire.GROUP_LANES)
+        size = _code_plane_bytes(groups)
+        if len(stream) >= at + size:
+            size += int(CODE_BYTES[read_codes(stream[at:], groups)[:groups]].sum())
+        bits, _, fault = examine_block(stream[at : at + size], lanes_here, e0)
+        if fault:
+            raise MalformedError("stream", at + fault.offset, fault.reason)
+        lanes.append(bits)
+        at += size
+    if at != len(stream):
+        raise MalformedError("stream", at, "bytes are left over")
+    return np.concatenate(lanes).view(np.float32)
+
+
+def lossy(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -> NDArray[np.float32]:
+    """What decompressing the compressed ``x`` gives, in the shape of ``x``."""
+    return compress_lanes(bits_of(x), _e0(error_bound)).bits.view(np.float32).reshape(x.shape)
+
+
+def histogram(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -> NDArray[np.int64]:
+    """``int64[16]``: how many groups of the stream of ``x`` have each code."""
+    codes = group_codes(compress_lanes(bits_of(x), _e0(error_bound)))
+    return np.bincount(codes, minlength=wire.CODES).astype(np.int64)

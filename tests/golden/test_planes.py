@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The planes codec: by hand, against its definition in integers, and by its consequences."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from inceptionn import wire
+from inceptionn.sim import golden
+from inceptionn.sim.golden import planes, values
+from inceptionn.sim.golden.codec import MalformedError
+
+BOUNDS = range(wire.MIN_K, wire.MAX_K + 1)
+MANTISSAS = sorted(
+    {0x7FFFFF, 0x2AAAAA, 0x555555}
+    | {(1 << i) + low & 0x7FFFFF for i in range(24) for low in (-1, 0, 1)}
+    | {(3 << i) + low & 0x7FFFFF for i in range(22) for low in (-1, 0, 1)}
+)
+
+
+def every_exponent() -> np.ndarray:
+    """Every sign and exponent that matters with mantissas next to every half of a step."""
+    exponents = np.array([0, 1, 2, 60, *range(111, 142), 200, 254, 255], np.uint32)
+    tops = np.concatenate((exponents, exponents | 0x100))[:, np.newaxis] << 23
+    return (tops | np.array(MANTISSAS, np.uint32)).reshape(-1)
+
+
+def defined(f: int, e0: int) -> tuple[int, bool, int]:
+    """The definition, in integers: z, whether the lane is raw, and the lossy word.
+
+    The word is made as hardware makes it: half a step is added, and what is below a step is cleared.
+    """
+    s, e, m = f >> 31, f >> 23 & 0xFF, f & 0x7FFFFF
+    d = e - e0
+    if d < 0:
+        return 0, False, 0
+    if d >= 14:
+        return 0, True, f
+    q = (2**23 + m + 2 ** (23 - d)) >> (24 - d)
+    assert 1 <= q <= 2**13
+    word = (f & 0x7FFFFFFF) + 2 ** (23 - d)
+    cleared = 23 if d == 0 else 24 - d
+    return 2 * q - s, False, s << 31 | word >> cleared << cleared
+
+
+@pytest.mark.parametrize("k", BOUNDS)
+def test_the_definition_in_integers(k: int) -> None:
+    bits = every_exponent()
+    lanes = planes.compress_lanes(bits, 127 - k)
+    expected = [defined(f, 127 - k) for f in bits.tolist()]
+    assert list(zip(lanes.z.tolist(), lanes.raw.tolist(), lanes.bits.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("bits", "z", "back"),
+    [
+        # k = 10: D = 2**-9, E0 = 117.
+        (0x00000000, 0, 0x00000000),
+        (0x80000000, 0, 0x00000000),  # -0.0
+        (0x807FFFFF, 0, 0x00000000),  # denormal
+        (0x3A7FFFFF, 0, 0x00000000),  # just below 2**-10
+        (0x3A800000, 2, 0x3B000000),  # 2**-10, a tie: away from zero, to 2**-9
+        (0xBA800000, 1, 0xBB000000),
+        (0x3B3FFFFF, 2, 0x3B000000),  # just below 1.5 steps
+        (0x3B400000, 4, 0x3B800000),  # 1.5 steps, a tie, carries into the exponent
+        (0xBB9FFFFF, 3, 0xBB800000),  # -2.5 steps, nearly
+        (0xBBA00000, 5, 0xBBC00000),  # -2.5 steps
+        (0x3F800000, 1024, 0x3F800000),  # 1.0 is 512 steps
+        (0x417FFFFF, 0x4000, 0x41800000),  # just below 2**4: to 2**13 steps, a carry all the way
+        (0xC17FFFFF, 0x3FFF, 0xC1800000),
+        (0x417FFBFF, 0x3FFE, 0x417FF800),  # the last one that rounds to 2**13 - 1
+        (0x417FFC00, 0x4000, 0x41800000),
+        (0x41800000, None, 0x41800000),  # 2**4 is raw
+        (0x7F7FFFFF, None, 0x7F7FFFFF),
+        (0xFF800000, None, 0xFF800000),  # infinity
+        (0x7F800001, None, 0x7F800001),  # signalling NaN
+        (0xFFC12345, None, 0xFFC12345),
+    ],
+)
+def test_lane_by_hand(bits: int, z: int | None, back: int) -> None:
+    lanes = planes.compress_lanes(np.array([bits], np.uint32), 117)
+    assert (int(lanes.z[0]), bool(lanes.raw[0]), int(lanes.bits[0])) == (z or 0, z is None, back)
+    if z is not None:
+        assert planes.decompress_lanes(np.array([z], np.uint32), 117).tolist() == [back]
+
+
+def test_every_integer_decodes() -> None:
+    z = np.arange(1 << 15, dtype=np.uint32)
+    for k in (1, 10, 14):
+        y = planes.decompress_lanes(z, 127 - k).view(np.float32).astype(np.float64)
+        assert y[0] == 0
+        assert not np.signbit(y[0])
+        assert (y[1::2] == -(2.0 ** (1 - k)) * np.arange(1, (1 << 14) + 1)).all()
+        assert (y[2::2] == 2.0 ** (1 - k) * np.arange(1, 1 << 14)).all()
+
+
+def group(*x: float, k: int = 10) -> str:
+    return planes.compress_block(np.array(x, np.float32), 127 - k).hex()
+
+
+def test_blocks_by_hand() -> None:
+    x = [2**-9, -(2**-9), 0.003, -0.0049, 2**-10, -(2**-10), 2**-11, 0.0146]
+    assert group(*x) == "0400" + "2a918c80"
+    nine = [1.0, 0.5, -(2**-7), 2**-11, 0, 0, 0, -2.0, 0.5]
+    assert group(*nine) == "ab00" + "8484848080808080808281" + "00" * 9 + "01"
+    assert group(0.0) == "0000"
+    # A raw lane beside quantised ones, one absent: eight words.
+    assert group(math.inf, -0.0, 0.0029, -1e30, 2**-11, 0.5, -0.25) == "0f00" + "".join(
+        struct.pack("<f", y).hex() for y in (math.inf, 0.0, 2**-9, -1e30, 0.0, 0.5, -0.25, 0.0)
+    )
+
+
+BELOW_16 = np.nextafter(np.float32(16), np.float32(0))
+
+
+@pytest.mark.parametrize(
+    ("code", "lowest", "highest"),
+    [
+        # In steps of 2**-9: the extremes of each sign, z = 2 q of w bits and z = 2 q - 1 of w bits.
+        (0, 0, 0),
+        (1, -1, -1),
+        *((w, 2 ** (w - 2), 2 ** (w - 1) - 1) for w in range(2, 14)),
+        *((w, -(2 ** (w - 2)) - 1, -(2 ** (w - 1))) for w in range(2, 14)),
+        (14, 2**12, BELOW_16 * 512),  # the latter has 15 bits: it rounds to 2**13 steps
+        (14, -(2**12) - 1, -BELOW_16 * 512),
+        (15, 2**13, 2**14),
+        (15, -(2**13), -(2**14)),
+    ],
+)
+def test_each_code_by_hand(code: int, lowest: float, highest: float) -> None:
+    """The smallest and the largest integer of each width, in one lane of zeros and absent ones."""
+    for lane, steps in ((0, lowest), (5, highest)):
+        x = np.zeros(lane + 1, np.float32)
+        x[lane] = steps / 512
+        block = planes.compress_block(x, 117)
+        assert block[:2] == bytes([code, 0])
+        assert len(block) == 2 + wire.CODE_BYTES[code]
+        if code == 15:
+            assert block[2:].hex() == "00" * 4 * lane + x[lane:].tobytes().hex() + "00" * 4 * (7 - lane)
+        else:
+            q = math.floor(abs(steps) + 0.5)
+            z = 2 * q - (steps < 0)
+            assert block[2:] == bytes((z >> j & 1) << lane for j in range(wire.CODE_BYTES[code]))
+        assert planes.decompress_block(block, lane + 1, 117).tobytes() == planes.lossy(x).tobytes()
+
+
+def test_code_plane_by_hand() -> None:
+    """Nibbles, low one first, in words of four groups."""
+    x = np.zeros(41, np.float32)
+    for number, steps in enumerate((-1, 1, -2, 0, 2, -4)):
+        x[8 * number] = steps * 2.0**-9
+    assert (
+        planes.compress_block(x, 117).hex() == "2102" + "3300" + "01" + "0001" + "0101" + "000001" + "010101"
+    )
+
+
+# Consequences
+
+
+@pytest.mark.parametrize("k", BOUNDS)
+def test_consequences(k: int) -> None:
+    bits = every_exponent()
+    x = bits.view(np.float32)
+    seen = planes.lossy(x, 2.0**-k)
+    assert planes.lossy(seen, 2.0**-k).tobytes() == seen.tobytes(), "idempotent"
+    finite = np.isfinite(x)
+    assert seen[~finite].tobytes() == x[~finite].tobytes(), "infinities and NaNs keep their bits"
+    a, b = x[finite].astype(np.float64), seen[finite].astype(np.float64)
+    assert np.abs(a - b).max() == 2.0**-k, "the bound holds, and a tie reaches it"
+    assert (a[np.abs(a) >= 2.0 ** (14 - k)] == b[np.abs(a) >= 2.0 ** (14 - k)]).all()
+    order = np.argsort(a, kind="stable")
+    assert (np.diff(b[order]) >= 0).all(), "ordering"
+    assert (np.signbit(a) == np.signbit(b))[b != 0].all()
+    assert not np.signbit(b[b == 0]).any()
+
+
+@pytest.mark.parametrize("kind", values.KINDS)
+def test_round_trip(kind: str) -> None:
+    for k in (1, 6, 10, 14):
+        for count in (1, 2, 7, 8, 9, 31, 32, 33, 360, 2047, 2048, 2303, 2304):
+            x = np.frombuffer(values.payload(kind, count), np.float32)
+            block = planes.compress_block(x, 127 - k)
+            counts = planes.histogram(x, 2.0**-k)
+            groups = -(-count // 8)
+            assert counts.sum() == groups
+            assert len(block) == 2 * -(-groups // 4) + counts @ np.array(wire.CODE_BYTES)
+            back = planes.decompress_block(block, count, 127 - k)
+            assert back.tobytes() == planes.lossy(x, 2.0**-k).tobytes()
+
+
+def test_largest_block() -> None:
+    x = np.full(wire.MAX_LANES, np.inf, np.float32)
+    assert len(planes.compress_block(x, 117)) == 9360
+
+
+def test_no_gradient_looks_like_a_shim() -> None:
+    """Magic, version 2 and E0, read as a float, are beyond any gradient."""
+    for k in BOUNDS:
+        shim = wire.SHIM_MAGIC.to_bytes(2, "big") + bytes([wire.SHIM_VERSION_PLANES, 127 - k])
+        assert struct.unpack("<f", shim)[0] > 6e29
+
+
+# Malformed blocks and streams
+
+
+@pytest.mark.parametrize(
+    ("block", "count", "offset", "group"),
+    [
+        ("", 1, 0, 0),
+        ("00", 1, 1, 0),
+        ("000000", 40, 3, 0),  # the second word of the code plane is cut
+        ("0000", 1, None, None),
+        ("010001", 1, None, None),
+        ("0100", 1, 2, 0),
+        ("110001", 16, 3, 1),  # the first group is whole
+        ("000000", 8, 2, 1),  # left over
+        ("01000100", 8, 3, 1),
+        ("1000", 8, 0, 0),  # a code past the last group
+        ("0001", 8, 1, 0),
+        ("00000100" + "00", 40, None, None),  # the fifth group has one plane
+        ("00000000", 40, None, None),
+        ("00001000", 40, 2, 4),
+        ("11010101", 16, 1, 0),
+        ("010002", 1, 2, 0),  # lane 1 is absent
+        ("0200" + "0180", 7, 3, 0),
+        ("0200" + "0181", 8, None, None),
+        ("0f00" + "00" * 4 + "00" * 3 + "80" + "00" * 24, 1, 9, 0),
+        ("0f00" + "ff" * 4 + "00" * 28, 1, None, None),
+        ("0f00" + "ff" * 31, 8, 33, 0),
+        ("0e00" + "ff" * 15, 8, None, None),
+        ("0e00" + "ff" * 14, 8, 16, 0),
+        ("0200" + "02", 1, 3, 0),  # cut counts before an absent lane
+    ],
+)
+def test_malformed_block(block: str, count: int, offset: int | None, group: int | None) -> None:
+    data = bytes.fromhex(block)
+    _, _, fault = planes.examine_block(data, count, 117)
+    if offset is None:
+        assert fault is None
+        assert len(planes.decompress_block(data, count, 117)) == count
+        return
+    assert fault is not None
+    assert (fault.offset, fault.group) == (offset, group)
+    with pytest.raises(MalformedError, match=rf"^malformed block at byte {offset}: ") as caught:
+        planes.decompress_block(data, count, 117)
+    assert caught.value.offset == offset
+
+
+def test_any_cut_and_any_excess_is_malformed() -> None:
+    x = np.frombuffer(values.payload("edges", 61), np.float32)
+    block, seen = planes.compress_block(x, 117), planes.lossy(x)
+    for size in range(len(block)):
+        bits, _, fault = planes.examine_block(block[:size], 61, 117, len(block))
+        assert fault is not None
+        whole = fault.group * 8
+        assert bits[:whole].tobytes() == seen[:whole].tobytes()
+        assert not bits[whole:].any()
+    for excess in (1, 2, 32):
+        with pytest.raises(ValueError, match=rf"at byte {len(block)}: bytes are left over"):
+            planes.decompress_block(block + bytes(excess), 61, 117)
+
+
+def test_random_blocks_decode_or_are_malformed() -> None:
+    """Every pattern that fills its block decodes, and to values that compress again."""
+    source = random.Random(3)
+    decoded = 0
+    for _ in range(700):
+        count = source.randint(1, 40)
+        groups = -(-count // 8)
+        codes = [source.choice((0, 1, 2, 14, 15)) for _ in range(groups)]
+        nibbles = codes + [0] * (-groups % 4)
+        needed = sum(wire.CODE_BYTES[code] for code in codes)
+        data = source.randbytes(max(needed + source.choice((0, 0, 0, 1, -1)), 0))
+        block = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True)) + data
+        bits, found, fault = planes.examine_block(block, count, 120)
+        assert found.tolist() == codes
+        if needed != len(data):
+            assert fault is not None
+        elif fault is not None:
+            assert count % 8
+            assert "absent" in fault.reason
+        else:
+            decoded += 1
+            x = bits.view(np.float32)
+            assert planes.decompress(planes.compress(x, 2.0**-7), count, 2.0**-7).size == count
+    assert decoded > 80
+
+
+@pytest.mark.parametrize("count", [0, 1, 2047, 2048, 2049, 4096, 5001])
+def test_stream(count: int) -> None:
+    x = np.frombuffer(values.payload("fractions", count), np.float32)
+    stream = planes.compress(x, 2.0**-8)
+    blocks = [planes.compress_block(x[i : i + 2048], 119) for i in range(0, count, 2048)]
+    assert stream == b"".join(blocks)
+    assert planes.decompress(stream, count, 2.0**-8).tobytes() == planes.lossy(x, 2.0**-8).tobytes()
+    for at, after in pairwise([*range(0, len(stream), 997), len(stream)]):
+        for bad in (stream[:at], stream + stream[at:after] + b"\0"):
+            with pytest.raises(MalformedError):
+                planes.decompress(bad, count, 2.0**-8)
+
+
+def test_malformed_stream() -> None:
+    x = np.frombuffer(values.payload("edges", 4100), np.float32)
+    stream = planes.compress(x)
+    last = len(planes.compress(x[:4096]))
+    for bad, count, offset in (
+        (stream + b"\0", 4100, len(stream)),
+        (stream[:-1], 4100, len(stream) - 1),
+        (stream[:last], 4100, last),
+        (stream, 4096, last),
+        (stream, 0, 0),
+        (stream[:last] + bytes([stream[last] | 0x40]) + stream[last + 1 :], 4100, last),
+    ):
+        with pytest.raises(MalformedError, match=rf"^malformed stream at byte {offset}: "):
+            planes.decompress(bad, count)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("call", [planes.compress, planes.lossy, planes.histogram])
+def test_arguments(call) -> None:
+    x = np.ones(8, np.float32)
+    with pytest.raises(ValueError, match=r"^error bound must be 2\*\*-k with k in 1..14, not 0.001$"):
+        call(x, 0.001)
+    with pytest.raises(TypeError, match=r"^values must be a float32 array, not float64$"):
+        call(x.astype(np.float64))
+    for count in (0, 2305):
+        with pytest.raises(ValueError, match=rf"^a block has 1..2304 lanes, not {count}$"):
+            planes.compress_block(np.zeros(count, np.float32), 117)
+        with pytest.raises(ValueError, match=rf"^a block has 1..2304 lanes, not {count}$"):
+            planes.decompress_block(b"", count, 117)
+    for e0 in (112, 127):
+        with pytest.raises(ValueError, match=rf"^E0 of the planes codec must be 113..126, not {e0}$"):
+            planes.compress_block(x, e0)
+        with pytest.raises(ValueError, match=rf"^E0 of the planes codec must be 113..126, not {e0}$"):
+            planes.decompress_block(b"\0\0", 1, e0)
+    with pytest.raises(ValueError, match=r"^count must not be negative: -1$"):
+        planes.decompress(b"", -1)
+    with pytest.raises(TypeError, match=r"^count must be an integer, not 1.5$"):
+        planes.decompress(b"", 1.5)  # type: ignore[arg-type]
+    shaped = np.arange(24, dtype=np.float32).reshape(2, 3, 4)[:, ::2]
+    assert (planes.lossy(shaped) == shaped).all()
+    assert golden.planes is planes
