@@ -33,6 +33,11 @@ class Command(NamedTuple):
     commands: dict[str, Command] | None = None
 
 
+def _bench(module: str, help: str) -> Command:
+    """A measurement: the function of its module's name."""
+    return Command(f"inceptionn.bench.{module}", module.rpartition(".")[2], "bench", help)
+
+
 COMMANDS = {
     "encode": Command("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
     "decode": Command("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
@@ -58,27 +63,13 @@ COMMANDS = {
         "bench",
         "Measure the codec and the all-reduce.",
         {
-            "codec": Command(
-                "inceptionn.bench.codec", "codec", "bench", "The codec against memcpy and others."
-            ),
-            "allreduce": Command(
-                "inceptionn.bench.allreduce", "allreduce", "bench", "All-reduce between shaped hosts."
-            ),
-            "parallax": Command(
-                "inceptionn.bench.parallax", "parallax", "bench", "Sparse gradients between shaped hosts."
-            ),
-            "layers": Command(
-                "inceptionn.bench.layers", "layers", "bench", "Training systems between shaped hosts."
-            ),
-            "a2dtwp": Command(
-                "inceptionn.bench.a2dtwp", "a2dtwp", "bench", "Packing weights against memcpy; GPU copies."
-            ),
-            "gradiveq": Command(
-                "inceptionn.bench.gradiveq", "gradiveq", "bench", "Sums of compressed gradients; training."
-            ),
-            "ssd-sgd": Command(
-                "inceptionn.bench.ssd_sgd", "ssd_sgd", "bench", "SSD-SGD: times by model, accuracy by delay."
-            ),
+            "codec": _bench("kernels.codec", "The codec against memcpy and others."),
+            "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
+            "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
+            "layers": _bench("layers.layers", "Training systems between shaped hosts."),
+            "a2dtwp": _bench("kernels.a2dtwp", "Packing weights against memcpy; GPU copies."),
+            "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
+            "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
         },
     ),
     "cluster": Command(

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from inceptionn import cli
-from inceptionn.bench import allreduce, job
-from inceptionn.bench.allreduce_report import Results, figures_of, tables_of
-from inceptionn.bench.variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+from inceptionn.bench.collective import allreduce
+from inceptionn.bench.collective.allreduce_report import Results, figures_of, tables_of
+from inceptionn.bench.collective.variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+from inceptionn.bench.common import job
 from inceptionn.netns import Namespaces, NetworkError, registry
 
 BOUND = 2.0**-10

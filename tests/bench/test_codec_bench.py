@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli
-from inceptionn.bench import codec as bench
-from inceptionn.bench import data
-from inceptionn.bench.environment import conditions, environment
-from inceptionn.bench.memory import peak_of
-from inceptionn.bench.peers import PEERS, Peer
-from inceptionn.bench.report import Figure
+from inceptionn.bench.common import data
+from inceptionn.bench.common.environment import conditions, environment
+from inceptionn.bench.common.report import Figure
+from inceptionn.bench.kernels import codec as bench
+from inceptionn.bench.kernels.memory import peak_of
+from inceptionn.bench.kernels.peers import PEERS, Peer
 from inceptionn.codec.codec import active_path, available_paths
 from inceptionn.codec.speed import RUN, best_seconds, speed, synthetic
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inceptionn.bench import a2dtwp, gradiveq
+from inceptionn.bench.kernels import a2dtwp
+from inceptionn.bench.layers import gradiveq
 from inceptionn.cli import main
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inceptionn.bench import parallax
+from inceptionn.bench.layers import parallax
 from inceptionn.cli import main
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 import inceptionn.boards
 import inceptionn.sim
 from inceptionn import cli
-from inceptionn.bench.allreduce_report import Results, tables_of
+from inceptionn.bench.collective.allreduce_report import Results, tables_of
 from inceptionn.commands.console import Console, Table, new_progress, write_json
 from inceptionn.sim.cluster.report import HostReport, Report, end_table, live_table
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.bench.memory import peak_of
+from inceptionn.bench.kernels.memory import peak_of
 from inceptionn.codec import codec
 from inceptionn.codec.speed import synthetic
 from inceptionn.message import Kind, pack, parse, unpack

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inceptionn.bench import layers, ssd_sgd
-from inceptionn.bench.layers_rank import WHAT, model_of
-from inceptionn.bench.layers_systems import SYSTEMS
+from inceptionn.bench.layers import layers, ssd_sgd
+from inceptionn.bench.layers.layers_rank import WHAT, model_of
+from inceptionn.bench.layers.layers_systems import SYSTEMS
 from inceptionn.cli import main
 from inceptionn.training import count_of, digits
 from inceptionn.transport import Transport

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of ``inceptionn bench allreduce``: what runs in each host.
 
-    python -m inceptionn.bench.allreduce_rank PLAN [RANK]
+    python -m inceptionn.bench.collective.allreduce_rank PLAN [RANK]
 
 Under MPI its own all-reduce can be measured in the same processes. Rank 0 prints one JSON line per
 measurement.
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..collectives import MEAN, SUM, allreduce_comp
-from ..transport import Transport
-from .rank import Plan, mpi_world, report, run
+from ...collectives import MEAN, SUM, allreduce_comp
+from ...transport import Transport
+from ..common.rank import Plan, mpi_world, report, run
 from .variants import MPI, VARIANTS
 
 WARM_UP = 1 << 18

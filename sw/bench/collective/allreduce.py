@@ -9,20 +9,20 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..commands.console import Console, JsonFile, new_progress, write_json
-from ..netns import Network, bits_per_second, rate_text, require
-from ..system.extras import pip_install
-from ..training.data import require_digits
+from ...commands.console import Console, JsonFile, new_progress, write_json
+from ...netns import Network, bits_per_second, rate_text, require
+from ...system.extras import pip_install
+from ...training.data import require_digits
+from ..common import data, report
+from ..common.environment import conditions, environment
+from ..common.job import lines_of, with_mpi
 from . import allreduce_report as tables
-from . import data, report
 from .allreduce_report import Results
-from .environment import conditions, environment
-from .job import lines_of, with_mpi
 from .variants import MPI, RING_RAW, VARIANTS
 
 OPS = ("sum", "mean")
 UNSHAPED = "unshaped"
-RANK = "inceptionn.bench.allreduce_rank"
+RANK = "inceptionn.bench.collective.allreduce_rank"
 PORT = 29520
 SLOW, VERY_SLOW = 1.0, 5.0
 """Seconds that the link alone needs, from which on a measurement is made at most three times, or once."""

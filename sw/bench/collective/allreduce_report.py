@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..commands.console import Table
-from ..netns import rate_text
-from . import report
-from .data import REAL, SYNTHETIC
+from ...commands.console import Table
+from ...netns import rate_text
+from ..common import report
+from ..common.data import REAL, SYNTHETIC
 from .variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
 
 ASKED = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},

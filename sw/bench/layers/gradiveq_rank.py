@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of ``inceptionn bench gradiveq``: what runs in each host.
 
-    python -m inceptionn.bench.gradiveq_rank PLAN [RANK]
+    python -m inceptionn.bench.layers.gradiveq_rank PLAN [RANK]
 
 Rank 0 prints one JSON line per variant.
 """
@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import Codec
-from ..collectives.parts import Parts
-from ..collectives.ring import all_reduce_steps, ring
-from ..collectives.wire_form import Compressed, Raw, WireForm
-from ..layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
-from ..training import Floats
-from ..transport import Transport
-from .rank import Plan, report, run
+from ... import Codec
+from ...collectives.parts import Parts
+from ...collectives.ring import all_reduce_steps, ring
+from ...collectives.wire_form import Compressed, Raw, WireForm
+from ...layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
+from ...training import Floats
+from ...transport import Transport
+from ..common.rank import Plan, report, run
 
 RESNET_32 = (
     (16, 3, 3, 3), *[(16, 16, 3, 3)] * 10, (32, 16, 3, 3), *[(32, 32, 3, 3)] * 9, (64, 32, 3, 3),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a rank computes in one all-reduce of ``inceptionn bench gradiveq``, part by part, without a network.
 
-    python -m inceptionn.bench.gradiveq_parts '{"ratio": 8, "dimension": 99, "repeats": 15}'
+    python -m inceptionn.bench.layers.gradiveq_parts '{"ratio": 8, "dimension": 99, "repeats": 15}'
 
 Prints one JSON line: milliseconds of processor time by variant and part, the least of all rounds. A process
 of its own, so that the linear algebra can be held to one thread, as at the ranks.
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..codec.speed import Calls, best_seconds
-from ..layers.gradiveq import QSGD, Compressor, Slicing
+from ...codec.speed import Calls, best_seconds
+from ...layers.gradiveq import QSGD, Compressor, Slicing
+from ..common.job import one_thread
 from .gradiveq_rank import RESNET_32, VALUES, compressors
-from .job import one_thread
 
 PARTS = ("cut", "compress", "decompress", "join")
 """From gradients to slices, to compressed slices (eq. 3), to slices (eq. 5), to gradients.
@@ -32,7 +32,7 @@ Of QSGD, quantise and restore stand in the columns in the middle.
 
 def parts_of(plan: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Runs this module as a process of one thread; milliseconds by variant and part."""
-    argv = [sys.executable, "-m", "inceptionn.bench.gradiveq_parts", json.dumps(plan)]
+    argv = [sys.executable, "-m", "inceptionn.bench.layers.gradiveq_parts", json.dumps(plan)]
     done = subprocess.run(argv, env=one_thread(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..codec.speed import Floats, synthetic
-from ..system import npy_file
+from ...codec.speed import Floats, synthetic
+from ...system import npy_file
 
 if TYPE_CHECKING:
-    from ..training import Batches, Model
+    from ...training import Batches, Model
 
 SYNTHETIC, REAL = "synthetic", "real"
 HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
@@ -32,7 +32,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     ``ModuleNotFoundError`` without scikit-learn.
     """
-    from ..training import MLP, Batches, digits
+    from ...training import MLP, Batches, digits
 
     model, samples = MLP(64, HIDDEN), digits(seed)
     batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..codec.codec import Codec
-from ..collectives import BFloat16
+from ...codec.codec import Codec
+from ...collectives import BFloat16
 
 Arguments = dict[str, Any]
 

@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
-from ..layers.parameter_server import MomentumSGD, ParameterServer
-from ..layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
-from ..netns import Network, rate_text, require
-from ..training import MLP, Batches, digits
-from ..training.data import require_digits
-from ..transport import LoopbackTransport, loopback
-from . import report
-from .environment import conditions, environment
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...layers.parameter_server import MomentumSGD, ParameterServer
+from ...layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
+from ...netns import Network, rate_text, require
+from ...training import MLP, Batches, digits
+from ...training.data import require_digits
+from ...transport import LoopbackTransport, loopback
+from ..common import report
+from ..common.environment import conditions, environment
 from .layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
 
 DELAYS = (1, 2, 3, 4, 5)

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
-from ..layers.parallax import CostModel, fit
-from ..netns import Network, rate_text, require
-from . import report
-from .environment import conditions, environment
-from .job import lines_of
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...layers.parallax import CostModel, fit
+from ...netns import Network, rate_text, require
+from ..common import report
+from ..common.environment import conditions, environment
+from ..common.job import lines_of
 
-RANK = "inceptionn.bench.parallax_rank"
+RANK = "inceptionn.bench.layers.parallax_rank"
 PORT = 29530
 TIMEOUT = 120.0
 """Seconds without progress after which a rank gives up."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of ``inceptionn bench parallax``: what runs in each host.
 
-    python -m inceptionn.bench.parallax_rank PLAN [RANK]
+    python -m inceptionn.bench.layers.parallax_rank PLAN [RANK]
 
 Rank 0 prints one JSON line per group. What a group compares is trained in turn, a few steps each, so that
 other load on the machine affects all alike.
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
-from ..training import MLP, Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
-from ..transport import Transport
-from .rank import Plan, report, run
+from ...layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
+from ...training import MLP, Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
+from ...transport import Transport
+from ..common.rank import Plan, report, run
 
 EMBEDDING = "embedding"
 RATE = {EMBEDDING: 10.0, "mlp": 0.1}

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import Codec
-from ..collectives import MEAN, allreduce_comp
-from ..layers.parameter_server import MomentumSGD, ParameterServer
-from ..layers.ssd_sgd import SSDSGD
-from ..layers.traffic import Traffic
-from ..training import Batch, Floats, Model, Parameters, flatten, unflatten
-from ..transport import Transport
+from ... import Codec
+from ...collectives import MEAN, allreduce_comp
+from ...layers.parameter_server import MomentumSGD, ParameterServer
+from ...layers.ssd_sgd import SSDSGD
+from ...layers.traffic import Traffic
+from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
+from ...transport import Transport
 
 
 class Job(NamedTuple):

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..codec.speed import MEMCPY, Calls, best_seconds, copying
-from ..commands.console import Console, JsonFile, Table, write_json
-from ..layers.a2dtwp import adt, host_to_device
-from . import report
-from .environment import conditions, environment
+from ...codec.speed import MEMCPY, Calls, best_seconds, copying
+from ...commands.console import Console, JsonFile, Table, write_json
+from ...layers.a2dtwp import adt, host_to_device
+from ..common import report
+from ..common.environment import conditions, environment
 
 ASKED = 0.5
 """Of memcpy, with one thread."""

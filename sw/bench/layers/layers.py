@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
-from ..netns import Network, bits_per_second, rate_text, require
-from ..training import count_of
-from ..training.data import require_digits
-from . import report
-from .environment import conditions, environment
-from .job import lines_of
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...netns import Network, bits_per_second, rate_text, require
+from ...training import count_of
+from ...training.data import require_digits
+from ..common import report
+from ..common.environment import conditions, environment
+from ..common.job import lines_of
 from .layers_rank import model_of
 from .layers_systems import CONVOLUTIONS, SYSTEMS
 
-RANK = "inceptionn.bench.layers_rank"
+RANK = "inceptionn.bench.layers.layers_rank"
 PORT = 29540
 TIMEOUT = 60.0
 """Seconds without progress after which a rank gives up."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import IO, Any
 
-from ..netns import Namespaces, NetworkError, mpi_popen
+from ...netns import Namespaces, NetworkError, mpi_popen
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""

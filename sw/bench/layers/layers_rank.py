@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of ``inceptionn bench layers`` and ``ssd-sgd``: what runs in each host.
 
-    python -m inceptionn.bench.layers_rank PLAN [RANK]
+    python -m inceptionn.bench.layers.layers_rank PLAN [RANK]
 
 Rank 0 prints one JSON line per case.
 """
@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..layers.ssd_sgd import GLU
-from ..training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
-from ..transport import Transport
+from ...layers.ssd_sgd import GLU
+from ...training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
+from ...transport import Transport
+from ..common.rank import Plan, report, run
 from .layers_systems import SYSTEMS, Job, Run, System, ssd
-from .rank import Plan, report, run
 
 
 def main(transport: Transport, plan: Plan) -> None:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from ..commands.console import Table, check_json
-from ..netns import bits_per_second
-from ..system import atomic_file
+from ...commands.console import Table, check_json
+from ...netns import bits_per_second
+from ...system import atomic_file
 
 PlotFile = Annotated[
     Path | None,

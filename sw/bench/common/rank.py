@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a rank of a bench starts, reports and ends: ``python -m inceptionn.bench.NAME_rank PLAN [RANK]``.
+"""How a rank of a bench starts, reports and ends: ``python -m inceptionn.bench.ROOM.NAME_rank PLAN [RANK]``.
 
 PLAN is a JSON file that `job.lines_of` writes. Without RANK the program runs under MPI, which knows the rank.
 """
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..transport import Transport, connect
+from ...transport import Transport, connect
 
 Plan = dict[str, Any]
 

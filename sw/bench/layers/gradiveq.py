@@ -10,21 +10,21 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from .. import Codec
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
-from ..layers.gradiveq import GradiVeQ
-from ..netns import Network, rate_text, require
-from ..training import CNN, Batches, digits
-from ..training.data import require_digits
-from ..transport import LoopbackTransport, loopback
-from . import report
-from .environment import conditions, environment
+from ... import Codec
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...layers.gradiveq import GradiVeQ
+from ...netns import Network, rate_text, require
+from ...training import CNN, Batches, digits
+from ...training.data import require_digits
+from ...transport import LoopbackTransport, loopback
+from ..common import report
+from ..common.environment import conditions, environment
+from ..common.job import lines_of
 from .gradiveq_parts import PARTS, parts_of
 from .gradiveq_rank import VALUES
-from .job import lines_of
 from .ssd_sgd import in_threads
 
-RANK = "inceptionn.bench.gradiveq_rank"
+RANK = "inceptionn.bench.layers.gradiveq_rank"
 PORT = 29560
 TIMEOUT, PATIENCE = 60.0, 600.0
 """Seconds without progress, of a rank and of all."""

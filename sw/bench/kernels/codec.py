@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..codec.codec import Codec, active_path, available_paths, force_path
-from ..codec.paths import NUMPY
-from ..codec.speed import MEMCPY, Floats, best_seconds, copying, speed
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
-from ..training.data import require_digits
-from . import data, report
-from .environment import conditions, environment, installed
+from ...codec.codec import Codec, active_path, available_paths, force_path
+from ...codec.paths import NUMPY
+from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...training.data import require_digits
+from ..common import data, report
+from ..common.environment import conditions, environment, installed
 from .memory import peak_of
 from .peers import PEERS, Peer
 
