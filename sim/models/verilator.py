@@ -19,6 +19,8 @@ from .tools import ToolMissing, find_compiler, find_verilator, run_tool, run_too
 
 _VERILATE = ("--cc", "-O3", "--x-assign", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style")
 _COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
+_UNIT_BYTES = 250_000
+"""Most bytes of generated files that are compiled as one."""
 
 Step = Callable[[str], None]
 """Called with the current build step as text."""
@@ -42,14 +44,43 @@ class Kind:
     """Arguments of the linker; None: the objects are kept as they are."""
 
 
+def _units(sources: Sequence[Path]) -> list[tuple[list[Path], bool]]:
+    """Files that are compiled as one, the longest unit first; and whether they are of the slow path.
+
+    Every generated file includes the same headers. They take a second to read, and most models' own code
+    takes far less.
+    """
+    slow = [path for path in sources if "Slow" in path.name]
+    sorts = [[path for path in sources if path not in slow], slow]
+    if _bytes_in(sources) <= _UNIT_BYTES:
+        sorts = [list(sources), []]
+    units: list[tuple[list[Path], bool]] = []
+    for members, is_slow in zip(sorts, (False, True), strict=True):
+        unit: list[Path] = []
+        for path in sorted(members):
+            if unit and _bytes_in([*unit, path]) > _UNIT_BYTES:
+                units.append((unit, is_slow))
+                unit = []
+            unit.append(path)
+        if unit:
+            units.append((unit, is_slow))
+    return sorted(units, key=lambda unit: -_bytes_in(unit[0]))
+
+
+def _bytes_in(paths: Sequence[Path]) -> int:
+    return sum(path.stat().st_size for path in paths)
+
+
 def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
-    """Objects of C++ files, into ``folder``; the longest file first, for two cores' sake."""
+    """Objects of C++ files, into ``folder``."""
     compiler = [find_compiler(), *_COMPILE, *flags]
-    commands: list[list[str | Path]] = [
-        [*compiler, "-O0" if "Slow" in path.name else level, "-c", path, "-o", folder / f"{path.stem}.o"]
-        for path in sorted(sources, key=lambda path: -path.stat().st_size)
-    ]
-    run_tools(commands, lambda done: step(f"compiling the model, {done} of {len(sources)}"))
+    units = _units(sources)
+    commands: list[list[str | Path]] = []
+    for number, (unit, is_slow) in enumerate(units):
+        file = folder / f"unit_{number}.cc"
+        file.write_text("".join(f'#include "{path}"\n' for path in unit))
+        commands.append([*compiler, "-O0" if is_slow else level, "-c", file, "-o", file.with_suffix(".o")])
+    run_tools(commands, lambda done: step(f"compiling the model, {done} of {len(units)}"))
 
 
 def _compiler_version() -> str:
