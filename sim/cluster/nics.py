@@ -177,8 +177,9 @@ class GoldenNic(Nic):
         for frame in tx:
             out = transmit(frame, self._tx, self._flows)
             self._count("TX", frame, out)
-            for tag in Tag:
-                self._add(f"TX_LANES_{tag.name}", out.tags[tag])
+            if out.counts:
+                for tag, count in zip(Tag, out.counts, strict=True):
+                    self._add(f"TX_LANES_{tag.name}", count)
             wire.append(out.frame)
         for frame, bad in rx:
             back = receive(frame, self._rx, bad)

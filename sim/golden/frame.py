@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import Parameters, Verdict
+from inceptionn.wire import Parameters, PlanesParameters, Verdict
 
-from . import checksum, codec
+from . import checksum
 from .flows import FlowTable
+from .formats import Counts, Paper, Planes, format_of
 from .parse import IPV4_BYTES, SHIM, Headers, parse, read
-
-NO_TAGS = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,8 @@ class EngineConfig:
     """The registers of an engine, with their values out of reset.
 
     ``tos``/``tos_mask``: a frame is tagged if its ToS byte equals ``tos`` in the bits of the mask.
-    ``parameters`` matter to the transmit engine only and may be invalid (it then passes everything).
+    ``parameters``: their type is the engine's codec, that is the version of the shim it sends and restores.
+    Their values matter to the transmit engine only and may be invalid (it then passes everything).
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
     the hosts see it.
     """
@@ -34,7 +34,7 @@ class EngineConfig:
     enable: bool = True
     tos: int = wire.DEFAULT_TOS
     tos_mask: int = wire.DEFAULT_TOS_MASK
-    parameters: Parameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
+    parameters: Parameters | PlanesParameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
     min_payload: int = wire.DEFAULT_MIN_PAYLOAD
     max_payload: int = wire.DEFAULT_MAX_PAYLOAD
 
@@ -49,21 +49,27 @@ class EngineConfig:
             if not 0 <= value <= most:
                 raise ValueError(f"{name} must be 0..{most}, not {value!r}")
 
+    @property
+    def format(self) -> Paper | Planes:
+        """Shim and block of this engine's codec."""
+        return format_of(self.parameters)
+
 
 @dataclass(frozen=True)
 class Result:
     """What leaves an engine for one frame.
 
-    ``tags``: lanes per tag of a compressed or restored frame, absent lanes of the last group not
-    counted; zeros for any other verdict. ``unspecified_from``: bytes of ``frame`` from this index on
-    (payload after the first fault of a malformed block, by whole groups) are zero here and
-    unspecified in another implementation; their number is specified. ``None`` where every byte is.
+    ``counts``: of a compressed or restored frame, the lanes per tag, absent lanes of the last group not
+    counted (paper), or the groups per code (planes); empty for any other verdict. ``unspecified_from``:
+    bytes of ``frame`` from this index on (payload after the first fault of a malformed block, by whole
+    groups) are zero here and unspecified in another implementation; their number is specified. ``None``
+    where every byte is.
     """
 
     frame: bytes
     verdict: Verdict
+    counts: Counts = ()
     bad: bool = False
-    tags: tuple[int, int, int, int] = NO_TAGS
     unspecified_from: int | None = None
 
 
@@ -78,11 +84,6 @@ def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum:
         head[l4 + 4 : l4 + 6] = (total_length - IPV4_BYTES).to_bytes(2, "big")
     head[headers.checksum_at : headers.checksum_at + 2] = l4_checksum.to_bytes(2, "big")
     return head
-
-
-def _count(tags: np.ndarray) -> tuple[int, int, int, int]:
-    zero, bits8, bits16, raw = np.bincount(tags, minlength=4).tolist()
-    return zero, bits8, bits16, raw
 
 
 # Transmit
@@ -100,23 +101,17 @@ def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
 def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result | Verdict:
     """Steps 21 and 22: the frame with shim and block, or why it is not sent."""
     payload = frame[headers.payload : headers.end]
-    tags, vectors = codec.compress_lanes(np.frombuffer(payload, "<u4"), config.parameters)
-    block = codec.pack_block(tags, vectors)
+    form = config.format
+    block, lanes, counts = form.pack(np.frombuffer(payload, "<u4"))
     if wire.SHIM_BYTES + len(block) >= len(payload):
         return Verdict.EXPANDED
 
-    bits, _ = codec.decompress_lanes(tags, vectors, config.parameters.b)
-    seen = bits.astype("<u4").tobytes()  # what the receiving host will see
+    seen = lanes.astype("<u4").tobytes()  # what the receiving host will see
     new_checksum = checksum.update(headers.checksum, checksum.word_sum(payload), checksum.word_sum(seen))
     if headers.protocol == wire.PROTOCOL_UDP and new_checksum == 0:
         new_checksum = 0xFFFF  # RFC 768: zero would mean "no checksum"
 
-    shim = (
-        wire.SHIM_MAGIC.to_bytes(2, "big")
-        + bytes([wire.SHIM_VERSION, config.parameters.b])
-        + len(payload).to_bytes(2, "big")
-        + bytes(2)
-    )
+    shim = form.shim(form.number, len(payload))
     total_length = headers.total_length - len(payload) + len(shim) + len(block)
     sent = bytes(_with_fields(frame, headers, total_length, new_checksum)) + shim + block
 
@@ -125,7 +120,7 @@ def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result 
     )
     if checksum.fold(pseudo_header + checksum.word_sum(sent[headers.l4 :])) == 0xFFFF:
         return Verdict.AMBIGUOUS
-    return Result(sent, Verdict.COMPRESSED, tags=_count(tags))
+    return Result(sent, Verdict.COMPRESSED, counts)
 
 
 def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = False) -> Result:
@@ -175,9 +170,10 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
     shim = {name: read(frame, at, field) for name, field in SHIM.items()}
     if shim["magic"] != wire.SHIM_MAGIC:
         return Verdict.NO_SHIM
-    length = shim["length"]
+    form, length = config.format, shim["length"]
     if (
-        shim["version"] != wire.SHIM_VERSION
+        shim["version"] != form.version
+        or not form.accepts(shim["number"])
         or shim["reserved"] != 0
         or length % wire.LANE_BYTES
         or length <= headers.payload_bytes
@@ -187,17 +183,17 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
     return length
 
 
-def _restored(frame: bytes, headers: Headers, length: int) -> Result:
+def _restored(frame: bytes, headers: Headers, length: int, form: Paper | Planes) -> Result:
     """Step 21: the frame with its payload restored to the ``length`` bytes that the shim announces."""
     at = headers.payload
     block = frame[at + wire.SHIM_BYTES : headers.end]
     size = headers.payload_bytes - wire.SHIM_BYTES
-    bits, tags, fault = codec.examine_block(block, length // wire.LANE_BYTES, frame[at + 3], size)
+    lanes, counts, fault = form.unpack(block, length // wire.LANE_BYTES, frame[at + 3], size)
     total_length = headers.total_length - headers.payload_bytes + length
     head = _with_fields(frame, headers, total_length, headers.checksum)
-    whole = bytes(head) + bits.astype("<u4").tobytes()
+    whole = bytes(head) + lanes.astype("<u4").tobytes()
     if fault is None:
-        return Result(whole, Verdict.RESTORED, tags=_count(tags))
+        return Result(whole, Verdict.RESTORED, counts)
     fault_at = at + fault.group * wire.BURST_BYTES
     return Result(
         whole,
@@ -224,6 +220,6 @@ def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
         if isinstance(length, Verdict):
             verdict = length
         else:
-            result = _restored(frame, headers, length)
-            return replace(result, verdict=Verdict.BAD, bad=True, tags=NO_TAGS) if bad else result
+            result = _restored(frame, headers, length, config.format)
+            return replace(result, verdict=Verdict.BAD, bad=True, counts=()) if bad else result
     return Result(frame, Verdict.BAD if bad else verdict, bad=bad)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import Parameters, Tag, Verdict
 
-from . import cases, cases_receive, codec, values
+from . import cases, codec, values
+from .cases import paper
 from .flows import FlowTable
-from .frame import Result, receive, transmit
+from .frame import EngineConfig, Result, receive, transmit
 
 SPECIAL_EXPONENTS = (0, 1, 2, 7, 8, 63, 64, 100, 200, 254, 255)
 RAW_PARAMETERS = (
@@ -123,7 +126,7 @@ def blocks() -> dict[str, Any]:
     good.append(_block({"mode": "bounded", "k": 10}, wire.parameters(10, "bounded"), "gradients", data))
 
     malformed = []
-    for case in cases_receive.malformed().cases:
+    for case in paper.malformed().cases:
         if case.bad or case.verdict is not Verdict.MALFORMED:
             continue
         frame = case.frame
@@ -179,10 +182,10 @@ def _block(name: dict[str, Any], params: Parameters, kind: str, data: bytes) -> 
     }
 
 
-def frames(direction: str) -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
-    """``transmit.json`` or ``receive.json``, and the frames of its two captures."""
+def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
+    """``transmit.json`` or ``receive.json`` of a codec, and the frames of its two captures."""
     transmitting = direction == "transmit"
-    sequences = cases.transmit_sequences() if transmitting else cases_receive.receive_sequences()
+    sequences = (cases.transmit_sequences if transmitting else cases.receive_sequences)(codec_name)
     rows, arrived, left = [], [], []
     for sequence in sequences:
         config, flows = sequence.config, FlowTable()
@@ -198,14 +201,12 @@ def frames(direction: str) -> tuple[list[dict[str, Any]], list[bytes], list[byte
                 )
             arrived.append(case.frame)
             left.append(result.frame)
-            steps.append(_step(case, result, len(arrived)))
+            steps.append(_step(case, result, len(arrived), config))
         registers = {
             "enable": config.enable,
             "tos": config.tos,
             "tos_mask": config.tos_mask,
-            "e0": config.parameters.e0,
-            "t": config.parameters.t,
-            "b": config.parameters.b,
+            **asdict(config.parameters),
             "min_payload": config.min_payload,
             "max_payload": config.max_payload,
         }
@@ -213,7 +214,8 @@ def frames(direction: str) -> tuple[list[dict[str, Any]], list[bytes], list[byte
     return rows, arrived, left
 
 
-def _step(case: cases.Case, result: Result, number: int) -> dict[str, Any]:
+def _step(case: cases.Case, result: Result, number: int, config: EngineConfig) -> dict[str, Any]:
+    form = config.format
     return {
         "name": case.name,
         "number": number,
@@ -221,7 +223,7 @@ def _step(case: cases.Case, result: Result, number: int) -> dict[str, Any]:
         "verdict": result.verdict.name,
         "out_bad": result.bad,
         "unchanged": result.frame == case.frame,
-        "tags": list(result.tags),
+        form.counted: list(result.counts) or [0] * form.classes,
         "unspecified_from": result.unspecified_from,
     }
 
@@ -249,9 +251,9 @@ def write(directory: Path) -> list[Path]:
     paths = [directory / "lanes.json", directory / "blocks.json"]
     _write_json(paths[0], lanes())
     _write_json(paths[1], blocks())
-    for direction in ("transmit", "receive"):
-        rows, arrived, left = frames(direction)
-        here = [directory / f"{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]
+    for prefix, direction in product(("", "planes_"), ("transmit", "receive")):
+        rows, arrived, left = frames(direction, prefix.rstrip("_") or "paper")
+        here = [directory / f"{prefix}{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]
         _write_json(here[0], rows)
         _write_pcap(here[1], arrived)
         _write_pcap(here[2], left)

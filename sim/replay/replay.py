@@ -22,7 +22,7 @@ from rich.progress import Progress
 from inceptionn.commands.console import Console, JsonFile, check_json, new_progress, write_json
 from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
 from inceptionn.system import atomic_file
-from inceptionn.wire import EXPONENT_BIAS, PAPER_MODES, Parameters, Tag, Verdict, parameters
+from inceptionn.wire import EXPONENT_BIAS, PAPER_MODES, Parameters, PlanesParameters, Tag, Verdict, parameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..models.cache import build_root
@@ -141,11 +141,12 @@ def tally(
             totals.compressed_frames += 1
             totals.payload_bytes += len(at_host.data) - payload
             totals.block_bytes += len(on_wire.data) - payload
-            lanes = [a + b for a, b in zip(lanes, out.tags, strict=True)]
+            lanes = [a + b for a, b in zip(lanes, out.counts, strict=True)]
         elif at_host.data != frame:
             raise ReplayError(f"frame {number} ({out.verdict.name}): not bit for bit at the host")
         tick()
-    if config.parameters.b == config.parameters.t and totals.largest_error >= totals.bound:
+    chosen = config.parameters
+    if isinstance(chosen, Parameters) and chosen.b == chosen.t and totals.largest_error >= totals.bound:
         raise ReplayError(f"largest error {totals.largest_error!r} is not below the bound {totals.bound!r}")
     totals.lanes = {tag.name: count for tag, count in zip(Tag, lanes, strict=True)}
     totals.checksums = dict(checksums)
@@ -190,13 +191,13 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
     return len(expected)
 
 
-def configure(nic: VerilatedNic, chosen: Parameters) -> None:
+def configure(nic: VerilatedNic, chosen: Parameters | PlanesParameters) -> None:
     """Writes E0, T and B, and reads the identity first; `ReplayError` if this is no INCEPTIONN NIC."""
     identity = REGISTERS["ID"]
     if nic.read(identity.offset) != identity.reset:
         raise ReplayError(f"register ID reads {nic.read(identity.offset):#x}, not {identity.reset:#x}")
     register = REGISTERS["PARAMETERS"]
-    value = register["E0"].put(chosen.e0) | register["T"].put(chosen.t) | register["B"].put(chosen.b)
+    value = sum(register[name.upper()].put(number) for name, number in asdict(chosen).items())
     nic.write(register.offset, value)
 
 

@@ -10,14 +10,27 @@ import pytest
 
 from inceptionn import wire
 from inceptionn.sim import golden
-from inceptionn.sim.golden import EngineConfig, FlowTable, cases, cases_receive, packets, receive, transmit
-from inceptionn.sim.golden.cases import CONFIG, GRADIENTS
+from inceptionn.sim.golden import EngineConfig, FlowTable, cases, packets, planes, receive, transmit
+from inceptionn.sim.golden.cases import CODECS, GRADIENTS
+from inceptionn.sim.golden.cases.checksums import ambiguous, udp_to_zero
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.wire import Verdict as V
 
-TRANSMIT = cases.transmit_sequences()
-RECEIVE = cases_receive.receive_sequences()
+CONFIG = EngineConfig()
+PLANES = CODECS["planes"].CONFIG
+TRANSMIT = {codec: cases.transmit_sequences(codec) for codec in CODECS}
+RECEIVE = {codec: cases.receive_sequences(codec) for codec in CODECS}
+
+
+def every(sequences: dict[str, list[cases.Sequence]]) -> pytest.MarkDecorator:
+    """A test for each sequence of each codec."""
+    found = [
+        pytest.param(each, id=f"{codec}-{each.name}") for codec, list_ in sequences.items() for each in list_
+    ]
+    return pytest.mark.parametrize("sequence", found)
+
+
 COMMON = {
     V.BAD,
     V.DISABLED,
@@ -55,13 +68,14 @@ def test_packets_are_what_they_say(referee) -> None:
     assert referee.segment(udp(GRADIENTS)).len == 8 + len(GRADIENTS)
 
 
-def test_every_verdict_has_a_case() -> None:
-    assert {case.verdict for sequence in TRANSMIT for case in sequence.cases} == COMMON | TRANSMIT_VERDICTS
-    assert {case.verdict for sequence in RECEIVE for case in sequence.cases} == COMMON | RECEIVE_VERDICTS
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_verdict_has_a_case(codec: str) -> None:
+    for sequences, own in ((TRANSMIT, TRANSMIT_VERDICTS), (RECEIVE, RECEIVE_VERDICTS)):
+        assert {case.verdict for sequence in sequences[codec] for case in sequence.cases} == COMMON | own
     assert COMMON | TRANSMIT_VERDICTS | RECEIVE_VERDICTS == set(V)
 
 
-@pytest.mark.parametrize("sequence", TRANSMIT, ids=lambda sequence: sequence.name)
+@every(TRANSMIT)
 def test_transmit(sequence: cases.Sequence, referee) -> None:
     config, flows = sequence.config, FlowTable()
     for case in sequence.cases:
@@ -71,7 +85,7 @@ def test_transmit(sequence: cases.Sequence, referee) -> None:
         assert result.unspecified_from is None
         if result.verdict is not V.COMPRESSED:
             assert result.frame == case.frame, case.name
-            assert result.tags == (0, 0, 0, 0)
+            assert result.counts == ()
             continue
         check_wire_form(case.frame, result, referee)
         check_restored(case.frame, result.frame, config, referee)
@@ -88,6 +102,15 @@ def check_wire_form(frame: bytes, result: golden.Result, referee) -> None:
         assert referee.segment(result.frame).chksum != 0
 
 
+def lossy_and_counts(x: np.ndarray, config: EngineConfig) -> tuple[np.ndarray, tuple[int, ...]]:
+    """By the functions for streams of the golden codec."""
+    if isinstance(config.parameters, wire.Parameters):
+        params = config.parameters
+        return golden.lossy(x, params=params), tuple(golden.histogram(x, params=params).tolist())
+    bound = 2.0 ** (config.parameters.e0 - wire.EXPONENT_BIAS)
+    return planes.lossy(x, bound), tuple(planes.histogram(x, bound).tolist())
+
+
 def check_restored(frame: bytes, sent: bytes, config: EngineConfig, referee) -> None:
     back = receive(sent, config)
     assert back.verdict is V.RESTORED
@@ -95,8 +118,9 @@ def check_restored(frame: bytes, sent: bytes, config: EngineConfig, referee) -> 
     end = len(back.frame)
     assert referee.ip(frame).len == referee.ip(back.frame).len == len(referee.ip(back.frame).original)
     original, seen = payload_of(frame[:end]), payload_of(back.frame)
-    assert seen.tobytes() == golden.lossy(original, params=config.parameters).tobytes()
-    assert back.tags == tuple(golden.histogram(original, params=config.parameters).tolist())
+    lossy, counts = lossy_and_counts(original, config)
+    assert seen.tobytes() == lossy.tobytes()
+    assert back.counts == counts
     assert referee.router_accepts(back.frame) == referee.router_accepts(frame)
     assert referee.host_accepts(back.frame) == referee.host_accepts(frame)
     # Nothing but the payload and its checksum has changed.
@@ -108,7 +132,7 @@ def check_restored(frame: bytes, sent: bytes, config: EngineConfig, referee) -> 
     assert headers == frame[: len(headers)]
 
 
-@pytest.mark.parametrize("sequence", RECEIVE, ids=lambda sequence: sequence.name)
+@every(RECEIVE)
 def test_receive(sequence: cases.Sequence, referee) -> None:
     for case in sequence.cases:
         result = receive(case.frame, sequence.config, case.bad)
@@ -119,9 +143,11 @@ def test_receive(sequence: cases.Sequence, referee) -> None:
         if case.verdict is V.RESTORED:
             assert len(result.frame) > len(case.frame.rstrip(b"\0"))
             assert result.unspecified_from is None
-            assert sum(result.tags) == len(payload_of(result.frame))
+            lanes = len(payload_of(result.frame))
+            paper = isinstance(sequence.config.parameters, wire.Parameters)
+            assert sum(result.counts) == (lanes if paper else -(-lanes // 8))
         else:
-            assert result.tags == (0, 0, 0, 0)
+            assert result.counts == ()
 
 
 def test_compressed_by_hand() -> None:
@@ -135,6 +161,28 @@ def test_compressed_by_hand() -> None:
     untouched = [i for i in range(54) if i not in (16, 17, 24, 25)]
     assert [sent[i] for i in untouched] == [frame[i] for i in untouched]
     assert receive(sent, CONFIG).frame == frame
+
+
+def test_planes_compressed_by_hand() -> None:
+    """The example of planes.md in a frame: at a bound of 2**-10, one group, and one of zeros."""
+    values = [2**-9, -(2**-9), 0.003, -0.0049, 2**-10, -(2**-10), 2**-11, 0.0146, *[0.0] * 8]
+    sent = transmit(tcp(np.array(values, "<f4").tobytes()), PLANES, FlowTable())
+    assert sent.frame[54:].hex() == "494e027500400000" + "0400" + "2a918c80"
+    assert sent.counts == (1, 0, 0, 0, 1, *[0] * 11)
+    back = receive(sent.frame, PLANES)
+    expected = np.array([1, -1, 2, -3, 1, -1, 0, 7, *[0] * 8]) * 2.0**-9
+    assert payload_of(back.frame).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("sender", "receiver"), [(CONFIG, PLANES), (PLANES, CONFIG)])
+def test_the_other_version_passes_and_the_host_refuses_it(
+    sender: EngineConfig, receiver: EngineConfig, referee
+) -> None:
+    for frame in (tcp(GRADIENTS), udp(GRADIENTS), tcp(payload("gradients", 362), vlan=1)):
+        sent = transmit(frame, sender, FlowTable())
+        came = receive(sent.frame, receiver)
+        assert (came.frame, came.verdict, came.bad) == (sent.frame, V.BAD_SHIM, False)
+        assert not referee.host_accepts(came.frame)
 
 
 def test_defaults_are_the_reset_values() -> None:
@@ -154,29 +202,36 @@ def test_config_arguments(name: str, value: int) -> None:
 # Checksums
 
 
-def test_udp_checksum_that_becomes_0_is_sent_as_ffff(referee) -> None:
-    frame = cases.udp_to_zero()
+@pytest.mark.parametrize("codec", CODECS)
+def test_udp_checksum_that_becomes_0_is_sent_as_ffff(codec: str, referee) -> None:
+    config = CODECS[codec].CONFIG
+    frame = udp_to_zero(CODECS[codec])
     assert referee.host_accepts(frame)
-    sent = transmit(frame, CONFIG, FlowTable())
+    sent = transmit(frame, config, FlowTable())
     assert referee.segment(sent.frame).chksum == 0xFFFF
-    assert referee.host_accepts(receive(sent.frame, CONFIG).frame)
+    assert referee.host_accepts(receive(sent.frame, config).frame)
 
 
-def test_ambiguous_wire_form_would_have_been_accepted(referee) -> None:
+@pytest.mark.parametrize("codec", CODECS)
+def test_ambiguous_wire_form_would_have_been_accepted(codec: str, referee) -> None:
     """Only for want of the raw fallback: made by hand, its wire form passes scapy's test."""
-    frame = cases.ambiguous()
+    config = CODECS[codec].CONFIG
+    frame = ambiguous(CODECS[codec])
     assert referee.host_accepts(frame)
-    x = payload_of(frame)
-    assert (golden.lossy(x) == x).all(), "so that the checksum field stays as it is"
-    block = golden.compress_block(np.array(x, np.float32), CONFIG.parameters)
-    shim = bytes.fromhex("494e017a") + (4 * len(x)).to_bytes(2, "big") + bytes(2)
+    x = np.array(payload_of(frame), np.float32)
+    assert (lossy_and_counts(x, config)[0] == x).all(), "so that the checksum field stays as it is"
+    if codec == "paper":
+        block, head = golden.compress_block(x, config.parameters), "494e017a"
+    else:
+        block, head = planes.compress_block(x, config.parameters.e0), "494e0275"
+    shim = bytes.fromhex(head) + (4 * len(x)).to_bytes(2, "big") + bytes(2)
     length = 40 + len(shim) + len(block)
     wire_form = frame[:16] + length.to_bytes(2, "big") + frame[18:54] + shim + block
     assert referee.host_accepts(wire_form)
     # The next best payload of the same shape is sent.
     other = x.copy()
     other[5] = 0.5
-    assert transmit(tcp(other.tobytes()), CONFIG, FlowTable()).verdict is V.COMPRESSED
+    assert transmit(tcp(other.tobytes()), config, FlowTable()).verdict is V.COMPRESSED
 
 
 def test_a_wrong_checksum_stays_as_wrong(referee) -> None:
@@ -200,18 +255,19 @@ def test_a_wrong_checksum_stays_as_wrong(referee) -> None:
 def test_marked_bad_is_restored_and_leaves_marked_bad() -> None:
     sent = transmit(tcp(GRADIENTS), CONFIG, FlowTable()).frame
     good, bad = receive(sent, CONFIG), receive(sent, CONFIG, bad=True)
-    assert bad == replace(good, verdict=V.BAD, bad=True, tags=(0, 0, 0, 0))
+    assert bad == replace(good, verdict=V.BAD, bad=True, counts=())
     off = receive(sent, replace(CONFIG, enable=False), bad=True)
     assert (off.frame, off.verdict, off.bad) == (sent, V.BAD, True)
 
 
-def test_cut_anywhere() -> None:
+@pytest.mark.parametrize("config", [CONFIG, PLANES], ids=CODECS)
+def test_cut_anywhere(config: EngineConfig) -> None:
     """A compressed frame cut at every length: whatever is not malformed passes as it is."""
     frame = tcp(payload("edges", 61))
-    sent = transmit(frame, CONFIG, FlowTable()).frame
-    whole = receive(sent, CONFIG).frame
+    sent = transmit(frame, config, FlowTable()).frame
+    whole = receive(sent, config).frame
     for size in range(len(sent)):
-        result = receive(sent[:size], CONFIG)
+        result = receive(sent[:size], config)
         if size < 54 + 8:
             assert result.verdict is (V.TRUNCATED if size < 54 else V.LENGTHS)
             assert result.frame == sent[:size]
@@ -225,21 +281,30 @@ def test_cut_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "unspecified_from"),
+    ("codec", "name", "unspecified_from"),
     [
-        ("no block", 54),
-        ("frame ends inside the tag plane", 54),
-        ("frame ends inside a vector of the second group", 54 + 32),
-        ("data one byte short", 54),
-        ("one byte left over", None),
-        ("absent lane with tag 01", 54 + 32),
-        ("exponent -6", 54 + 32),
-        ("impossible vector in the third group", 54 + 64),
+        ("paper", "no block", 54),
+        ("paper", "frame ends inside the tag plane", 54),
+        ("paper", "frame ends inside a vector of the second group", 54 + 32),
+        ("paper", "data one byte short", 54),
+        ("paper", "one byte left over", None),
+        ("paper", "absent lane with tag 01", 54 + 32),
+        ("paper", "exponent -6", 54 + 32),
+        ("paper", "impossible vector in the third group", 54 + 64),
+        ("planes", "no block", 54),
+        ("planes", "frame ends inside the code plane", 54),
+        ("planes", "frame ends inside the second group", 54 + 32),
+        ("planes", "ends inside the third group of four", 54 + 64),
+        ("planes", "one byte left over", None),
+        ("planes", "code of a third group of two", 54),
+        ("planes", "code of an eighth group of five", 54 + 4 * 32),
+        ("planes", "absent lane in the signs' plane", 54 + 32),
+        ("planes", "absent -0.0 in a raw group", 54 + 32),
     ],
 )
-def test_first_unspecified_byte(name: str, unspecified_from: int | None) -> None:
-    (case,) = (case for case in cases_receive.malformed().cases if case.name == name)
-    result = receive(case.frame, CONFIG)
+def test_first_unspecified_byte(codec: str, name: str, unspecified_from: int | None) -> None:
+    (case,) = (case for case in CODECS[codec].malformed().cases if case.name == name)
+    result = receive(case.frame, CODECS[codec].CONFIG)
     length = int.from_bytes(case.frame[58:60], "big")
     assert len(result.frame) == 54 + length
     assert int.from_bytes(result.frame[16:18], "big") == 40 + length
@@ -247,12 +312,15 @@ def test_first_unspecified_byte(name: str, unspecified_from: int | None) -> None
 
 
 def test_no_gradient_looks_like_a_shim() -> None:
-    """Magic, version and the base of either mode, read as a float, are beyond any gradient."""
-    bounds = range(wire.MIN_K, wire.MAX_K + 1)
-    bases = {wire.parameters(k, mode).b for k in bounds for mode in wire.PAPER_MODES}
+    """Magic, version and byte 3 of every mode, read as a float, are beyond any gradient."""
+    ks = range(wire.MIN_K, wire.MAX_K + 1)
+    bases = {wire.parameters(k, mode).b for k in ks for mode in wire.PAPER_MODES}
     assert bases == set(range(120, 128))
-    for base in bases:
-        assert np.frombuffer(bytes([0x49, 0x4E, 1, base]), "<f4")[0] > 1e34
+    e0s = {wire.planes_parameters(k).e0 for k in ks}
+    assert e0s == set(range(113, 127))
+    for version, numbers, least in ((1, bases, 1e34), (2, e0s, 6e29)):
+        for number in numbers:
+            assert np.frombuffer(bytes([0x49, 0x4E, version, number]), "<f4")[0] > least
 
 
 def test_minimum_frames() -> None:

@@ -20,8 +20,7 @@ from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction, counters
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
-from inceptionn.sim.golden.cases import transmit_sequences
-from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.runner import bench_parameters
@@ -99,7 +98,7 @@ class TB(TestBench):
             result.verdict.name: 1,
         }  # fmt: skip
         if result.verdict is Verdict.COMPRESSED:
-            amounts |= {f"LANES_{tag.name}": result.tags[tag] for tag in Tag}
+            amounts |= {f"LANES_{tag.name}": result.counts[tag] for tag in Tag}
         self.expected.update({f"{direction.upper()}_{name}": amount for name, amount in amounts.items()})
         return result
 

@@ -305,7 +305,7 @@ class EngineTB(TestBench):
                 result.verdict,
                 len(stimulus.frame) % (1 << 17),
                 len(result.frame) % (1 << 17),
-                result.tags if compressed else (0, 0, 0, 0),
+                result.counts if compressed else (0, 0, 0, 0),
             )
             assert found == expected, f"{describe(stimulus)}: reported {found}, not {expected}"
 

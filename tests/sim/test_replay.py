@@ -56,7 +56,7 @@ class ModelNic:
         add = {result.verdict.name: 1, "FRAMES_IN": 1, "FRAMES_OUT": 1, "BYTES_IN": len(frame)}
         add["BYTES_OUT"] = len(result.frame)
         if prefix == "TX":
-            add |= {f"LANES_{tag.name}": n for tag, n in zip(Tag, result.tags, strict=True)}
+            add |= {f"LANES_{tag.name}": n for tag, n in zip(Tag, result.counts, strict=False)}
         for name, n in add.items():
             offset = REGISTERS[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n

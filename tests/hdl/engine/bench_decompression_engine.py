@@ -41,7 +41,7 @@ from engine_traffic import (
 
 from inceptionn.hdl.frame.header_parser import parsed_beat
 from inceptionn.sim.golden import EngineConfig
-from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import MINIMUM_FRAME, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import wire_frames

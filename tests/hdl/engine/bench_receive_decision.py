@@ -18,7 +18,7 @@ from parsed_headers import fields, objection
 from inceptionn.hdl.engine.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.hdl.frame.header_parser import ParsedHeader, parsed_beat
 from inceptionn.sim.golden import receive
-from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.parse import be16
 from inceptionn.sim.golden.values import payload

@@ -196,7 +196,7 @@ class TB(Lockstep):
             check_order(stimulus, result, ORDER.from_bits(next(words)), what)
             report = FrameReport.as_shape().from_bits(word)
             found = report.verdict, report.bytes_in, report.bytes_out, tuple(report.lanes)
-            lanes = result.tags if result.verdict is Verdict.COMPRESSED else (0, 0, 0, 0)
+            lanes = result.counts if result.verdict is Verdict.COMPRESSED else (0, 0, 0, 0)
             expected = result.verdict, len(stimulus.frame) % (1 << 17), len(result.frame) % (1 << 17), lanes
             assert found == expected, f"{what}: reported {found}, not {expected}"
 

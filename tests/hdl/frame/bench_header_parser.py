@@ -15,8 +15,7 @@ from parsed_headers import fields, objection
 
 from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_beat
 from inceptionn.hdl.frame.payload_realigner import payload_run
-from inceptionn.sim.golden.cases import transmit_sequences
-from inceptionn.sim.golden.cases_receive import receive_sequences
+from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters

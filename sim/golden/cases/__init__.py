@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Frames for every verdict of both engines and both codecs, each with the verdict written down by hand.
+
+Tests hold the model to these verdicts, and the conformance vectors are made of them.
+"""
+
+from __future__ import annotations
+
+from . import paper, planes, receive, transmit
+from .case import GRADIENTS, TIMESTAMP, Case, CodecCases, Sequence, patched
+from .wire_side import sent, shimmed
+
+__all__ = [
+    "CODECS",
+    "Case",
+    "CodecCases",
+    "GRADIENTS",
+    "Sequence",
+    "TIMESTAMP",
+    "patched",
+    "receive_sequences",
+    "sent",
+    "shimmed",
+    "transmit_sequences",
+]
+
+CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
+"""What each codec adds, by its name."""
+
+
+def transmit_sequences(codec: str = "paper") -> list[Sequence]:
+    """Every case of the transmit engine of a codec, "paper" or "planes"."""
+    return transmit.sequences(CODECS[codec])
+
+
+def receive_sequences(codec: str = "paper") -> list[Sequence]:
+    """Every case of the receive engine of a codec, "paper" or "planes"."""
+    return receive.sequences(CODECS[codec])

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a case is, and what the cases of both engines and both codecs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from inceptionn.wire import Parameters, PlanesParameters
+from inceptionn.wire import Verdict as V
+
+from ..frame import EngineConfig
+from ..values import payload
+
+TIMESTAMP = bytes.fromhex("0101080a0000000100000002")
+"""NOP, NOP, timestamps: the TCP options of most Linux segments."""
+GRADIENTS = payload("gradients", 64)
+ETHERNET, IP, TCP = 0, 14, 34
+"""Offsets of the headers of an untagged frame, to spoil fields at."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A frame, how it arrives, and the verdict it must get."""
+
+    name: str
+    frame: bytes
+    verdict: V
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Cases that an engine sees in this order, out of reset, with this configuration."""
+
+    name: str
+    config: EngineConfig
+    cases: tuple[Case, ...]
+
+
+class CodecCases(Protocol):
+    """What a codec's module (:mod:`.paper`, :mod:`.planes`) adds to the cases that both codecs share."""
+
+    CONFIG: EngineConfig
+    INVALID: Parameters | PlanesParameters
+    NOISE: V
+    """Transmit verdict of 362 lanes of random bits."""
+    RAW_LANE: int
+    """A value, as bits, that keeps all of its bits, whatever its low half."""
+    FINE_EXPONENT: int
+    """The biased exponent of values that the codec shortens, but by the fewest bits."""
+
+    def sizes(self) -> tuple[Case, ...]:
+        """Transmit: blocks one byte longer than, as long as, and one byte shorter than the payload."""
+
+    def numbers(self) -> list[Sequence]:
+        """Transmit: parameters that are invalid, and other extremes."""
+
+    def bounds(self) -> Mapping[str, Parameters | PlanesParameters]:
+        """Every bound in every mode, by name."""
+
+    def bad_shims(self, good: bytes) -> tuple[Case, ...]:
+        """Receive: other bytes 2 and 3 of the shim of the TCP frame ``good``."""
+
+    def malformed(self) -> Sequence:
+        """Receive: faulty blocks after a valid shim."""
+
+
+def patched(frame: bytes, at: int, field: str) -> bytes:
+    """``frame`` with the bytes from ``at`` replaced by hexadecimal ``field``."""
+    new = bytes.fromhex(field)
+    return frame[:at] + new + frame[at + len(new) :]

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Frames as they are on the wire, with a shim."""
+
+from __future__ import annotations
+
+from inceptionn.wire import Verdict as V
+
+from ..flows import FlowTable
+from ..frame import EngineConfig, transmit
+from ..packets import tcp
+
+
+def sent(frame: bytes, config: EngineConfig) -> bytes:
+    """``frame`` as the transmit engine compresses it. ``ValueError`` if it does not."""
+    result = transmit(frame, config, FlowTable())
+    if result.verdict is not V.COMPRESSED:
+        raise ValueError(f"the frame is not compressed: {result.verdict.name}")
+    return result.frame
+
+
+def shimmed(block: str, lanes: int, base: int = 122, *, version: int = 1, cut: int = 0) -> bytes:
+    """A TCP frame with a valid shim for ``lanes`` lanes and any ``block`` (hexadecimal).
+
+    ``base`` is byte 3 of the shim. The last ``cut`` bytes, though announced, are not in the frame.
+    """
+    shim = f"494e{version:02x}{base:02x}{4 * lanes:04x}0000"
+    frame = tcp(bytes.fromhex(shim + block))
+    return frame[: len(frame) - cut]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the two versions of the wire format put into a frame: shim, block, and what is counted of a block.
+
+All else about frames (:mod:`inceptionn.sim.golden.frame`) is the same for both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn import wire
+from inceptionn.wire import Parameters, PlanesParameters
+
+from . import codec, planes
+from .codec import Bits, Fault
+
+Counts = tuple[int, ...]
+"""Of one block, by class: lanes per tag (version 1) or groups per code (version 2)."""
+
+
+class Packed(NamedTuple):
+    """A payload's block, its lanes as the other side will see them (``uint32[n]``), and the counts."""
+
+    block: bytes
+    seen: Bits
+    counts: Counts
+
+
+class Unpacked(NamedTuple):
+    """The lanes of a block (``uint32[n]``, zero from the fault's group on), counts, and the first fault."""
+
+    lanes: Bits
+    counts: Counts
+    fault: Fault | None
+
+
+class Format(ABC):
+    """A codec in frames: byte 2 of the shim, what is counted of a block, and in how many classes."""
+
+    version: int
+    counted: str
+    classes: int
+
+    def shim(self, number: int, length: int) -> bytes:
+        """The 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""
+        magic = wire.SHIM_MAGIC.to_bytes(2, "big")
+        return magic + bytes([self.version, number]) + length.to_bytes(2, "big") + bytes(2)
+
+    @abstractmethod
+    def accepts(self, number: int) -> bool:
+        """Whether byte 3 of a received shim is valid."""
+
+    @abstractmethod
+    def pack(self, lanes: Bits) -> Packed:
+        """Compress the lanes ``uint32[n]`` of a payload."""
+
+    @abstractmethod
+    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
+        """Decode what is there of a block of ``count`` lanes, announced as ``size`` bytes."""
+
+    def _count(self, classes: NDArray[np.uint8]) -> Counts:
+        return tuple(np.bincount(classes, minlength=self.classes).tolist())
+
+
+class Paper(Format):
+    """Version 1, the paper's codec; byte 3 is B, and any."""
+
+    version = wire.SHIM_VERSION
+    counted = "tags"
+    classes = len(wire.Tag)
+
+    def __init__(self, parameters: Parameters):
+        self.parameters = parameters
+        self.number = parameters.b
+
+    def accepts(self, number: int) -> bool:
+        return True
+
+    def pack(self, lanes: Bits) -> Packed:
+        tags, vectors = codec.compress_lanes(lanes, self.parameters)
+        seen, _ = codec.decompress_lanes(tags, vectors, self.parameters.b)
+        return Packed(codec.pack_block(tags, vectors), seen, self._count(tags))
+
+    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
+        lanes, tags, fault = codec.examine_block(block, count, number, size)
+        return Unpacked(lanes, self._count(tags), fault)
+
+
+class Planes(Format):
+    """Version 2, the planes codec; byte 3 is E0, 113..126."""
+
+    version = wire.SHIM_VERSION_PLANES
+    counted = "codes"
+    classes = wire.CODES
+
+    def __init__(self, parameters: PlanesParameters):
+        self.number = parameters.e0
+
+    def accepts(self, number: int) -> bool:
+        return PlanesParameters(number).valid
+
+    def pack(self, lanes: Bits) -> Packed:
+        quantised = planes.compress_lanes(lanes, self.number)
+        counts = self._count(planes.group_codes(quantised))
+        return Packed(planes.pack_block(quantised), quantised.bits, counts)
+
+    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
+        lanes, codes, fault = planes.examine_block(block, count, number, size)
+        return Unpacked(lanes, self._count(codes), fault)
+
+
+def format_of(parameters: Parameters | PlanesParameters) -> Paper | Planes:
+    """The format of an engine with these numbers: their type tells the codec."""
+    return Paper(parameters) if isinstance(parameters, Parameters) else Planes(parameters)
