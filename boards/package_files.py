@@ -11,7 +11,8 @@ from typing import Any
 
 from inceptionn.constraints import read
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE
-from inceptionn.hdl.control.registers import MAP_VERSION, map_json, map_markdown
+from inceptionn.hdl.control.register_files import map_json, map_markdown
+from inceptionn.hdl.control.registers import MAP_VERSION
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.hdl.tops import TOPS, tops_of

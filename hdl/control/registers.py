@@ -2,17 +2,16 @@
 """The NIC's registers, as one table.
 
 The AXI4-Lite decoder (:class:`~inceptionn.hdl.control.axi_lite.RegisterBank`), the counters' addresses, the
-JSON and Markdown maps and the test benches all use :data:`REGISTERS`. Nothing here needs Amaranth.
+JSON and Markdown maps and the test benches all use :func:`registers_of`. Nothing here needs Amaranth.
 ``python -m inceptionn.hdl.control.registers FILE.md|FILE.json ...`` writes the maps.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Literal
+from functools import cache
+from typing import Literal
 
 from inceptionn.wire import (
     DEFAULT_K,
@@ -21,13 +20,12 @@ from inceptionn.wire import (
     DEFAULT_MODE,
     DEFAULT_TOS,
     DEFAULT_TOS_MASK,
-    SHIM_VERSION,
-    Tag,
     Verdict,
     parameters,
 )
 
-from .register_map import DATA_WIDTH, Field, Register, RegisterMap
+from ..codec.codecs import PAPER, codec_of
+from .register_map import Field, Register, RegisterMap
 
 ADDRESS_WIDTH = 12
 """Address bits: a 4 KiB aperture."""
@@ -38,7 +36,6 @@ MAP_VERSION = (1, 0)
 
 Direction = Literal["tx", "rx"]
 DIRECTIONS: tuple[Direction, ...] = ("tx", "rx")
-ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
 
 # The counters: 32 slots of 8 bytes per direction, the slot of a verdict is its value.
@@ -48,7 +45,10 @@ COUNTER_SLOTS = 32
 COUNTER_BYTES = 8
 SLOT_FRAMES_IN, SLOT_FRAMES_OUT, SLOT_BYTES_IN, SLOT_BYTES_OUT = range(24, 28)
 SLOT_LANES = 28
-"""Slot of the tag class ``Tag.ZERO``; the other three follow in the order of their values."""
+"""Paper: slot of the tag class ``Tag.ZERO``; the other three follow in the order of their values.
+Planes: slot of the number of lanes."""
+CODE_BASE = 0x300
+"""Planes: offset of the counter of code 0; the others follow."""
 
 _TX_ONLY = {Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE}
 _TX_ONLY |= {Verdict.EXPANDED, Verdict.AMBIGUOUS}
@@ -85,22 +85,49 @@ _VERDICT_TEXT = {
     Verdict.BAD_SHIM: "Passed: magic found, but another field of the shim is not valid.",
     Verdict.MALFORMED: "Marked bad: valid shim, but the block is cut short, too long or impossible.",
 }
-_LANE_TEXT = {
-    Tag.ZERO: "dropped, 0 bits kept",
-    Tag.BITS8: "8 bits kept",
-    Tag.BITS16: "16 bits kept",
-    Tag.RAW: "32 bits kept",
-}
+_VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes."
 
 
-def _control() -> Iterator[Register]:
-    """Identity, switches and settings."""
+def _parameters(codec: str) -> Iterator[Register]:
+    """What the transmit engine's codec is set to, and whether that can be used."""
     defaults = parameters(DEFAULT_K, DEFAULT_MODE)
+    if codec == PAPER:
+        rule = "E0, T and B of PARAMETERS are usable: 1 <= E0 <= T <= 127 and T <= B"
+        text = (
+            "Parameters of the lane codec, as biased exponents of IEEE 754 binary32; one write changes all "
+            "three between two frames. For an error bound of 2^-k: E0 = 127 - k and T = E0 + ceil(k / 2). "
+            "B implies the mode: B = 127 is literal, B = T is bounded. "
+            f"Reset: {DEFAULT_MODE}, 2^-{DEFAULT_K}."
+        )
+        fields = (
+            Field("E0", 0, 8, defaults.e0, "Lanes below this exponent are dropped."),
+            Field("T", 8, 8, defaults.t, "Lanes from this exponent on keep 16 bits."),
+            Field("B", 16, 8, defaults.b, "Exponent that the 8-bit class is normalised to."),
+        )
+    else:
+        rule = "E0 of PARAMETERS is usable: 113 <= E0 <= 126"
+        text = (
+            "Parameter of the lane codec, as a biased exponent of IEEE 754 binary32. For an error bound of "
+            f"2^-k: E0 = 127 - k. Reset: 2^-{DEFAULT_K}."
+        )
+        fields = (Field("E0", 0, 8, defaults.e0, "Biased exponent of the error bound."),)
+    yield Register(
+        "STATUS", 0x010, "ro", "State.",
+        (
+            Field("PARAMETERS_VALID", 0, 1, 1, f"{rule}. While 0, the transmit engine passes every frame "
+                  "with verdict DISABLED."),
+        ),
+    )  # fmt: skip
+    yield Register("PARAMETERS", 0x018, "rw", text, fields)
+
+
+def _control(codec: str) -> Iterator[Register]:
+    """Identity, switches and settings."""
     yield Register("ID", 0x000, "ro", 'The letters "INCP".', (Field("ID", 0, 32, IDENTITY, "Identity."),))
     yield Register(
         "VERSION", 0x004, "ro", "Versions.",
         (
-            Field("WIRE", 0, 8, SHIM_VERSION, "Version of the wire format."),
+            Field("WIRE", 0, 8, codec_of(codec).shim_version, _VERSION_TEXT),
             Field("MAP_MINOR", 16, 8, MAP_VERSION[1], "Minor version of this map; grows with additions."),
             Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with other changes."),
         ),
@@ -119,13 +146,8 @@ def _control() -> Iterator[Register]:
                   "read after the write's response counts from zero."),
         ),
     )  # fmt: skip
-    yield Register(
-        "STATUS", 0x010, "ro", "State.",
-        (
-            Field("PARAMETERS_VALID", 0, 1, 1, "E0, T and B of PARAMETERS are usable: 1 <= E0 <= T <= 127 "
-                  "and T <= B. While 0, the transmit engine passes every frame with verdict DISABLED."),
-        ),
-    )  # fmt: skip
+    status, numbers = _parameters(codec)
+    yield status
     yield Register(
         "TOS", 0x014, "rw", "Which frames are tagged: those with (ToS & MASK) == (VALUE & MASK).",
         (
@@ -133,17 +155,7 @@ def _control() -> Iterator[Register]:
             Field("MASK", 8, 8, DEFAULT_TOS_MASK, "Its bits that are compared."),
         ),
     )  # fmt: skip
-    yield Register(
-        "PARAMETERS", 0x018, "rw",
-        "Parameters of the lane codec, as biased exponents of IEEE 754 binary32; one write changes all three "
-        "between two frames. For an error bound of 2^-k: E0 = 127 - k and T = E0 + ceil(k / 2). B implies "
-        f"the mode: B = 127 is literal, B = T is bounded. Reset: {DEFAULT_MODE}, 2^-{DEFAULT_K}.",
-        (
-            Field("E0", 0, 8, defaults.e0, "Lanes below this exponent are dropped."),
-            Field("T", 8, 8, defaults.t, "Lanes from this exponent on keep 16 bits."),
-            Field("B", 16, 8, defaults.b, "Exponent that the 8-bit class is normalised to."),
-        ),
-    )  # fmt: skip
+    yield numbers
     yield Register(
         "PAYLOAD", 0x01C, "rw", "Payload bytes that are compressed (both limits) or restored (MAX).",
         (
@@ -154,12 +166,15 @@ def _control() -> Iterator[Register]:
     )  # fmt: skip
 
 
-def _counters(direction: Direction) -> Iterator[Register]:
-    """One direction's 64-bit counters, in the order of their slots."""
+def _counter(direction: Direction, offset: int, name: str, description: str) -> Register:
+    return Register(f"{direction.upper()}_{name}", offset, "ro", description, width=64)
+
+
+def _counters(direction: Direction, codec: str) -> Iterator[Register]:
+    """One direction's 64-bit counters, in the order of their offsets."""
 
     def counter(slot: int, name: str, description: str) -> Register:
-        offset = COUNTER_BASE[direction] + COUNTER_BYTES * slot
-        return Register(f"{direction.upper()}_{name}", offset, "ro", description, width=64)
+        return _counter(direction, COUNTER_BASE[direction] + COUNTER_BYTES * slot, name, description)
 
     for verdict in VERDICTS[direction]:
         also = ", or PARAMETERS not valid" if direction == "tx" else ""
@@ -168,98 +183,46 @@ def _counters(direction: Direction) -> Iterator[Register]:
     yield counter(SLOT_FRAMES_OUT, "FRAMES_OUT", "Frames out, counted at the engine's output with tlast.")
     yield counter(SLOT_BYTES_IN, "BYTES_IN", "Bytes of the frames at the input, counted with the verdict.")
     yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames at the output, counted with the verdict.")
-    if direction == "tx":
-        for tag in Tag:
-            text = f"Lanes with tag {tag:02b} ({_LANE_TEXT[tag]}) in compressed frames."
-            yield counter(SLOT_LANES + tag, f"LANES_{tag.name}", text)
+    if direction == "rx":
+        return
+    if codec != PAPER:
+        yield counter(SLOT_LANES, "LANES", "Lanes in compressed frames: their payloads' bytes / 4.")
+    yield from class_counters(codec)
 
 
-REGISTERS = RegisterMap((*_control(), *_counters("tx"), *_counters("rx")), ADDRESS_WIDTH)
-"""All registers of ``inceptionn_nic``."""
+@cache
+def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
+    """The transmit counters of a codec's classes: lanes by tag (paper), or groups by code (planes)."""
+    base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if codec == PAPER else CODE_BASE
+    return tuple(
+        _counter("tx", base + COUNTER_BYTES * number, name, text)
+        for number, (name, text) in enumerate(codec_of(codec).classes)
+    )
 
 
-def counters(direction: Direction) -> dict[int, Register]:
-    """Slot number to counter, for one direction."""
+@cache
+def registers_of(codec: str = PAPER) -> RegisterMap:
+    """All registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name."""
+    tx, rx = (_counters(direction, codec) for direction in DIRECTIONS)
+    by_offset = sorted((*tx, *rx), key=lambda register: register.offset)
+    return RegisterMap((*_control(codec), *by_offset), ADDRESS_WIDTH)
+
+
+REGISTERS = registers_of()
+"""All registers of ``inceptionn_nic`` with the paper's codec."""
+
+
+def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
+    """Slot number to counter, for one direction; the codes' counters of planes are not in these slots."""
     base = COUNTER_BASE[direction]
     slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
-    return {slots.index(register.offset): register for register in REGISTERS if register.offset in slots}
-
-
-def map_json() -> str:
-    """The register map as JSON text."""
-    registers: list[dict[str, Any]] = []
-    for register in REGISTERS:
-        fields = [
-            {"name": part.name, "lsb": part.lsb, "width": part.width, "reset": part.reset,
-             "description": part.description}
-            for part in register.fields
-        ]  # fmt: skip
-        registers.append({
-            "name": register.name, "offset": register.offset, "width": register.width,
-            "access": register.access, "reset": register.reset, "description": register.description,
-            "fields": fields,
-        })  # fmt: skip
-    head = {"name": "inceptionn_nic", "version": ".".join(map(str, MAP_VERSION)), "bus": "AXI4-Lite"}
-    widths = {"address_width": ADDRESS_WIDTH, "data_width": DATA_WIDTH}
-    return json.dumps({**head, **widths, "registers": registers}, indent=1) + "\n"
-
-
-_MARKDOWN_HEAD = f"""# Registers of `inceptionn_nic`
-
-<!-- Written by `python -m inceptionn.hdl.control.registers docs/registers.md`; do not edit. -->
-
-AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".join(map(str, MAP_VERSION))}.
-
-- The two lowest address bits are ignored: every access is to a whole word, and `wstrb` selects the bytes
-  that a write changes. `awprot` and `arprot` are ignored.
-- A read of an address without a register returns zero and `SLVERR`. A write to one, or to a read-only
-  register, has no effect and returns `SLVERR`. A write-only register reads as zero.
-- Counters have 64 bits: low word at the offset, high word at the offset + 4. **Read the low word first**:
-  that read stores the high word of the same moment, and the next read of any counter's high word returns it.
-- A frame is in the counters at most 64 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to zero;
-  a counter that is read meanwhile responds when that is done.
-- When an engine is empty, `FRAMES_IN`, `FRAMES_OUT` and the sum of its verdict counters agree (unless frames
-  were inside it when the counters were cleared).
-"""
-
-
-def map_markdown() -> str:
-    """The register map as Markdown text."""
-    lines = [
-        _MARKDOWN_HEAD,
-        "## Control",
-        "",
-        "| offset | register | access | reset | |",
-        "|---|---|---|---|---|",
-    ]
-    control = [register for register in REGISTERS if register.fields]
-    for register in control:
-        access = ACCESS_TEXT[register.access]
-        row = (f"`{register.offset:#05x}`", f"`{register.name}`", access, f"`{register.reset:#010x}`")
-        lines.append(f"| {' | '.join(row)} | {register.description} |")
-    lines += ["", "| field | bits | reset | |", "|---|---|---|---|"]
-    for register in control:
-        for part in register.fields:
-            name = f"`{register.name}.{part.name}`"
-            lines.append(f"| {name} | {part.bits} | `{part.reset:#x}` | {part.description} |")
-    for direction in DIRECTIONS:
-        title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]
-        lines += ["", f"## {title}: counters", "", "| offset | counter | |", "|---|---|---|"]
-        for register in counters(direction).values():
-            lines.append(f"| `{register.offset:#05x}` | `{register.name}` | {register.description} |")
-    return "\n".join(lines) + "\n"
-
-
-def write_map_json(path: Path | str) -> None:
-    """Write the register map as JSON to ``path``."""
-    Path(path).write_text(map_json(), encoding="utf-8")
-
-
-def write_map_markdown(path: Path | str) -> None:
-    """Write the register map as Markdown to ``path``."""
-    Path(path).write_text(map_markdown(), encoding="utf-8")
+    return {
+        slots.index(register.offset): register for register in registers_of(codec) if register.offset in slots
+    }
 
 
 if __name__ == "__main__":
+    from .register_files import write_map_json, write_map_markdown
+
     for name in sys.argv[1:]:
         (write_map_json if name.endswith(".json") else write_map_markdown)(name)

@@ -11,17 +11,17 @@ import pytest
 
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
+from inceptionn.hdl.control.register_files import map_markdown, write_map_json, write_map_markdown
 from inceptionn.hdl.control.register_map import Field, Register, RegisterMap
 from inceptionn.hdl.control.registers import (
     ADDRESS_WIDTH,
     REGISTERS,
     VERDICTS,
+    class_counters,
     counters,
-    map_markdown,
-    write_map_json,
-    write_map_markdown,
+    registers_of,
 )
-from inceptionn.wire import Tag, Verdict, parameters
+from inceptionn.wire import Tag, Verdict, parameters, planes_parameters
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "registers.md"
 
@@ -34,26 +34,30 @@ def test_document_is_the_table() -> None:
 def test_markdown_names_every_register_and_field(tmp_path: Path) -> None:
     write_map_markdown(tmp_path / "map.md")
     text = (tmp_path / "map.md").read_text(encoding="utf-8")
-    for register in REGISTERS:
+    for register in (*REGISTERS, *registers_of("planes")):
         assert f"| `{register.offset:#05x}` | `{register.name}` |" in text
         for part in register.fields:
             assert f"| `{register.name}.{part.name}` | {part.bits} | `{part.reset:#x}` |" in text
 
 
-def test_json_holds_the_table(tmp_path: Path) -> None:
-    write_map_json(tmp_path / "map.json")
+@pytest.mark.parametrize("codec", ["paper", "planes"])
+def test_json_holds_the_table(codec: str, tmp_path: Path) -> None:
+    registers = registers_of(codec)
+    write_map_json(tmp_path / "map.json", codec)
     found = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
     assert found["address_width"] == ADDRESS_WIDTH
     rebuilt = tuple(
         Register(**{**entry, "fields": tuple(Field(**part) for part in entry["fields"])})
         for entry in ({k: v for k, v in r.items() if k != "reset"} for r in found["registers"])
     )
-    assert rebuilt == REGISTERS.registers
-    assert [entry["reset"] for entry in found["registers"]] == [register.reset for register in REGISTERS]
+    assert found["codec"] == codec
+    assert rebuilt == registers.registers
+    assert [entry["reset"] for entry in found["registers"]] == [register.reset for register in registers]
 
 
 def test_table_is_sorted_and_aligned() -> None:
-    assert all(a.offset + a.width // 8 <= b.offset for a, b in pairwise(REGISTERS))
+    for codec in ("paper", "planes"):
+        assert all(a.offset + a.width // 8 <= b.offset for a, b in pairwise(registers_of(codec)))
     assert REGISTERS["TX_SYN"].offset == 0x100 + 8 * Verdict.SYN
     assert REGISTERS["RX_LENGTHS"].offset == 0x200 + 8 * Verdict.LENGTHS
 
@@ -65,6 +69,20 @@ def test_identity_and_defaults() -> None:
     assert REGISTERS["TOS"].reset == 0xFC28
     assert REGISTERS["PAYLOAD"].reset == 9216 << 16 | 64
     assert list(DEFAULT_CONFIG) == [name for name, _ in EngineConfig.as_shape()]
+
+
+def test_codecs_differ_in_version_parameters_and_class_counters() -> None:
+    planes = registers_of("planes")
+    assert [planes["VERSION"]["WIRE"].reset, REGISTERS["VERSION"]["WIRE"].reset] == [2, 1]
+    assert planes["PARAMETERS"].reset == planes_parameters(10).e0 == 0x75
+    assert [part.name for part in planes["PARAMETERS"].fields] == ["E0"]
+    assert [register.name for register in class_counters()] == [f"TX_LANES_{tag.name}" for tag in Tag]
+    assert [(each.name, each.offset) for each in class_counters("planes")] == [
+        (f"TX_GROUPS_CODE_{code}", 0x300 + 8 * code) for code in range(16)
+    ]
+    assert planes["TX_LANES"].offset == REGISTERS["TX_LANES_ZERO"].offset == 0x1E0
+    with pytest.raises(ValueError, match="codec must be one of paper, planes, not 'zip'"):
+        registers_of("zip")
 
 
 def test_every_verdict_has_a_counter_where_it_can_happen() -> None:

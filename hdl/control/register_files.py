@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The register map as JSON and as the page ``docs/registers.md``. Needs no Amaranth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..codec.codecs import PAPER
+from .register_map import DATA_WIDTH, Register
+from .registers import ADDRESS_WIDTH, DIRECTIONS, MAP_VERSION, counters, registers_of
+
+ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
+
+
+def map_json(codec: str = PAPER) -> str:
+    """The register map as JSON text."""
+    registers: list[dict[str, Any]] = []
+    for register in registers_of(codec):
+        fields = [
+            {"name": part.name, "lsb": part.lsb, "width": part.width, "reset": part.reset,
+             "description": part.description}
+            for part in register.fields
+        ]  # fmt: skip
+        registers.append({
+            "name": register.name, "offset": register.offset, "width": register.width,
+            "access": register.access, "reset": register.reset, "description": register.description,
+            "fields": fields,
+        })  # fmt: skip
+    head = {"name": "inceptionn_nic", "codec": codec}
+    head |= {"version": ".".join(map(str, MAP_VERSION)), "bus": "AXI4-Lite"}
+    widths = {"address_width": ADDRESS_WIDTH, "data_width": DATA_WIDTH}
+    return json.dumps({**head, **widths, "registers": registers}, indent=1) + "\n"
+
+
+_MARKDOWN_HEAD = f"""# Registers of `inceptionn_nic`
+
+<!-- Written by `python -m inceptionn.hdl.control.registers docs/registers.md`; do not edit. -->
+
+AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".join(map(str, MAP_VERSION))}.
+
+- The two lowest address bits are ignored: every access is to a whole word, and `wstrb` selects the bytes
+  that a write changes. `awprot` and `arprot` are ignored.
+- A read of an address without a register returns zero and `SLVERR`. A write to one, or to a read-only
+  register, has no effect and returns `SLVERR`. A write-only register reads as zero.
+- Counters have 64 bits: low word at the offset, high word at the offset + 4. **Read the low word first**:
+  that read stores the high word of the same moment, and the next read of any counter's high word returns it.
+- A frame is in the counters at most 64 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to zero;
+  a counter that is read meanwhile responds when that is done.
+- When an engine is empty, `FRAMES_IN`, `FRAMES_OUT` and the sum of its verdict counters agree (unless frames
+  were inside it when the counters were cleared).
+"""
+
+
+def _control_tables(registers: Iterable[Register]) -> list[str]:
+    lines = ["| offset | register | access | reset | |", "|---|---|---|---|---|"]
+    control = [register for register in registers if register.fields]
+    for register in control:
+        access = ACCESS_TEXT[register.access]
+        row = (f"`{register.offset:#05x}`", f"`{register.name}`", access, f"`{register.reset:#010x}`")
+        lines.append(f"| {' | '.join(row)} | {register.description} |")
+    lines += ["", "| field | bits | reset | |", "|---|---|---|---|"]
+    for register in control:
+        for part in register.fields:
+            name = f"`{register.name}.{part.name}`"
+            lines.append(f"| {name} | {part.bits} | `{part.reset:#x}` | {part.description} |")
+    return lines
+
+
+def _counter_table(registers: Iterable[Register]) -> list[str]:
+    lines = ["| offset | counter | |", "|---|---|---|"]
+    for register in registers:
+        lines.append(f"| `{register.offset:#05x}` | `{register.name}` | {register.description} |")
+    return lines
+
+
+def map_markdown() -> str:
+    """The register map as Markdown text: that of the paper's codec, then what is different with planes."""
+    lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(registers_of())]
+    for direction in DIRECTIONS:
+        title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]
+        lines += ["", f"## {title}: counters", "", *_counter_table(counters(direction).values())]
+    paper = set(registers_of())
+    other = [register for register in registers_of("planes") if register not in paper]
+    gone = {register.name for register in paper} - {register.name for register in registers_of("planes")}
+    names = " ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
+    lines += [
+        "",
+        "## With the planes codec",
+        "",
+        "`VERSION.WIRE` tells the codec. A NIC with the planes codec has the registers above, except:",
+        "",
+        f"- It has no {names}.",
+        "- These are other, or new:",
+        "",
+        *_control_tables(other),
+        "",
+        *_counter_table(register for register in other if not register.fields),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_map_json(path: Path | str, codec: str = PAPER) -> None:
+    """Write the register map as JSON to ``path``."""
+    Path(path).write_text(map_json(codec), encoding="utf-8")
+
+
+def write_map_markdown(path: Path | str) -> None:
+    """Write the register map as Markdown to ``path``."""
+    Path(path).write_text(map_markdown(), encoding="utf-8")
