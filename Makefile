@@ -56,9 +56,9 @@ same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default 
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .
-	rm -rf build/lint build/lib build/bdist.*
+	rm -rf build/lint build/lib build/lib.* build/bdist.*
 	python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
-	rm -rf build/lib build/bdist.*
+	rm -rf build/lib build/lib.* build/bdist.*
 	MYPYPATH=build/lint mypy --package inceptionn
 
 timing: $(VENV)/.stamp-dev ## Place and route the engines; print clock, critical path, and the area of every part

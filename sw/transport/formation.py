@@ -58,6 +58,29 @@ def connect(
     (naming both values), or a rank that is there twice or does not come. A rank with another job, or without
     the secret, is refused; its `TransportError` says why. Strangers on any port do no harm.
     """
+    transport = TcpTransport.__new__(TcpTransport)
+    form(
+        transport, rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, job=job,
+        secret=secret, listener=listener,
+    )  # fmt: skip
+    return transport
+
+
+def form(
+    transport: TcpTransport,
+    rank: int,
+    size: int,
+    rendezvous: str,
+    *,
+    timeout: float,
+    nic: bool | None | Codec,
+    tos: int,
+    host: str | None,
+    job: str,
+    secret: str | bytes | None,
+    listener: socket.socket | None,
+) -> None:
+    """Initialises a transport, of a subclass perhaps, as a rank of a group; see `connect`."""
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank must be one of 0..{size - 1}, not {rank!r}")
     address = parse_address(rendezvous)
@@ -77,7 +100,7 @@ def connect(
         lines, hellos, session, accepting = _rendezvous(
             address, hello, timeout, host, key, listener, marked, opened
         )
-        transport = TcpTransport(rank, size, timeout, Control(rank, size, lines), {}, {})
+        TcpTransport.__init__(transport, rank, size, timeout, Control(rank, size, lines), {}, {})
     except BaseException as error:
         for sock in opened:
             sock.close()
@@ -114,7 +137,6 @@ def connect(
     finally:
         for sock in opened:
             sock.close()
-    return transport
 
 
 def _rendezvous(

@@ -91,6 +91,18 @@ def test_host_package_never_imports_the_others() -> None:
         for path in sources("inceptionn")
         for line, name in imported(path)
         if within(name, ("inceptionn.hdl", "inceptionn.sim", "inceptionn.boards", *HEAVY))
+        and not (path.parts[-2] == "torch" and within(name, ("torch",)))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_package_for_torch_imports_it() -> None:
+    """And nothing imports that package but where a user asks for it."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources("inceptionn")
+        for line, name in imported(path)
+        if within(name, ("inceptionn.torch",)) and path.parent.name != "torch"
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""inceptionn for PyTorch: DDP's and FSDP's gradients, process groups and the training layers, compressed.
+
+``docs/torch.md`` shows how to plug it in. ``ModuleNotFoundError`` without torch, with what to install.
+"""
+
+from importlib.util import find_spec
+
+from ..system.extras import pip_install
+
+if find_spec("torch") is None:
+    raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+
+from .hook import CompressState, compress_hook
+from .transport import TorchTransport
+
+__all__ = ["CompressState", "TorchTransport", "compress_hook"]

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+from ..codec.codec import Codec
+from ..collectives import MEAN, allreduce_comp
+from ..collectives.agreement import choose_path
+from ..collectives.settings import Path, Scale, check_scale
+from ..collectives.wire_form import StreamCodec
+from ..error_feedback import ErrorFeedback
+from ..layers.checks import integer
+from ..transport import Transport
+from .host_copy import HostCopy, future_of
+from .link import link_of
+from .residuals import Layout, Residuals
+
+SMALLEST = 4096
+"""Values of a bucket below which compression saves less than it costs."""
+
+Schedule = Callable[[int], StreamCodec | None]
+
+
+class CompressState:
+    """What `compress_hook` and the hooks of FSDP know: how to compress, the step, the residuals.
+
+    ::
+
+        state = CompressState(codec=Codec(2**-10), error_feedback=True, warm_up=100)
+        ddp.register_comm_hook(state, compress_hook)
+
+    Parameters
+    ----------
+    process_group
+        DDP's; the default one if None. Its store brings the ranks together at the first compressed bucket.
+    codec
+        An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
+        gives one, for a schedule of bounds. Default: that of the NICs where they are used, else ``Codec()``.
+        Assign `codec` to change it between two steps, the same at all ranks.
+    path, scale, algorithm, group_size
+        As `inceptionn.collectives.allreduce_comp`. The NICs are found by its probe.
+    error_feedback
+        Whether what compression takes from a gradient is added to the next one; a number is its decay. It
+        costs the memory of the gradients once more, in the host.
+    warm_up
+        Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
+    smallest
+        Buckets of fewer values travel raw.
+
+    Attributes: ``step``, which DDP's last bucket advances (with FSDP: call `advance`); ``compressed`` and
+    ``raw``, calls so far. ``ValueError``, ``TypeError`` for wrong settings.
+
+    An error of the transport, such as `PeerLost` with the rank that is gone, is raised by the backward pass,
+    as a ``RuntimeError`` that names it, at every rank.
+    """
+
+    def __init__(
+        self,
+        process_group: dist.ProcessGroup | None = None,
+        *,
+        codec: StreamCodec | Schedule | None = None,
+        path: Path = "auto",
+        scale: Scale = "auto",
+        algorithm: str = "ring",
+        group_size: int | None = None,
+        error_feedback: bool | float = False,
+        warm_up: int = 0,
+        smallest: int = SMALLEST,
+    ) -> None:
+        self.process_group = process_group
+        self.codec = codec
+        self.settings: dict[str, Any] = {
+            "path": path, "scale": check_scale(scale), "algorithm": algorithm, "group_size": group_size,
+        }  # fmt: skip
+        self.warm_up = _at_least_0("warm_up", warm_up)
+        self.smallest = _at_least_0("smallest", smallest)
+        self.step = self.compressed = self.raw = 0
+        self.residuals: Residuals | None = None
+        if error_feedback is not False:
+            self.residuals = Residuals(ErrorFeedback(Codec(), float(error_feedback)))
+
+    @property
+    def codec(self) -> StreamCodec | None:
+        """The codec of the present step."""
+        if self._schedule is not None:
+            return self._schedule(self.step)
+        return self._codec
+
+    @codec.setter
+    def codec(self, codec: StreamCodec | Schedule | None) -> None:
+        """Another codec or schedule from here on, at all ranks alike."""
+        self._codec: StreamCodec | None = None
+        self._schedule: Schedule | None = None
+        self._assigned = hasattr(self, "step")
+        if codec is not None and not hasattr(codec, "compress"):
+            if not callable(codec):
+                raise TypeError(f"codec must be a codec or a function of the step, not {codec!r}")
+            self._schedule = codec
+        else:
+            self._codec = cast(StreamCodec | None, codec)
+
+    def advance(self) -> None:
+        """One step further: for FSDP, whose hooks cannot know when a step ends."""
+        self.step += 1
+
+    def travels_raw(self, tensor: torch.Tensor) -> bool:
+        """Whether a gradient goes as it is, by torch; counts the call."""
+        raw = self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
+        if raw:
+            self.raw += 1
+        else:
+            self.compressed += 1
+        return raw
+
+    def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """The mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
+        buffer = bucket.buffer()
+        layout = None if self.residuals is None else self.residuals.layout(bucket.parameters())
+        raw, codec = self.travels_raw(buffer), self.codec
+        if bucket.is_last():
+            self.advance()
+        if raw:
+            return allreduce_hook(self.process_group, bucket)
+        link, copy = link_of(self.process_group), HostCopy(buffer)
+
+        def run() -> None:
+            lanes = copy.array
+            if layout is not None:
+                self._feed_back(link.transport, lanes, layout, codec)
+            allreduce_comp(link.transport, None, lanes, MEAN, codec=codec, **self.settings)
+            copy.store()
+
+        return future_of(link.submit(run), [copy], lambda: buffer)
+
+    def _feed_back(
+        self, transport: Transport, lanes: np.ndarray[Any, Any], layout: Layout, codec: StreamCodec | None
+    ) -> None:
+        assert self.residuals is not None
+        path, used = choose_path(transport, self.settings["path"], codec)
+        if path == "off":
+            return
+        self.residuals.prepare(layout)
+        feedback = self.residuals.feedback
+        feedback.codec, feedback.comm = used, transport
+        feedback(lanes, layout, scale=self.settings["scale"], out=lanes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The step (and with it warm-up and schedule), this rank's residuals, and an assigned codec.
+
+        Of tensors, numbers and text only. Residuals are this rank's own: every rank saves its own.
+        """
+        assigned = None
+        if self._assigned and isinstance(self._codec, Codec):
+            assigned = {"error_bound": self._codec.error_bound, "mode": self._codec.mode}
+        kept = {} if self.residuals is None else self.residuals.by_parameter()
+        return {
+            "step": self.step,
+            "codec": assigned,
+            "residuals": {number: torch.from_numpy(values.copy()) for number, values in kept.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resumes from a `state_dict`, before the first step of a newly wrapped module.
+
+        ``ValueError`` for what is none, or has residuals where ``error_feedback`` is off; nothing is changed.
+        """
+        if missing := {"step", "codec", "residuals"} - set(state):
+            raise ValueError(f"the state has no {sorted(missing)[0]!r}")
+        step = _at_least_0("step", state["step"])
+        residuals = {int(number): values.numpy() for number, values in state["residuals"].items()}
+        if residuals and self.residuals is None:
+            raise ValueError("the state has residuals, but error_feedback is off")
+        assigned = None if state["codec"] is None else Codec(**state["codec"])
+        if self.residuals is not None:
+            self.residuals.load(residuals)
+        if assigned is not None:
+            self.codec = assigned
+        self.step = step
+
+
+def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """DDP's communication hook: the mean of a bucket's gradients, compressed, the same bits at all ranks.
+
+    It returns at once; a thread of the process group compresses, sends and sums one bucket after the other
+    while the backward pass makes the next ones. Works on buckets of any floating-point type, and inside
+    torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``.
+    """
+    return state.mean(bucket)
+
+
+def _at_least_0(name: str, value: int) -> int:
+    integer(name, value)
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, not {value!r}")
+    return value

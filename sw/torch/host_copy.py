@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A tensor's values as a float32 array in the host's memory: its own where it can be, else a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future as Result
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+"""Types that the collectives sum; all in float32."""
+
+
+@cache
+def _copy_stream(device: torch.device) -> Any:
+    """The stream for the copies of one GPU, in both directions."""
+    return torch.cuda.Stream(device)
+
+
+class HostCopy:
+    """The values of a tensor, to be read and written by another thread.
+
+    A contiguous float32 tensor of the CPU is used as it is. Of others a float32 copy is made, here, and
+    `store` brings it back. From a GPU it goes through pinned memory on a stream of its own, which begins
+    where the caller's stream is now: neither the caller nor the GPU waits.
+
+    ``TypeError`` for types other than `FLOATS`.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        if tensor.dtype not in FLOATS:
+            raise TypeError(f"the tensor must be of a floating-point type, not {tensor.dtype}")
+        self.tensor = tensor.detach()
+        self.device = tensor.device if tensor.is_cuda else None
+        self._event: Any = None
+        if self.device is None:
+            host = self.tensor.float().contiguous()
+            self._own = host.data_ptr() == self.tensor.data_ptr()
+        else:
+            self._own = False
+            stream = _copy_stream(self.device)
+            stream.wait_stream(torch.cuda.current_stream(self.device))
+            host = torch.empty(tensor.shape, dtype=torch.float32, pin_memory=True)
+            with torch.cuda.stream(stream):
+                host.copy_(self.tensor, non_blocking=True)
+                self._event = stream.record_event()
+            self.tensor.record_stream(stream)
+        self._host = host
+
+    @property
+    def array(self) -> NDArray[np.float32]:
+        """The values, of the tensor's shape; waits until a copy from a GPU has come."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None
+        lanes: NDArray[np.float32] = self._host.numpy()
+        return lanes
+
+    def store(self) -> None:
+        """Puts the array's values into the tensor; on a GPU, on the stream of `on_stream`."""
+        if not self._own:
+            with self.on_stream():
+                self.tensor.copy_(self._host, non_blocking=self.device is not None)
+
+    def on_stream(self) -> AbstractContextManager[Any]:
+        """The stream after which the tensor holds what was stored; nothing on a CPU."""
+        return nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device))
+
+
+def future_of(
+    result: Result[Any], copies: Sequence[HostCopy], value: Callable[[], Any]
+) -> torch.futures.Future[Any]:
+    """A torch future that completes after a call with ``value()``, or raises the call's exception.
+
+    Torch passes on an exception only if a callback raises it: as a result (``set_exception``), C++ would take
+    it for a tensor.
+    """
+    devices = [copy.device for copy in copies if copy.device is not None]
+    future: torch.futures.Future[Any] = torch.futures.Future(devices=sorted(set(devices), key=str) or None)
+
+    def complete(done: Result[Any]) -> None:
+        with copies[0].on_stream() if copies else nullcontext():
+            future.set_result(done.exception())
+
+    def unwrapped(done: torch.futures.Future[Any]) -> Any:
+        error = done.value()
+        if error is not None:
+            raise error
+        return value()
+
+    after = future.then(unwrapped)
+    result.add_done_callback(complete)
+    return after

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A process group's connections and the thread that owns them: calls run one after the other, in order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future as Result
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, finalize
+
+import torch.distributed as dist
+
+from ..transport import Transport, TransportError
+from .transport import TorchTransport, group_of
+
+T = TypeVar("T")
+
+_GRACE = 1.0
+"""Seconds that a program's end waits for what is in flight."""
+
+
+class Link:
+    """One thread, one transport, first in first out; all ranks submit the same calls in the same order.
+
+    The transport forms in the constructor, in the caller's thread, so all ranks make their links at the same
+    place of the program.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._calls: queue.SimpleQueue[tuple[Result[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="inceptionn", daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], T]) -> Result[T]:
+        """Queues a call that uses the transport; its result or its exception. `TransportError` if closed."""
+        if not self._thread.is_alive():
+            raise TransportError("the connections of the process group are closed")
+        result: Result[T] = Result()
+        self._calls.put((result, call))
+        return result
+
+    def _run(self) -> None:
+        while (item := self._calls.get()) is not None:
+            result, call = item
+            try:
+                value = call()
+            except BaseException as error:
+                result.set_exception(error)
+            else:
+                result.set_result(value)
+            del item, result, call
+        self.transport.close()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Runs what is queued, then closes the transport; waits ``timeout`` seconds for that."""
+        self._calls.put(None)
+        self._thread.join(timeout)
+
+
+_links: WeakKeyDictionary[Any, Link] = WeakKeyDictionary()
+
+
+def link_of(group: dist.ProcessGroup | None) -> Link:
+    """The link of a process group, made at the first call, which all its ranks must make."""
+    members = group_of(group)
+    link = _links.get(members)
+    if link is None:
+        link = _links[members] = Link(TorchTransport(members))
+        finalize(members, link.close, _GRACE)  # at the program's end, too
+    return link

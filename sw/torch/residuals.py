@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Error feedback of DDP's buckets, whose parameters change once: residuals follow their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..error_feedback import ErrorFeedback
+from ..training import Floats
+
+Layout = tuple[tuple[int, int], ...]
+"""The parameters of a bucket: their numbers, in the order in which they first came, and their values."""
+
+
+class Residuals:
+    """The residuals of all parameters, as flat arrays by bucket.
+
+    DDP deals out parameters to buckets anew after its first step. Parameters are numbered in the order in
+    which they come in the first step, which is the same whenever the same module is wrapped again: so
+    residuals can be saved and loaded by number.
+    """
+
+    def __init__(self, feedback: ErrorFeedback) -> None:
+        self.feedback = feedback
+        self._layouts: set[Layout] = set()
+        self._numbers: dict[int, int] = {}
+        self._seen: list[Any] = []  # keeps the parameters' ids theirs
+
+    def layout(self, parameters: Sequence[Any]) -> Layout:
+        """The layout of a bucket of parameters."""
+        for parameter in parameters:
+            if id(parameter) not in self._numbers:
+                self._numbers[id(parameter)] = len(self._seen)
+                self._seen.append(parameter)
+        return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in parameters)
+
+    def prepare(self, layout: Layout) -> None:
+        """Brings the residuals of a bucket together, wherever its parameters were before."""
+        if layout in self._layouts:
+            return
+        numbers = dict(layout)
+        flat = self.feedback.state_dict()
+        moved = {name: flat.pop(name) for name in [*flat] if not numbers.keys().isdisjoint(dict(name))}  # type: ignore[call-overload]
+        parts = _split(moved)
+        if moved:
+            flat[layout] = np.concatenate(
+                [parts.pop(number, np.zeros(size, np.float32)) for number, size in layout]
+            )
+        flat |= _alone(parts)
+        self.feedback.load_state_dict(flat)
+        self._layouts = {name for name in flat if isinstance(name, tuple)} | {layout}
+
+    def by_parameter(self) -> dict[int, Floats]:
+        """Copies of all residuals by the parameters' numbers."""
+        return _split(self.feedback.state_dict())
+
+    def load(self, residuals: Mapping[int, Floats]) -> None:
+        """Takes the place of all residuals; ``ValueError`` for what is no finite float32 array."""
+        self.feedback.load_state_dict(_alone(residuals))
+        self._layouts.clear()
+
+
+def _split(flat: Mapping[Any, Floats]) -> dict[int, Floats]:
+    found: dict[int, Floats] = {}
+    for layout, values in flat.items():
+        ends = np.cumsum([size for _, size in layout])
+        found |= zip((number for number, _ in layout), np.split(values, ends[:-1]), strict=True)
+    return found
+
+
+def _alone(parts: Mapping[int, Floats]) -> dict[Any, Floats]:
+    return {((number, values.size),): values for number, values in parts.items()}

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A group of torch processes as a `Transport`: torch brings the ranks together, and no more."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from ..transport import TcpTransport, TransportError, TransportTimeout
+from ..transport.base import check_timeout
+from ..transport.formation import form
+from ..transport.rendezvous import listen
+from ..wire import DEFAULT_TOS
+
+if TYPE_CHECKING:
+    from ..codec.codec import Codec
+
+ADDRESS = "INCEPTIONN_ADDRESS"
+"""Environment variable with this rank's own address, where its host has several."""
+_PLACE = "rendezvous"
+
+_made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""How many transports a group has: all ranks make them in the same order."""
+
+
+class TorchTransport(TcpTransport):
+    """The ranks of a torch process group over connections of our own; all of them make one.
+
+    Every layer and collective of this package takes it. The group's store carries rank 0's address and a
+    random secret, so that nobody else joins; after that torch is not involved.
+
+    Parameters
+    ----------
+    group
+        A process group of any backend; the default one if None.
+    timeout
+        Seconds without progress; the group's own time-out if None.
+    nic, tos
+        As `inceptionn.transport.connect`: whether to use NICs with the engines; None asks them.
+    host
+        This rank's own address; ``INCEPTIONN_ADDRESS`` if None, and without that the address from which it
+        reaches the store.
+
+    `TransportError`, `TransportTimeout` as `connect`; ``ValueError`` at a rank that is not in the group.
+    """
+
+    def __init__(
+        self,
+        group: dist.ProcessGroup | None = None,
+        *,
+        timeout: float | None = None,
+        nic: bool | None | Codec = None,
+        tos: int = DEFAULT_TOS,
+        host: str | None = None,
+    ) -> None:
+        members = group_of(group)
+        number = _made[members] = _made.get(members, -1) + 1
+        store = dist.PrefixStore(f"inceptionn/{number}", c10d._get_process_group_store(members))
+        limit = timeout_of(members) if timeout is None else check_timeout(timeout)
+        self._meet(store, members.rank(), members.size(), limit, nic, tos, host)
+
+    @classmethod
+    def at_store(
+        cls, store: dist.Store, rank: int, size: int, timeout: float, nic: bool | None | Codec = None
+    ) -> TorchTransport:
+        """The ranks that share a store, which has no other keys."""
+        transport = cls.__new__(cls)
+        transport._meet(store, rank, size, timeout, nic, DEFAULT_TOS, None)
+        return transport
+
+    def _meet(
+        self, store: dist.Store, rank: int, size: int, timeout: float, nic: bool | None | Codec, tos: int,
+        host: str | None,
+    ) -> None:  # fmt: skip
+        host = host or os.environ.get(ADDRESS)
+        listener, place, secret = None, "127.0.0.1:0", ""
+        if size > 1:
+            listener, place, secret = _rendezvous(store, rank, size, timeout, host)
+            if listener is not None and listener.getsockname()[0] == "0.0.0.0":
+                host = None
+        form(
+            self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
+            listener=listener,
+        )  # fmt: skip
+
+
+def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    """The group, the default one if None; ``ValueError`` at a rank that is not in it."""
+    members = c10d._get_default_group() if group is None else group
+    if not isinstance(members, dist.ProcessGroup):
+        raise ValueError(f"this rank is not in the group: {group!r}")
+    return members
+
+
+def timeout_of(group: dist.ProcessGroup) -> float:
+    """Seconds of a group's time-out, as far as its backends tell; torch's default otherwise."""
+    if isinstance(own := getattr(group, "timeout", None), timedelta):
+        return own.total_seconds()
+    for device in ("cpu", "cuda"):
+        try:
+            options = group._get_backend(torch.device(device)).options
+            limit: timedelta = options._timeout
+        except (RuntimeError, AttributeError):
+            continue
+        return limit.total_seconds()
+    return float(c10d.default_pg_timeout.total_seconds())
+
+
+def _rendezvous(
+    store: dist.Store, rank: int, size: int, timeout: float, host: str | None
+) -> tuple[socket.socket | None, str, str]:
+    """Rank 0's listener, and where it is and the group's secret, at all ranks."""
+    limit = timedelta(seconds=timeout)
+    store.set(f"host/{rank}", socket.gethostname())
+    try:
+        if rank == 0:
+            secret = os.urandom(32).hex()
+            try:
+                here, name = _own_address(store, size, limit, host)
+                listener = listen((here, 0))
+            except TransportError as error:
+                store.set(_PLACE, f"{error}\n")
+                raise
+            port = listener.getsockname()[1]
+            place = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+            store.set(_PLACE, f"{place}\n{secret}")
+            return listener, place, secret
+        store.wait([_PLACE], limit)
+    except RuntimeError as error:  # torch's, of the store: its own class only since 2.3
+        raise TransportTimeout(f"the store of the process group: {error}") from error
+    place, _, secret = store.get(_PLACE).decode().partition("\n")
+    if not secret:
+        raise TransportError(f"rank 0: {place}")
+    return None, place, secret
+
+
+def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:
+    """Where rank 0 listens, and the name under which the others find it."""
+    if host is not None:
+        return host, host
+    here = _towards(store)
+    if not ipaddress.ip_address(here).is_loopback:
+        return here, here
+    # The store's host may know itself by a loopback address only, as Debian's /etc/hosts has it.
+    keys = [f"host/{rank}" for rank in range(size)]
+    store.wait(keys, limit)
+    names = {store.get(key) for key in keys}
+    return (here, here) if len(names) == 1 else ("0.0.0.0", socket.gethostname())
+
+
+def _towards(store: Any) -> str:
+    """This host's address on the way to the store's; a loopback address where it has none."""
+    while (inner := getattr(store, "underlying_store", None)) is not None:
+        store = inner
+    host, port = getattr(store, "host", None), getattr(store, "port", None)
+    if not host or not port:
+        return "127.0.0.1"
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(where)  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise TransportError(f"no way to the store at {host}:{port}: {error.strerror or error}") from error

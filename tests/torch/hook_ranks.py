@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each rank of `test_hook`: trainings with DDP and hooks."""
+
+import warnings
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from ranks import digest, leave, model, sgd, steps, trained
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
+    bf16_compress_wrapper,
+    fp16_compress_wrapper,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+from inceptionn import Codec
+from inceptionn.torch import CompressState, compress_hook
+from inceptionn.torch.link import link_of
+
+SMALL_BUCKETS = {"bucket_cap_mb": 0.05}
+STEPS = 12
+
+
+def hooked(state: CompressState, hook: Any = compress_hook, **options: Any) -> dict[str, Any]:
+    before = link_of(None).transport.bytes_sent
+    found = trained(lambda ddp: ddp.register_comm_hook(state, hook), **options)
+    sent = link_of(None).transport.bytes_sent - before
+    return {**found, "compressed": state.compressed, "raw": state.raw, "step": state.step, "sent": sent}
+
+
+def bf16_first(state: CompressState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Torch's wrapper, under another name: DDP takes that one's for NCCL alone, and does not look inside."""
+    return bf16_compress_wrapper(compress_hook)(state, bucket)
+
+
+def scheduled(step: int) -> Codec:
+    return Codec(2**-8 if step < STEPS // 2 else 2**-12)
+
+
+def resumed(interrupted: bool, **options: Any) -> dict[str, Any]:
+    """A training that begins anew in the middle, from what was saved, or goes on."""
+    module = model()
+    ddp = DistributedDataParallel(module, **options)
+    state = CompressState(codec=scheduled, error_feedback=True, warm_up=2)
+    ddp.register_comm_hook(state, compress_hook)
+    optimizer = sgd(ddp)
+    steps(ddp, optimizer, range(STEPS // 2))
+    found: dict[str, Any] = {}
+    if interrupted:
+        saved = state.state_dict()
+        weights, momenta = module.state_dict(), optimizer.state_dict()
+        module = model()
+        module.load_state_dict(weights)
+        ddp = DistributedDataParallel(module, **options)
+        state = CompressState(codec=scheduled, error_feedback=True, warm_up=2)
+        state.load_state_dict(saved)
+        ddp.register_comm_hook(state, compress_hook)
+        optimizer = sgd(ddp)
+        optimizer.load_state_dict(momenta)
+        again = state.state_dict()
+        kept, before = again["residuals"], saved["residuals"]
+        found["residuals"] = len(kept)
+        found["same"] = kept.keys() == before.keys() and all(torch.equal(kept[n], before[n]) for n in kept)
+    loss = steps(ddp, optimizer, range(STEPS // 2, STEPS))
+    return {**found, "weights": digest(module), "loss": loss, "step": state.step}
+
+
+def swapped() -> dict[str, Any]:
+    """Bytes of a step before and after another codec was assigned; then it is saved and loaded."""
+    module = model()
+    ddp = DistributedDataParallel(module)
+    state = CompressState(codec=Codec(2**-14))
+    ddp.register_comm_hook(state, compress_hook)
+    optimizer, transport, sent = sgd(ddp), link_of(None).transport, []
+    for step in range(2):
+        before = transport.bytes_sent
+        steps(ddp, optimizer, range(step, step + 1))
+        sent.append(transport.bytes_sent - before)
+        state.codec = Codec(2**-4)
+    other = CompressState(codec=Codec(2**-14))
+    other.load_state_dict(state.state_dict())
+    return {"sent": sent, "loaded": repr(other.codec)}
+
+
+def disagreeing() -> str:
+    """Ranks with codecs that differ: what the backward pass raises."""
+    ddp = DistributedDataParallel(model())
+    ddp.register_comm_hook(CompressState(codec=Codec(2 ** -(8 + dist.get_rank()))), compress_hook)
+    try:
+        steps(ddp, sgd(ddp), range(1))
+    except RuntimeError as error:
+        return str(error)
+    return "nothing"
+
+
+def main() -> None:
+    warnings.simplefilter("error", RuntimeWarning)
+    dist.init_process_group("gloo")
+    found: dict[str, Any] = {"plain": trained(lambda ddp: None)}
+    found["hook"] = hooked(CompressState(), **SMALL_BUCKETS)
+    found["feedback"] = hooked(CompressState(error_feedback=True, warm_up=3), **SMALL_BUCKETS)
+    found["all raw"] = hooked(CompressState(smallest=1 << 30))
+    found["bf16"] = hooked(CompressState(), bf16_first)
+    found["fp16"] = hooked(CompressState(), fp16_compress_wrapper(compress_hook))
+    found["hierarchical"] = hooked(CompressState(algorithm="hierarchical", group_size=2))
+    found["going on"], found["resumed"] = resumed(False), resumed(True)
+    found["resumed, buckets"] = resumed(True, **SMALL_BUCKETS)
+    found["swapped"] = swapped()
+    found["disagreeing"] = disagreeing()
+    leave(found)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`compress_hook` under DDP, in processes that torchrun has started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+RANKS, STEPS = 2, 30
+COMPRESSED = ["hook", "feedback", "bf16", "fp16", "hierarchical"]
+
+
+@pytest.fixture(scope="module")
+def ranks(torchrun: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return torchrun(RANKS, "hook_ranks.py")
+
+
+@pytest.mark.parametrize("name", ["plain", *COMPRESSED])
+def test_all_ranks_have_the_same_bits(ranks: list[dict[str, Any]], name: str) -> None:
+    assert len({rank[name]["weights"] for rank in ranks}) == 1
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_trains_as_plain_ddp(ranks: list[dict[str, Any]], name: str) -> None:
+    plain, found = ranks[0]["plain"], ranks[0][name]
+    assert found["weights"] != plain["weights"]
+    assert found["loss"] == pytest.approx(plain["loss"], rel=0.05)
+
+
+def test_compressed_calls_send_less(ranks: list[dict[str, Any]]) -> None:
+    hook = ranks[0]["hook"]
+    assert hook["compressed"] > STEPS  # several buckets a step
+    assert hook["step"] == STEPS
+    assert 0 < hook["sent"] < STEPS * 37_896 * 4 / 2
+
+
+def test_warm_up_and_small_buckets_travel_raw(ranks: list[dict[str, Any]]) -> None:
+    feedback, raw = ranks[0]["feedback"], ranks[0]["all raw"]
+    assert feedback["raw"] >= 3
+    assert feedback["compressed"] > 0
+    assert raw["compressed"] == raw["sent"] == 0
+    assert raw["weights"] == ranks[0]["plain"]["weights"]
+
+
+def test_resumes_to_the_same_bits(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["resumed"]["same"]
+        assert rank["resumed"]["residuals"] == 6  # each parameter's
+        assert rank["resumed"]["step"] == rank["going on"]["step"] == 12
+        assert rank["resumed"]["weights"] == rank["going on"]["weights"]
+
+
+def test_resumes_where_the_buckets_are_dealt_out_anew(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        found = rank["resumed, buckets"]
+        assert found["same"]
+        assert found["loss"] == pytest.approx(rank["going on"]["loss"], rel=0.1)
+
+
+def test_the_codec_is_swapped_while_training(ranks: list[dict[str, Any]]) -> None:
+    before, after = ranks[0]["swapped"]["sent"]
+    assert after < before / 2
+    assert "0.0625" in ranks[0]["swapped"]["loaded"]
+
+
+def test_ranks_that_disagree_are_told(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert "codec differs: rank 0 has" in rank["disagreeing"]

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A rank that dies or falls silent is an exception at all others, in time: no crash, no hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+RANKS, VICTIM = 3, 1
+
+
+@pytest.mark.parametrize("way", ["hook"])
+def test_a_killed_rank_is_named(survivors: Callable[..., list[dict[str, Any]]], way: str) -> None:
+    for found in survivors(RANKS, VICTIM, "lost_ranks.py", way, "killed", str(VICTIM)):
+        assert "PeerLost" in found["said"]
+        assert f"rank {VICTIM} is lost" in found["said"]
+
+
+def test_a_silent_rank_is_named_in_torchs_time(survivors: Callable[..., list[dict[str, Any]]]) -> None:
+    for found in survivors(RANKS, VICTIM, "lost_ranks.py", "hook", "silent", str(VICTIM)):
+        assert f"nothing from rank {VICTIM} for 4 s" in found["said"]
