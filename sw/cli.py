@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "untag": Command("inceptionn.tos.process_sockets", "untag_command", "", "Take that mark back."),
     "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Say what this host can do."),
+    "pays": Command("inceptionn.pays.command", "pays", "plot", "Predict whether compression pays."),
     "generate": Command("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
@@ -70,6 +71,7 @@ COMMANDS = {
             "a2dtwp": _bench("kernels.a2dtwp", "Packing weights against memcpy; GPU copies."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
+            "pays": _bench("collective.pays", "The model of pays against measured all-reduces."),
         },
     ),
     "cluster": Command(

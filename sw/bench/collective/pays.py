@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+
+from ...codec.codec import Codec
+from ...collectives import BFloat16
+from ...collectives.hierarchical import default_group_size
+from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...netns import Network, rate_text, require
+from ...pays import measure
+from ...pays.costs import Form, Host, Link
+from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
+from ...pays.ratios import Ratio, constant, of_values
+from ..common import data, report
+from ..common.environment import conditions, environment
+from ..common.job import lines_of
+from .variants import RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+
+RANK = "inceptionn.bench.collective.allreduce_rank"
+PORT, TIMEOUT, PATIENCE = 29525, 60.0, 180.0
+HIERARCHICAL, AGGREGATOR, UP, BOTH = (
+    "hierarchical bounded", "worker-aggregator raw", "worker-aggregator bounded, up",
+    "worker-aggregator bounded, both",
+)  # fmt: skip
+MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, HIERARCHICAL, AGGREGATOR, UP, BOTH)
+ETHERNET_HEADER = 14
+"""What the token buckets count beside IP packets."""
+SMALL = 1024
+"""Values of the all-reduces whose time is the cost of messages."""
+ASKED = 15.0
+"""Percent, of the median error."""
+
+
+class Point(NamedTuple):
+    """A measured all-reduce and its prediction: seconds; ``rate`` in bits per second, ``size`` in bytes."""
+
+    hosts: int
+    rate: float
+    data: str
+    size: int
+    variant: str
+    measured: float
+    predicted: float
+    limit: str
+
+    @property
+    def error(self) -> float:
+        """Percent that the prediction is above the measurement."""
+        return 100 * (self.predicted / self.measured - 1)
+
+
+def pays(
+    hosts: Annotated[str, typer.Option(metavar="LIST", help="Numbers of hosts.")] = "2,4,8",
+    rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of every link.")] = "200m,1g,4g",
+    sizes: Annotated[str, typer.Option(metavar="LIST", help="MB of values at each host.")] = "4,16",
+    kinds: Annotated[str, typer.Option("--data", help="synthetic, real, or both.")] = "synthetic",
+    bound: report.Bound = 10,
+    repeats: Annotated[int, report.whole(1, 100, "Rounds; the median counts.")] = 3,
+    seed: report.Seed = 1,
+    quick: Annotated[bool, report.quick(hosts="4", sizes="4", rates="500m,2g", repeats=2)] = False,
+    json_file: JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """Predicted and measured times of all-reduces between shaped hosts. Needs root; about two minutes.
+
+    The model gets the rates of the links, ratios from a sample of the values, and what the machine does:
+    codec, sums, the cost of a message and of a byte in TCP, from unshaped rings that are not compared.
+    The shaped measurements play no part in the prediction.
+    """
+    report.check_files(json_file, plot)
+    chosen_hosts = _whole(hosts, "--hosts", 2, 16)
+    chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
+    chosen_rates = report.rates(rates)
+    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    require()
+    console, facts = Console(json_file=json_file), environment(seed)
+    points: list[Point] = []
+    machines = {}
+    with new_progress(console) as progress:
+        each = len(chosen) * len(chosen_sizes) * len(MODELLED) * repeats
+        task = progress.add_task("", total=len(chosen_hosts) * len(chosen_rates) * each)
+        for count in chosen_hosts:
+            with Network(count) as network:
+                progress.update(task, description=f"{count} hosts")
+                arrays = _arrays(network.folder, chosen, chosen_sizes, seed, count)
+                host = calibrated(network, arrays, 2.0**-bound, max(chosen_sizes))
+                machines[count] = vars(host)
+                ratios = {kind: _ratio(kind, bound, seed) for kind in chosen}
+                for rate in chosen_rates:
+                    network.shape(rate)
+                    link = Link(
+                        rate, latency=0.0, mtu=network.mtu, framing=ETHERNET_HEADER, burst=network.burst
+                    )
+                    for key, seconds in _measured(network, arrays, 2.0**-bound, repeats):
+                        text = f"{count} hosts, {rate_text(rate)}"
+                        progress.update(task, advance=repeats, description=text)
+                        kind, megabytes, variant = key
+                        size = megabytes * 1_000_000
+                        found = predicted(variant, size, count, link, host, ratios[kind], bound)
+                        points.append(
+                            Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
+                        )
+    console.print(f"error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
+    console.print(points_table(points))
+    for table in error_tables(points):
+        console.print(table)
+    figure = report.Figure("median error of the model", median_error(points), ASKED, most=True, unit="%")
+    console.print(report.figures_table([figure]))
+    write_json(json_file, {
+        "bench": "pays", "environment": facts, "error_bound": 2.0**-bound, "hosts": machines,
+        "points": [{**point._asdict(), "error_percent": point.error} for point in points],
+        "figures": [figure.json()],
+    })  # fmt: skip
+    if plot is not None:
+        draw(plot, points)
+
+
+def _whole(text: str, option: str, least: int, most: int) -> list[int]:
+    """Ascending numbers of a list; a usage error names the option."""
+    try:
+        found = sorted({int(word) for word in text.split(",") if word.strip()})
+    except ValueError:
+        found = []
+    if not found or found[0] < least or found[-1] > most:
+        raise typer.BadParameter(f"{option} takes numbers of {least}..{most} with commas, not {text!r}")
+    return found
+
+
+def _arrays(
+    folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
+) -> dict[tuple[str, int], list[str]]:
+    """Files of every rank by kind and MB; the small ones are the starts of the large ones."""
+    found = {}
+    for kind in kinds:
+        arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)
+        for size in sizes:
+            paths = [folder / f"{kind}-{size}-{rank}.npy" for rank in range(hosts)]
+            for path, values in zip(paths, arrays, strict=True):
+                np.save(path, values[: size * 250_000])
+            found[kind, size] = [str(path) for path in paths]
+    return found
+
+
+def _measured(
+    network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
+    variants: tuple[str, ...] = MODELLED,
+) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
+    """Median seconds by kind, MB and variant, as soon as all rounds are there."""
+    plan = {
+        "port": PORT, "timeout": TIMEOUT, "bound": bound, "ops": ["sum"],
+        "arrays": {f"{kind} {size}": paths for (kind, size), paths in arrays.items()},
+        "rounds": dict.fromkeys(variants, repeats),
+    }  # fmt: skip
+    seen: dict[tuple[str, int, str], list[float]] = {}
+    for line in lines_of(network, RANK, plan, PATIENCE):
+        kind, size = line["data"].split()
+        times = seen.setdefault((kind, int(size), line["variant"]), [])
+        times.append(line["seconds"])
+        if len(times) == repeats:
+            yield (kind, int(size), line["variant"]), median(times)
+
+
+def calibrated(
+    network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, largest: int
+) -> Host:
+    """What these hosts do, which share this machine: from unshaped raw rings of few and of many values."""
+    network.shape(None)
+    kind, _ = next(iter(arrays))
+    files = arrays[kind, largest]
+    small = [str(Path(path).with_name(f"small-{rank}.npy")) for rank, path in enumerate(files)]
+    for path, source in zip(small, files, strict=True):
+        np.save(path, np.load(source, mmap_mode="r")[:SMALL])
+    times = {
+        size: seconds
+        for (_, size, _), seconds in _measured(
+            network, {("unshaped", 0): small, ("unshaped", largest): files}, bound, 7, (RING_RAW,)
+        )
+    }
+    steps = 2 * (network.size - 1)
+    shared = min(network.size, len(os.sched_getaffinity(0)))
+    machine = measure.host()
+    size = largest * 1_000_000
+    moved = 2 * (network.size - 1) / network.size * size
+    # All hosts' processor time passes through the shared processors.
+    processor = times[largest] * shared / network.size
+    adding = moved / 2 / machine.add
+    message = times[0] / steps / 2
+    messages = steps * max(1, round(size / network.size / (1 << 19))) * message * shared / network.size
+    stack = moved / max(0.2 * processor, processor - adding - messages)
+    return Host(machine.add, stack, message, shared)
+
+
+def _ratio(kind: str, bound: int, seed: int) -> Ratio:
+    """Of a sample of the data."""
+    return of_values(data.arrays(kind, 1 << 20, seed, 1)[0], Codec(2.0**-bound, threads=1))
+
+
+def predicted(
+    variant: str, size: int, hosts: int, link: Link, host: Host, ratio: Ratio, bound: int
+) -> Exchange:
+    """The model's time of a variant of the bench."""
+    raw = Form(mean=False)
+    if variant == RING_BF16:
+        form = Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)
+    elif VARIANTS[variant].within_bound:
+        coder = measure.coder(Codec(2.0**-bound, threads=1), repeats=5)
+        form = Form("software", ratio, coder, mean=False)
+    else:
+        form = raw
+    if variant == HIERARCHICAL:
+        return hierarchical(size, hosts, link, host, form, default_group_size(hosts))
+    if variant in (AGGREGATOR, UP, BOTH):
+        down = form if variant == BOTH else raw
+        return worker_aggregator(size, hosts, link, host, form, down)
+    return ring(size, hosts, link, host, form)
+
+
+def median_error(points: list[Point]) -> float:
+    """Percent, of the magnitudes."""
+    return median(abs(point.error) for point in points)
+
+
+def points_table(points: list[Point]) -> Table:
+    """Every point."""
+    columns = ("hosts", "rate", "MB", "measured, ms", "model, ms", "error", "limit")
+    table = Table("Model against measurement", "", *columns)
+    for point in points:
+        table.add_row(
+            f"{point.variant}, {point.data}", str(point.hosts), rate_text(point.rate),
+            f"{point.size / 1e6:g}", f"{point.measured * 1e3:.1f}", f"{point.predicted * 1e3:.1f}",
+            f"{point.error:+.0f} %", point.limit,
+        )  # fmt: skip
+    return table
+
+
+def error_tables(points: list[Point]) -> Iterator[Table]:
+    """Median and largest errors by what was varied."""
+    names = (("rate", rate_text), ("variant", str), ("hosts", str), ("limit", str))
+    for name, text in names:
+        table = Table(f"Errors by {name}", "", "points", "median", "largest")
+        for value in dict.fromkeys(getattr(point, name) for point in points):
+            errors = [abs(point.error) for point in points if getattr(point, name) == value]
+            table.add_row(
+                text(value), str(len(errors)), f"{median(errors):.1f} %", f"{max(errors):.0f} %"
+            )
+        yield table
+
+
+def draw(path: Path, points: list[Point]) -> None:
+    """Predicted over measured times, both logarithmic, with the band of 15 %."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+    axes = figure.subplots()
+    for variant in dict.fromkeys(point.variant for point in points):
+        mine = [point for point in points if point.variant == variant]
+        measured, predicted = [1e3 * p.measured for p in mine], [1e3 * p.predicted for p in mine]
+        axes.plot(measured, predicted, "o", ms=4, label=variant)
+    ends = np.array([min(p.measured for p in points), max(p.measured for p in points)]) * 1e3
+    axes.plot(ends, ends, "0.4", lw=0.8)
+    axes.fill_between(ends, ends / (1 + ASKED / 100), ends * (1 + ASKED / 100), color="0.9")
+    axes.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="model, ms",
+             title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
+    )  # fmt: skip
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    figure.savefig(path)

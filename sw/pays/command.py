@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn pays``: would compression make this training faster, and by how much?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from ..bench.common import report
+from ..bench.common.environment import conditions, environment
+from ..codec.codec import Codec
+from ..commands.console import Console, JsonFile, Table, write_json
+from ..netns import rate_text
+from ..wire import DEFAULT_MODE, MODES, Mode
+from . import chart, measure
+from .costs import ENGINE_RATE, Coder, Form, Link, Where
+from .ratios import TABLE_III, Ratio, constant, of_file, of_synthetic, published
+from .scenario import TOPOLOGIES, Prediction, Scenario, Topology, facts_of, predict
+from .simulation import Simulated, simulate
+
+SYNTHETIC = "synthetic"
+GRADIENTS = ("float32", "bfloat16")
+WHERE = tuple(place for place in get_args(Where) if place != "none")
+_SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
+_TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def pays(
+    model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
+    step_time: Annotated[
+        str, typer.Option(metavar="TIME", help="A training step without its exchange, such as 150ms.")
+    ] = "150ms",
+    nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
+    bandwidth: Annotated[str, typer.Option(metavar="RATE", help="Of a host's link, such as 10g.")] = "10g",
+    latency: Annotated[str, typer.Option(metavar="TIME", help="One way between two hosts.")] = "10us",
+    topology: Annotated[str, typer.Option(help=f"{', '.join(TOPOLOGIES)}.")] = "ring",
+    where: Annotated[str, typer.Option(help=f"What compresses: {', '.join(WHERE)}.")] = "nic",
+    codec: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.")] = DEFAULT_MODE,
+    bound: report.Bound = 10,
+    ratio: Annotated[
+        str,
+        typer.Option(
+            help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
+        ),
+    ] = SYNTHETIC,
+    gradients: Annotated[str, typer.Option(help=f"{' or '.join(GRADIENTS)}.")] = "float32",
+    buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
+    overlap: Annotated[float, typer.Option(help="Share of the step that exchanges can hide behind.")] = 0.0,
+    group_size: Annotated[int | None, typer.Option(help="Hosts in a group of the hierarchy.")] = None,
+    oversubscription: Annotated[
+        float, typer.Option(help="Times less bandwidth per host across groups.")
+    ] = 1.0,
+    down: Annotated[
+        bool, typer.Option("--down", help="Compress the way back from aggregator or servers as well.")
+    ] = False,
+    mtu: Annotated[int, typer.Option(help="Bytes of IP packet.")] = 1500,
+    codec_rate: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Of the software codec, bytes/s such as 5GB; else measured."),
+    ] = None,
+    tcp_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="Bytes/s that a processor of a host sends and receives; else measured."
+        ),
+    ] = None,
+    engine_rate: Annotated[
+        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines take.")
+    ] = f"{ENGINE_RATE / 1e9:g}g",
+    box_bandwidth: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Of the cable between host and box; else as the link.")
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulate", help="Also host by host (ring, hierarchical).")
+    ] = False,
+    jitter: Annotated[
+        float, typer.Option(help="Mean random delay of a simulated step, as a share of it.")
+    ] = 0.1,
+    seed: report.Seed = 1,
+    json_file: JsonFile = None,
+    plot: report.PlotFile = None,
+) -> None:
+    """Predict a training step with compression, its speed-up over rings without, and say whether it pays.
+
+    The answer is "no" when it is no. Rates of the software codec, of sums and of TCP are measured on this
+    host in a second. `inceptionn bench pays` compares the model with measured all-reduces.
+    """
+    report.check_files(json_file, plot)
+    (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
+    (chosen_where,) = report.choices(where, WHERE, "--where")
+    (mode,) = report.choices(codec, MODES, "--codec")
+    (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")
+    coder = Codec(2.0**-bound, _mode(mode), threads=1)
+    host = measure.host()
+    if tcp_rate is not None:
+        host = replace(host, stack=_bytes_per_second(tcp_rate, "--tcp-rate"))
+    form = Form(
+        where=_where(chosen_where), ratio=_ratio(ratio, coder, bound),
+        coder=_coder(codec_rate, coder) if chosen_where == "software" else None,
+        engine=report.rate(engine_rate, "--engine-rate"),
+        box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
+        widen=host.add if dtype == "bfloat16" else None,
+    )  # fmt: skip
+    try:
+        scene = Scenario(
+            size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
+            link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
+            form=form, topology=_topology(chosen_topology), host=host,
+            gradients="bfloat16" if dtype == "bfloat16" else "float32", buckets=buckets, overlap=overlap,
+            group=group_size, oversubscription=oversubscription, down=down,
+        )  # fmt: skip
+        found = predict(scene)
+        trial = simulate(scene, jitter, seed) if simulated else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    facts, console = environment(seed), Console(json_file=json_file)
+    title = title_of(scene, mode, bound)
+    console.print(f"{title}; {conditions(facts)}", soft_wrap=True)
+    console.print(table_of(found))
+    if trial is not None:
+        console.print(_simulated_text(scene, trial, jitter))
+    console.print(f"Does it pay? {found.verdict.capitalize()}.")
+    for reason in found.reasons():
+        console.print(f"- {reason}")
+    write_json(json_file, {
+        "command": "pays", "environment": facts, "title": title, "ratio": scene.form.ratio(1),
+        "ratio_of_the_result": scene.form.ratio(scene.form.result(nodes)), **facts_of(found),
+        "host": vars(host), "coder": None if form.coder is None else vars(form.coder),
+        "simulated": None if trial is None else trial._asdict(),
+        "chart": chart.points(scene) if plot is not None else None,
+    })  # fmt: skip
+    if plot is not None:
+        chart.draw(plot, scene, title)
+
+
+def title_of(scene: Scenario, mode: str, bound: int) -> str:
+    """The scenario in a line."""
+    return (
+        f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
+        f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
+        f"{mode} at 2^-{bound}, ratio {scene.form.ratio(1):.2f}"
+    )
+
+
+def table_of(found: Prediction) -> Table:
+    """Exchange and step times of every way, and speed-ups."""
+    columns = ("exchange, ms", "step, ms", "over ring raw", "over ring bf16", "limited by")
+    table = Table("", "", *columns)
+    for option in found.options:
+        table.add_row(
+            option.name, f"{option.exchange.seconds * 1e3:.3f}", f"{option.step * 1e3:.2f}",
+            f"{found.raw.step / option.step:.2f}x", f"{found.bf16.step / option.step:.2f}x",
+            option.exchange.limit,
+        )  # fmt: skip
+    return table
+
+
+def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
+    return (
+        f"Simulated host by host, {scene.nodes} nodes, jitter {jitter:g}: the last host is done after "
+        f"{trial.last * 1e3:.3f} ms, the median after {trial.median * 1e3:.3f}; without jitter "
+        f"{trial.even * 1e3:.3f} ms ({trial.last / trial.even:.2f} times)"
+    )
+
+
+def size_of(text: str, option: str) -> float:
+    """Bytes of a text such as "98MB"; a usage error names the option."""
+    return _parsed(text, _SIZE, _PREFIX, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
+
+
+def time_of(text: str, option: str) -> float:
+    """Seconds of a text such as "150ms"; a usage error names the option."""
+    return _parsed(text, _TIME, _SECOND, f"{option} takes a time such as 150ms or 10us, not {text!r}")
+
+
+def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: str) -> float:
+    match = pattern.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(rule)
+    return float(match[1]) * units[match[2].lower()]
+
+
+def _coder(rate: str | None, codec: Codec) -> Coder:
+    """Given rates, the same in all directions, or measured ones."""
+    if rate is None:
+        return measure.coder(codec)
+    given = _bytes_per_second(rate, "--codec-rate")
+    return Coder(given, given, given, given)
+
+
+def _bytes_per_second(text: str, option: str) -> float:
+    given = size_of(text, option)
+    if not 1e3 <= given <= 1e13:
+        raise typer.BadParameter(f"{option} must be 1kB to 10TB per second, not {text!r}")
+    return given
+
+
+def _ratio(text: str, codec: Codec, bound: int) -> Ratio:
+    if text == SYNTHETIC:
+        return of_synthetic(codec)
+    try:
+        if text in TABLE_III:
+            return published(text, bound)
+        try:
+            return constant(float(text))
+        except ValueError:
+            if not text.endswith(".npy"):
+                names = ", ".join((SYNTHETIC, *TABLE_III))
+                raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+        return of_file(Path(text), codec)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(f"--ratio: {error}") from error
+    except OSError as error:
+        raise typer.BadParameter(f"--ratio: {error.strerror}: {text!r}") from error
+
+
+def _topology(text: str) -> Topology:
+    return next(name for name in TOPOLOGIES if name == text)
+
+
+def _where(text: str) -> Where:
+    return next(name for name in get_args(Where) if name == text)
+
+
+def _mode(text: str) -> Mode:
+    return next(mode for mode in MODES if mode == text)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What things cost: links, hosts, and the forms in which values travel. Seconds, bytes, bits per second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .ratios import Ratio, constant
+
+Where = Literal["none", "software", "nic", "box"]
+"""Where values are compressed: nowhere, on the host, in its NIC, in a box on the cable before the host."""
+
+TCP_IP_BYTES = 52
+"""IPv4 and TCP headers with timestamps, of every packet."""
+ETHERNET_BYTES = 38
+"""Header, frame check sequence, preamble and gap, of every frame."""
+SHIM_BYTES = 8
+"""What the engines add to a compressed payload (docs/wire-format.md, section 3)."""
+ENGINE_RATE = 64e9
+"""Bits per second of uncompressed values through one engine pair: 256 bits at 250 MHz."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A host's full-duplex link: ``bandwidth`` in bits/s each way, ``latency`` one way between hosts.
+
+    ``mtu``: bytes of an IP packet. ``framing``: bytes on the wire around it. ``burst``: bytes that pass at
+    once before the rate holds (a token bucket's; 0 on real links).
+    """
+
+    bandwidth: float
+    latency: float = 10e-6
+    mtu: int = 1500
+    framing: int = ETHERNET_BYTES
+    burst: int = 0
+
+    @property
+    def segment(self) -> int:
+        """Bytes of values in a full packet."""
+        return self.mtu - TCP_IP_BYTES
+
+    def seconds(self, size: float, ratio: float = 1.0, per_packet: bool = False) -> float:
+        """Time on the wire of ``size`` bytes of values that a codec shrinks by ``ratio``.
+
+        ``per_packet``: a NIC shrinks each packet by itself. Their number stays, and so do their headers, so
+        the wire gains less than the ratio (Sec. VIII-C); a packet that would grow goes raw.
+        """
+        around = TCP_IP_BYTES + self.framing
+        if per_packet:
+            payload = min(self.segment, SHIM_BYTES + self.segment / ratio)
+            wire = size / self.segment * (around + payload)
+        else:
+            wire = size / ratio * (1 + around / self.segment)
+        return 8 * wire / self.bandwidth
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Rates of a codec in software, in bytes of fp32 per second of one thread; see `measure.coder`."""
+
+    compress: float
+    decompress: float
+    decompress_add: float
+    lossy: float
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a host spends beside the codec; see `measure.host`.
+
+    ``add``: bytes of fp32 summed per second, the paper's 1/gamma. ``stack``: bytes of TCP payload per second
+    of processor time, sent and received together. ``message``: seconds per message, for software.
+    ``shared``: processors that *all* hosts share, where they are on one machine; None: each has its own.
+    """
+
+    add: float = 4e9
+    stack: float = 2.5e9
+    message: float = 60e-6
+    shared: float | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """How values travel: ``bytes_per_value`` where they are not compressed, and what compresses them.
+
+    ``ratio``: of fp32 bytes to compressed ones, by how many ranks' values are in the sum. ``coder``: rates of
+    software; None with a NIC or a box. ``engine``: bits per second that a NIC's engines take; ``box``: bits
+    per second of the cable between host and box. ``widen``: bytes per second at which bf16 gradients become
+    fp32 and return; None where they are fp32. ``mean``: what returns is the mean and not the sum.
+    """
+
+    where: Where = "none"
+    ratio: Ratio = constant(1.0)
+    coder: Coder | None = None
+    bytes_per_value: int = 4
+    engine: float = ENGINE_RATE
+    box: float | None = None
+    widen: float | None = None
+    mean: bool = True
+
+    def result(self, ranks: float) -> float:
+        """Ranks in a sum that spreads as the result of so many does: a mean spreads less than one of them."""
+        return 1 / ranks if self.mean else ranks
+
+    def wire(self, link: Link, size: float, ranks: float) -> float:
+        """Seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""
+        return link.seconds(size, self.ratio(ranks), per_packet=self.where in ("nic", "box"))
+
+    def stack_bytes(self, size: float, ranks: float) -> float:
+        """Bytes that the host's TCP stack moves: raw where a NIC or a box compresses."""
+        return size / self.ratio(ranks) if self.where == "software" else size
+
+    def device(self, link: Link, size: float) -> float:
+        """Seconds that a NIC's engines, or the cable to a box, need for ``size`` bytes of values."""
+        if self.where == "nic":
+            return 8 * size / self.engine
+        if self.where == "box":
+            raw = Link(self.box or link.bandwidth, link.latency, link.mtu, link.framing)
+            return raw.seconds(size)
+        return 0.0
