@@ -70,6 +70,19 @@ class Interface:
 
 
 @dataclass(frozen=True)
+class RegisterAccess:
+    """Where a host finds the registers: those of port n begin at ``offset + stride * n`` of PCIe BAR ``bar``.
+
+    ``bar`` is None where no BAR leads there directly; ``text`` says what does then, or adds to it.
+    """
+
+    bar: int | None
+    text: str
+    offset: int = 0
+    stride: int = 0
+
+
+@dataclass(frozen=True)
 class Target:
     """One board with the user's options: the top module and its description.
 
@@ -110,6 +123,7 @@ class Board:
     name: str
     description: str
     target: Callable[[Board, Options], Target]
+    access: RegisterAccess
     part: str = ""
     clock_mhz: float = 0
     max_ports: int = 0

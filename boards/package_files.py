@@ -11,8 +11,9 @@ from typing import Any
 
 from inceptionn.constraints import read
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE
+from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
-from inceptionn.hdl.control.registers import MAP_VERSION
+from inceptionn.hdl.control.registers import MAP_VERSION, REGISTERS, class_counters
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.hdl.tops import TOPS, tops_of
@@ -36,6 +37,7 @@ _WHAT = {
     "ports.json": "every port, bus, clock and reset of the top",
     "registers.json": "the register map for programs",
     "registers.md": "the register map for reading",
+    **{name: what for name, (_, what) in FORMATS.items()},
     "lint.vlt": "the waivers of the lint target, with reasons",
     "package_ip.tcl": "packages the top as IP, IP-XACT",
     "project.tcl": "opens as a Vivado project",
@@ -47,6 +49,15 @@ _WHAT = {
     "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
     "mqnic_app_block.v": "Corundum's application block",
 }
+
+
+def register_context() -> dict[str, Any]:
+    """What ``registers.md.j2`` shows: a bound's value, and the counters of the lanes by class."""
+    return {
+        "parameters_register": REGISTERS["PARAMETERS"],
+        "parameters_8": bound_word(8),
+        "class_counters": class_counters(),
+    }
 
 
 def port_table(top: Any, own_clocks: bool) -> list[dict[str, Any]]:
@@ -121,6 +132,8 @@ def package(
     top = shell if shell is not None else nic
     put("registers.json", map_json)
     put("registers.md", map_markdown)
+    for name, (make, _) in FORMATS.items():
+        put(name, make)
     metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}
     files["ports.json"] = _dump(metadata)
 
@@ -135,7 +148,7 @@ def package(
         "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "crossings": crossings, "interfaces": () if target.top else target.interfaces,
-        "arguments": arguments(board, options, target), **target.context,
+        "arguments": arguments(board, options, target), **register_context(), **target.context,
     }  # fmt: skip
     put(ooc, lambda: render("ooc.xdc.j2", context))
     put("project.tcl", lambda: render("project.tcl.j2", context))

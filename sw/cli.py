@@ -54,6 +54,22 @@ COMMANDS = {
     "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
     ),
+    "regs": Command(
+        "",
+        "",
+        "",
+        "Read and write a NIC's registers.",
+        {
+            name: Command("inceptionn.boards.access.commands", f"{name}_command", "", text)
+            for name, text in (
+                ("dump", "Print every register."),
+                ("get", "Print a register, field or counter."),
+                ("set", "Write a register or field."),
+                ("bound", "Set the error bound."),
+                ("counters", "Print the counters; watch them."),
+            )
+        },
+    ),
     "simulate": Command("inceptionn.sim.simulate", "simulate", "sim", "Run one module's test bench."),
     "replay": Command(
         "inceptionn.sim.replay.replay", "replay", "sim", "Drive captured traffic through the NIC."

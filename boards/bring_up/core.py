@@ -13,10 +13,11 @@ from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, parameters
 
 from .commands import CommandParser
 from .counters import RateMeter, WideCounter
-from .data_path import DataPath, DataPathConfig, Fault, Probe
-from .messages import MESSAGES, VALUES, VERDICTS
-from .patterns import BOUNDS, PATTERNS, bound_config, pattern_config
+from .data_path import DataPath, DataPathConfig, Probe
+from .messages import MESSAGES
+from .patterns import PATTERNS, bound_config, pattern_config
 from .printer import Printer, assemble
+from .registers import BOUNDS, VALUES, VERDICTS, Fault
 from .uart import UARTReceiver, UARTTransmitter
 
 LEDS = 8

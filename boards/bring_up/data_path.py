@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Pattern source, compressor, decompressor and checker in a row."""
 
-from enum import IntEnum
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
@@ -15,20 +14,8 @@ from inceptionn.wire import BURST_BYTES
 from .checker import Checker, CheckEvents
 from .pattern_source import PatternSource, present
 from .patterns import SourceConfig
+from .registers import Fault
 from .wire import Wire
-
-
-class Fault(IntEnum):
-    """The faults of the command ``inject``."""
-
-    WIRE = 0
-    """Bit 0 of the next block on the wire, in the first lane's tag: its group changes its size."""
-    VALUE = 1
-    """Bit 0 of the next restored beat: the last mantissa bit of one value."""
-    BASE = 2
-    """The decompressor is told a B that is one too high, until the next start: 8-bit values double."""
-    STALL = 3
-    """Nothing passes between the engines until the next start: a hang."""
 
 
 class DataPathConfig(data.Struct):

@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Messages of the bring-up design on its serial line."""
 
-from .data_path import Fault
-from .patterns import BOUNDS, PATTERNS
-
-VALUES = (
-    "seconds", "pattern", "bound", "packets", "values", "wire", "values_rate", "wire_rate",
-    "mismatched", "beyond_bound", "wrong_size", "wrong_format", "hangs",
-)  # fmt: skip
-"""The numbers of a report, in the order of its line; rates are of the last whole second."""
+from .patterns import PATTERNS
+from .registers import BOUNDS, VALUES, VERDICTS, Fault
 
 _PATTERNS = " ".join(f"{number} {pattern.name}" for number, pattern in enumerate(PATTERNS))
 _FAULTS = " ".join(f"{fault.value} {fault.name.lower()}" for fault in Fault)
-
-VERDICTS = ("fail", "pass", "idle")
 
 MESSAGES = {
     # What a report ends with.

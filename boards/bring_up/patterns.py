@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import data
 
-from inceptionn.wire import DEFAULT_MODE, EXPONENT_BIAS, MAX_K, MAX_LANES, MIN_K, Tag, parameters
+from inceptionn.wire import DEFAULT_MODE, EXPONENT_BIAS, MAX_LANES, Tag, parameters
 
 PALETTE_SLOTS = 16
 """A random 4-bit number picks a lane's class from this many slots."""
@@ -110,7 +110,3 @@ def pattern_config(pattern: Pattern, k: int) -> dict[str, int]:
         "least": pattern.least,
         "spread": pattern.spread,
     }
-
-
-BOUNDS = range(MIN_K, MAX_K + 1)
-"""The k of the command ``bound``."""

@@ -10,7 +10,7 @@ from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.parts.axi import beat_bytes
 from inceptionn.wire import GROUP_LANES
 
-from ..board import Board, Clock, Interface, Options, Reset, Target
+from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from ..templates import render
 from .ports import port_list, tie_offs
 from .shell import BUS_ADDRESS_WIDTH, MAX_PORTS, RX_TIMESTAMP_WIDTH, TX_TAG_WIDTH, CorundumShell
@@ -84,6 +84,9 @@ BOARD = Board(
     name="corundum",
     description="Corundum, application block",
     target=_target,
+    access=RegisterAccess(
+        2, "The application's BAR, `dev->app_regs` in Corundum's library.", stride=1 << ADDRESS_WIDTH
+    ),
     clock_mhz=250,
     max_ports=MAX_PORTS,
     default_ports=1,

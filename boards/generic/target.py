@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..board import ENGINE, Board, Clock, Interface, Options, Reset, Target
+from ..board import ENGINE, Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 
 _BAD = "bit 0 at tlast: bad frame"
 
@@ -32,5 +32,10 @@ def _target(board: Board, options: Options) -> Target:
 
 
 BOARD = Board(
-    name="generic", description="any FPGA, modules alone", target=_target, max_engines=4, max_lanes=16
+    name="generic",
+    description="any FPGA, modules alone",
+    target=_target,
+    access=RegisterAccess(None, "The BAR and the offset are those that your design gives `s_axil`."),
+    max_engines=4,
+    max_lanes=16,
 )

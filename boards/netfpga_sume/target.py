@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..board import Board, Clock, Interface, Options, Reset, Target
+from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from .shell import NetfpgaSumeShell
 
 _USER = "length 15:0, source port 23:16, destination ports 31:24; first beat"
@@ -36,6 +36,10 @@ BOARD = Board(
     name="netfpga-sume",
     description="NetFPGA-SUME, Virtex-7 690T",
     target=_target,
+    access=RegisterAccess(
+        None, "No BAR leads to the reference NIC's AXI4-Lite bus: its driver makes the accesses, and the "
+        "project's program `rwaxi` asks for them. The base is the one that step 2 of the integration gives.",
+    ),  # fmt: skip
     part="xc7vx690tffg1761-3",
     clock_mhz=160,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..board import Board, Clock, Interface, Options, Reset, Target
+from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from ..templates import render, text
 from .shell import MAX_PORTS, Vc709Shell
 
@@ -66,6 +66,10 @@ BOARD = Board(
     name="vc709",
     description="AMD VC709, Virtex-7 690T",
     target=_target,
+    access=RegisterAccess(
+        0, "The connectivity design's BAR 0; step 4 of the integration puts them there.",
+        offset=0xA000, stride=0x400,
+    ),  # fmt: skip
     part="xc7vx690tffg1761-2",
     clock_mhz=250,
     max_ports=MAX_PORTS,

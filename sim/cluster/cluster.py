@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from .kernel_counters import checksum_errors, kernel_counters
 from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
 from .pcap import PcapWriter
 from .pump import Pump
+from .register_server import RegisterServer
 from .report import HostReport
 from .switch import Switch
 from .tap import Tap, available
@@ -109,6 +111,7 @@ class Cluster(Namespaces):
         self._step = step or (lambda text: None)
         self._taps: list[Tap] = []
         self._pcaps: list[PcapWriter] = []
+        self._registers: RegisterServer | None = None
 
     def _join(self) -> None:
         available()
@@ -131,6 +134,7 @@ class Cluster(Namespaces):
             self.pumps.append(Pump(number, nic, tap, self.switch, self._pcap_pair(number), self.vlan))
         for pump in self.pumps:
             pump.start()
+        self._registers = RegisterServer(self.folder, self.nics)
 
     def _nic(self, number: int) -> Nic:
         kind = self.kinds[number]
@@ -220,6 +224,9 @@ class Cluster(Namespaces):
         try:
             super().close()
         finally:
+            if self._registers is not None and os.getpid() == self._pid:
+                self._registers.close()
+                self._registers = None
             for pump in self.pumps:
                 pump.stop()
             for tap in self._taps:

@@ -81,8 +81,18 @@ class Nic(ABC):
         register = REGISTERS[name]
         if register.access == "ro" or not self.registers:
             raise ValueError(f"register {name} cannot be written at a NIC of kind {self.kind!r}")
+        self.write_word(register.offset, value)
+
+    def read_word(self, address: int) -> int:
+        """The 32 bits at a byte address, as the bus reads them."""
         with self.lock:
-            self._write_word(register.offset, value)
+            self._settle()
+            return self._read_word(address)
+
+    def write_word(self, address: int, value: int) -> None:
+        """Writes the 32 bits at a byte address."""
+        with self.lock:
+            self._write_word(address, value)
             self._settle()
 
     def _register(self, register: Register) -> int:

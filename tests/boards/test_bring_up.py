@@ -19,7 +19,6 @@ from inceptionn.boards import pin_table
 from inceptionn.boards.bring_up import clock, printer, uart
 from inceptionn.boards.bring_up.core import BringUpCore
 from inceptionn.boards.bring_up.patterns import (
-    BOUNDS,
     PATTERNS,
     RAW_TOP,
     SHIFT_SLOTS,
@@ -27,6 +26,7 @@ from inceptionn.boards.bring_up.patterns import (
     pattern_config,
 )
 from inceptionn.boards.bring_up.project import project_files, write_project
+from inceptionn.boards.bring_up.registers import BOUNDS
 from inceptionn.boards.bring_up.wire import Wire
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.sim.golden.codec import compress_lanes
@@ -45,6 +45,10 @@ def small_core() -> BringUpCore:
 
 def test_bench() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
+
+
+def test_registers_over_the_serial_line() -> None:
+    run_bench(small_core, "bring_up", HERE / "bench_bring_up_terminal.py", parameters={"divisor": DIVISOR})
 
 
 def test_wire_bench() -> None:

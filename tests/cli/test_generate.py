@@ -53,7 +53,8 @@ PORTS: dict[str, Ports] = {
 
 
 SHARED = {
-    *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "ports.json", "README.md",
+    *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "inceptionn_registers.h",
+    "inceptionn_registers.rdl", "inceptionn_registers.xml", "ports.json", "README.md",
     "manifest.json", "lint.vlt", "package_ip.tcl", "project.tcl",
 }  # fmt: skip
 """Files of every board's folder."""

@@ -42,6 +42,7 @@ ALLOWED = {
         "inceptionn.hdl",
         "inceptionn.constraints",
         "inceptionn.wire",
+        "inceptionn.netns",
         *TOOLS,
         *PRINTS_AND_WRITES,
     ),

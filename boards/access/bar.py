@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Registers in a PCIe memory region (BAR), through Linux's ``resourceN`` file of the device."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+from .bus import WORD_BYTES, Bus, BusError
+
+
+class BarBus(Bus):
+    """The registers from byte ``offset`` of a BAR on; each access is one 32-bit load or store.
+
+    Parameters
+    ----------
+    path
+        ``/sys/bus/pci/devices/<address>/resource<N>`` (Linux, Documentation/PCI/sysfs-pci.rst), or any file.
+    offset
+        Of the engine pair's first register; the board's README names it.
+
+    ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path, self.offset = path, offset
+        descriptor = os.open(path, os.O_RDWR | os.O_SYNC | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            last = max(self.registers.words) + WORD_BYTES
+            if offset < 0 or offset % WORD_BYTES or offset + last > size:
+                raise ValueError(
+                    f"offset must be a multiple of {WORD_BYTES} with {last} bytes before the end of the "
+                    f"{size} bytes of {str(path)!r}, not {offset:#x}"
+                )
+            self._memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        try:
+            self.identify()
+        except BusError as error:
+            self.close()
+            raise BusError(
+                f"{error} (offset {offset:#x} of {str(path)!r}; all ones mean that the device is not enabled)"
+            ) from None
+
+    def read32(self, address: int) -> int:
+        return ctypes.c_uint32.from_buffer(self._memory, self.offset + address).value
+
+    def write32(self, address: int, value: int) -> None:
+        ctypes.c_uint32.from_buffer(self._memory, self.offset + address).value = value
+
+    def close(self) -> None:
+        self._memory.close()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""32-bit registers at byte addresses, and the registers of a map over them by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from inceptionn.hdl.codec.codecs import CODECS
+from inceptionn.hdl.control.map_formats import bound_word
+from inceptionn.hdl.control.register_map import DATA_WIDTH, Field, Register, RegisterMap
+from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, registers_of
+from inceptionn.wire import DEFAULT_MODE
+
+WORD_BYTES = DATA_WIDTH // 8
+_WORD_MASK = (1 << DATA_WIDTH) - 1
+
+
+class BusError(RuntimeError):
+    """An access failed, or nothing that answers is a NIC of this project; the text says where and why."""
+
+
+class Bus(ABC):
+    """Registers of 32 bits at byte addresses, from 0 up. A context manager that closes itself.
+
+    An access waits a few seconds at most, and raises `BusError` or ``OSError`` where it fails.
+    """
+
+    registers: RegisterMap = REGISTERS
+    """The map of what answers; `identify` finds it."""
+    codec = ""
+    """The NIC's codec, where there is one."""
+
+    @abstractmethod
+    def read32(self, address: int) -> int:
+        """The register at ``address``, a multiple of 4."""
+
+    @abstractmethod
+    def write32(self, address: int, value: int) -> None:
+        """Writes all 32 bits of the register at ``address``, a multiple of 4."""
+
+    def close(self) -> None:
+        """Gives the device back. Nothing at a second call."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # By name.
+
+    def find(self, name: str) -> tuple[Register, Field | None]:
+        """``"TOS"`` or ``"TOS.VALUE"``, in either case; ``ValueError`` names the choices for another."""
+        word, _, part = name.upper().partition(".")
+        try:
+            register = self.registers[word]
+        except KeyError:
+            names = ", ".join(register.name for register in self.registers if register.fields)
+            raise ValueError(f"register must be one of {names}, or a counter, not {name!r}") from None
+        try:
+            return register, register[part] if part else None
+        except KeyError:
+            parts = ", ".join(field.name for field in register.fields) or "none"
+            raise ValueError(f"field of {word} must be one of {parts}, not {part!r}") from None
+
+    def read(self, name: str) -> int:
+        """A register, a field or a 64-bit counter; of a counter the low word is read first."""
+        register, part = self.find(name)
+        value = self.read32(register.offset)
+        if register.width > DATA_WIDTH:
+            value |= self.read32(register.offset + WORD_BYTES) << DATA_WIDTH
+        return value if part is None else part.get(value)
+
+    def write(self, name: str, value: int) -> None:
+        """A register; of a field the register's other bits stay. ``ValueError`` where it cannot be."""
+        register, part = self.find(name)
+        if register.access == "ro":
+            writable = ", ".join(r.name for r in self.registers if r.access != "ro")
+            raise ValueError(f"register {register.name} is read only; {writable} can be written")
+        if part is not None:
+            value = part.put(value)
+            if register.access == "rw":
+                value |= self.read32(register.offset) & ~part.mask
+        elif not 0 <= value <= _WORD_MASK:
+            raise ValueError(f"register {register.name} takes {DATA_WIDTH} bits, not {value!r}")
+        self.write32(register.offset, value)
+
+    def counters(self) -> dict[str, int]:
+        """All 64-bit registers by name."""
+        return {
+            register.name: self.read(register.name) for register in self.registers if register.width == 64
+        }
+
+    def set_bound(self, k: int, mode: str = DEFAULT_MODE) -> None:
+        """Sets the error bound 2^-k in one write; ``ValueError`` for another k or mode than there is."""
+        self.write("PARAMETERS", bound_word(k, mode, self.codec))
+
+    def identify(self) -> None:
+        """Finds the codec and its map; `BusError` if ID and VERSION are not a NIC's of this project."""
+        found = self.read("ID")
+        if found != IDENTITY:
+            raise BusError(f"no NIC of inceptionn there: ID reads {found:#010x}, not {IDENTITY:#010x}")
+        wire = self.read("VERSION.WIRE")
+        for codec in CODECS.values():
+            if codec.shim_version == wire:
+                self.codec, self.registers = codec.name, registers_of(codec.name)
+                return
+        raise BusError(f"wire format {wire} is none of this version of the tool: VERSION.WIRE")

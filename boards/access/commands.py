@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn regs``: registers by name, over one of the three buses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.wire import DEFAULT_MODE
+
+from .bar import BarBus
+from .bring_up import BAUD, BringUpBus
+from .bus import Bus
+from .cluster import ClusterBus
+
+T = TypeVar("T")
+
+Bar = Annotated[
+    Path | None,
+    typer.Option("--bar", metavar="FILE", dir_okay=False,
+                 help="BAR of a PCIe device: /sys/bus/pci/devices/ADDRESS/resourceN."),
+]  # fmt: skip
+Offset = Annotated[
+    str, typer.Option("--offset", metavar="N", help="With --bar: of the engine pair's registers, as 0xa000.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="HOST", help="NIC of a host of a running virtual cluster.")
+]
+Socket = Annotated[
+    Path | None, typer.Option("--socket", metavar="FILE", help="With --cluster: which one, if several run.")
+]
+Uart = Annotated[
+    Path | None, typer.Option("--uart", metavar="FILE", help="Serial line of the bring-up design.")
+]
+Baud = Annotated[int, typer.Option("--baud", metavar="N", help="With --uart: bits per second.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="REGISTER, REGISTER.FIELD or COUNTER.")]
+
+
+def number(text: str, what: str) -> int:
+    """``"10"`` or ``"0xa"``; ``typer.BadParameter`` for any other text."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise typer.BadParameter(f"{what} must be a number such as 10 or 0xa, not {text!r}") from None
+
+
+def open_bus(
+    bar: Path | None, offset: str, cluster: str | None, socket: Path | None, uart: Path | None, baud: int
+) -> Bus:
+    """The bus that the options name; ``typer.BadParameter`` if it is none, or more than one."""
+    if sum(choice is not None for choice in (bar, cluster, uart)) != 1:
+        raise typer.BadParameter("name one of --bar FILE, --cluster HOST and --uart FILE")
+    at = number(offset, "offset")
+    try:
+        if bar is not None:
+            return BarBus(bar, at)
+        if cluster is not None:
+            return ClusterBus(cluster, socket)
+        assert uart is not None
+        return BringUpBus(uart, baud)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def dump_command(
+    bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
+    baud: Baud = BAUD, json_file: JsonFile = None,
+) -> None:  # fmt: skip
+    """Print every register with its fields, and every counter that is not 0."""
+    check_json(json_file)
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
+        values = {r.name: bus.read(r.name) for r in bus.registers if r.access != "wo"}
+        registers = bus.registers
+    table = Table("", "register", "fields", "offset", "value", left=2, wrap=1)
+    for name, value in values.items():
+        register = registers[name]
+        if register.fields:
+            fields = ", ".join(f"{part.name} {part.get(value)}" for part in register.fields)
+            table.add_row(name, fields, f"{register.offset:#05x}", f"{value:#010x}")
+        elif value:
+            table.add_row(name, "", f"{register.offset:#05x}", f"{value:,}")
+    Console(json_file=json_file).print(table)
+    write_json(json_file, values)
+
+
+def get_command(
+    name: Name, bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None,
+    uart: Uart = None, baud: Baud = BAUD, json_file: JsonFile = None,
+) -> None:  # fmt: skip
+    """Print one value: of a register in hexadecimal, of a field or counter in decimal."""
+    check_json(json_file)
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
+        register, part = _usage(lambda: bus.find(name))
+        value = bus.read(name)
+    whole = part is None and register.fields
+    Console(json_file=json_file).print(f"{value:#010x}" if whole else str(value))
+    write_json(json_file, {name.upper(): value})
+
+
+def set_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="REGISTER or REGISTER.FIELD.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Such as 1 or 0x28.")],
+    bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
+    baud: Baud = BAUD,
+) -> None:  # fmt: skip
+    """Write a register; of a field, the register's other bits stay."""
+    chosen = number(value, "value")
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
+        _usage(lambda: bus.write(name, chosen))
+
+
+def bound_command(
+    k: Annotated[int, typer.Argument(metavar="K", help="Error bound 2^-K, 1 to 14.")],
+    mode: Annotated[str, typer.Option(metavar="MODE", help="bounded or literal.")] = DEFAULT_MODE,
+    bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
+    baud: Baud = BAUD,
+) -> None:  # fmt: skip
+    """Set the error bound 2^-K, between two frames."""
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
+        _usage(lambda: bus.set_bound(k, mode))
+
+
+def counters_command(
+    bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
+    baud: Baud = BAUD,
+    watch: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Print again and again, with rates.")
+    ] = None,
+    times: Annotated[
+        int | None, typer.Option("--times", metavar="N", help="With --watch: N times; default: to Ctrl-C.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also the counters that are 0.")] = False,
+    json_file: JsonFile = None,
+) -> None:  # fmt: skip
+    """Print the counters. With --watch, --json holds the last values."""
+    if watch is not None and not 0 < watch <= 86_400:
+        raise typer.BadParameter(f"seconds must be above 0 and at most 86400, not {watch!r}")
+    if times is not None and times < 1:
+        raise typer.BadParameter(f"times must be at least 1, not {times!r}")
+    check_json(json_file)
+    console = Console(json_file=json_file)
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
+        before, since, left = bus.counters(), time.monotonic(), times
+        console.print(_counter_table(before, {}, 1.0, everything))
+        while watch is not None and (left is None or left > 1):
+            time.sleep(watch)
+            values, now = bus.counters(), time.monotonic()
+            console.print(_counter_table(values, before, now - since, everything))
+            before, since = values, now
+            left = None if left is None else left - 1
+    write_json(json_file, before)
+
+
+def _counter_table(values: dict[str, int], before: dict[str, int], seconds: float, everything: bool) -> Table:
+    """Counters; with those of ``seconds`` ago, their rates too."""
+    table = Table("", "counter", "value", *(["per second"] if before else []))
+    for name, value in values.items():
+        if value or everything:
+            rate = [f"{(value - before[name]) / seconds:,.1f}"] if before else []
+            table.add_row(name, f"{value:,}", *rate)
+    if not table.rows:
+        table.add_row("all", "0", *(["0"] if before else []))
+    return table
+
+
+def _usage(action: Callable[[], T]) -> T:
+    """A ``ValueError`` of the action is a usage error."""
+    try:
+        return action()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
