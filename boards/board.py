@@ -11,7 +11,7 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from inceptionn.hdl.nic import check_size
-from inceptionn.hdl.parts.axi import beat_bytes
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES
 
 ENGINE = "inceptionn_nic"
@@ -170,7 +170,7 @@ class Board:
             raise ValueError(
                 f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, not {lanes!r}"
             )
-        if width > 8 * beat_bytes(lanes) * options.engines:
+        if width > Beat.of_groups(lanes).bits * options.engines:
             raise ValueError(
                 f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
                 "which take half of it: untagged frames would be lost"

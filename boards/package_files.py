@@ -15,7 +15,7 @@ from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
 from inceptionn.hdl.control.registers import MAP_VERSION, REGISTERS, class_counters
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.parts.axi import beat_bytes
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES, SHIM_VERSION
@@ -95,7 +95,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
 
 def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic: Nic) -> str:
     """``verilog`` with its parameters and reset settings as comments in its header."""
-    stream = f"{8 * beat_bytes(nic.lanes) * nic.engines} bits"
+    stream = f"{Beat(nic.lanes).bits * nic.engines} bits"
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")

@@ -15,7 +15,8 @@ from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
 from inceptionn.hdl.attach.clock_crossing import AXI4LiteCrossing
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH, REGISTERS
-from inceptionn.hdl.parts.axi import AXIStream, beat_bytes
+from inceptionn.hdl.parts.axi import AXIStream
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
 from inceptionn.wire import GROUP_LANES
 
@@ -84,7 +85,7 @@ class EnginePair(wiring.Component):
         self.domain = domain
         self.engines = engines
         self.lanes = lanes
-        stream = AXIStream(engines * beat_bytes(lanes))
+        stream = AXIStream(engines * Beat.of_groups(lanes).bytes)
         members = {f"s_axis_{way}": In(stream) for way in ("tx", "rx")}
         members |= {f"m_axis_{way}": Out(stream) for way in ("tx", "rx")}
         super().__init__(members | {"s_axil": In(AXI4Lite())})

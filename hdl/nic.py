@@ -14,14 +14,15 @@ from .control.management import Management
 from .engine.compression_engine import CompressionEngine
 from .engine.decompression_engine import DecompressionEngine
 from .parallel.parallel_engines import ENGINES, ParallelEngines
-from .parts.axi import AXIStream, beat_bytes
+from .parts.axi import AXIStream
+from .parts.beat import Beat
 
 
 def check_size(engines: int, lanes: int) -> None:
     """Raises ``ValueError`` unless a NIC can have ``engines`` per direction and ``lanes`` per engine."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
-    beat_bytes(lanes)
+    Beat.of_groups(lanes)
 
 
 class Nic(wiring.Component):
@@ -59,7 +60,7 @@ class Nic(wiring.Component):
         check_size(engines, lanes)
         self.engines = engines
         self.lanes = lanes
-        stream = AXIStream(engines * beat_bytes(lanes))
+        stream = AXIStream(engines * Beat(lanes).bytes)
         super().__init__(
             {
                 "s_axis_tx": In(stream),

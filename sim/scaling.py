@@ -202,7 +202,7 @@ def scale(
     inceptionn timing --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
     """
     from inceptionn.hdl.parallel.parallel_engines import ENGINES
-    from inceptionn.hdl.parts.axi import beat_bytes
+    from inceptionn.hdl.parts.beat import Beat
 
     counts = sorted(set(engines or ENGINES))
     for count in counts:
@@ -211,7 +211,7 @@ def scale(
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
     for number in lanes or ():
         try:
-            beat_bytes(number)
+            Beat.of_groups(number)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--lanes") from error
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})

@@ -13,7 +13,7 @@ from inceptionn.hdl.attach.user_forwarder import UserForwarder
 from inceptionn.hdl.attach.width_adapter import Narrower, Widener
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
-from inceptionn.hdl.parts.axi import beat_bytes
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES
 
 from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_registers
@@ -60,7 +60,7 @@ class CorundumShell(wiring.Component):
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         if data_bytes not in self.WIDTHS:
             raise ValueError(f"stream width in bytes must be one of {self.WIDTHS}, not {data_bytes!r}")
-        if data_bytes > beat_bytes(lanes):
+        if data_bytes > Beat.of_groups(lanes).bytes:
             raise ValueError(f"lanes must be 16 for a stream of {data_bytes} bytes, not {lanes!r}")
         self.ports = ports
         self.data_bytes = data_bytes

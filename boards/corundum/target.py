@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
-from inceptionn.hdl.parts.axi import beat_bytes
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES
 
 from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
@@ -54,8 +54,8 @@ def _target(board: Board, options: Options) -> Target:
     context = {
         "ports": ports,
         "width": width,
-        "engine_width": 8 * beat_bytes(lanes),
-        "pace": TransmitDecision.pace(lanes),
+        "engine_width": Beat.of_groups(lanes).bits,
+        "pace": TransmitDecision.pace_of(Beat(lanes)),
         "link": LINKS[width].gbps,
         "restored": LINKS[width].restored,
         "app_id": f"32'h{APP_ID:08x}",

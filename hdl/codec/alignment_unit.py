@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
 
 
@@ -27,7 +27,7 @@ class AlignmentUnit(wiring.Component):
     The only loop that carries an address is the fill level of 5 or 6 bits; the vector is rotated by it, one
     base-4 digit per stage, split at the level into the part that completes the current beat and
     the part that begins the next, and ORed into the beat. From the vector that completes
-    a beat to the beat it takes :meth:`latency` cycles: 5 for 8 lanes, 6 for 16.
+    a beat to the beat it takes :attr:`latency` cycles: 5 for 8 lanes, 6 for 16.
 
     A block's last vector may complete one beat and begin another, which follows one cycle later. With 8 lanes
     **the cycle after** ``last`` must therefore **be idle**. With 16 the next block may follow at once: its
@@ -59,29 +59,29 @@ class AlignmentUnit(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
-        self.beat_bytes = beat_bytes(lanes)
-        self.back_to_back = lanes > GROUP_LANES
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "valid": In(1),
                 "last": In(1),
-                "size": In(range(self.beat_bytes + 1)),
-                "vector": In(8 * self.beat_bytes),
-                "beat": Out(8 * self.beat_bytes),
+                "size": In(range(self.width.bytes + 1)),
+                "vector": In(self.width.bits),
+                "beat": Out(self.width.bits),
                 "beat_valid": Out(1),
                 "done": Out(1),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from a vector to the beat that it completes."""
         # Level, base-4 digits of a rotation (the split shares the stage of a single bit), beat.
-        return 3 + (beat_bytes(lanes) - 1).bit_length() // 2
+        return 3 + width.place_bits // 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        bits = (self.beat_bytes - 1).bit_length()
+        bits = self.width.place_bits
 
         # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
         # `valid` is applied after the adder, which alone takes most of the cycle.
@@ -101,29 +101,29 @@ class AlignmentUnit(wiring.Component):
         p.stage(
             rotation=level,
             rotated=Mux(self.valid, self.vector, 0),
-            emit=emits if self.back_to_back else over | emits,
-            done=ends if self.back_to_back else over | ends,
+            emit=emits if self.width.payload_overlaps else over | emits,
+            done=ends if self.width.payload_overlaps else over | ends,
         )
         p.let(over=over)
 
         # Rotate by the level, then split at it. A last digit of one bit shares the stage of the split.
         for digits in range(0, bits - 1, 2):
             if digits + 2 >= bits - 1:
-                p.let(current=Cat(p.rotation <= i for i in range(self.beat_bytes)))
+                p.let(current=Cat(p.rotation <= i for i in range(self.width.bytes)))
                 p.let(last_digit=p.rotation[digits + 2 :])
             p.stage(rotated=rotate_left_bytes(p.rotated, p.rotation[digits : digits + 2], 1 << digits))
-        rotated = rotate_left_bytes(p.rotated, p.last_digit, self.beat_bytes // 2)
-        placed = [(p.current[i], rotated.word_select(i, 8)) for i in range(self.beat_bytes)]
+        rotated = rotate_left_bytes(p.rotated, p.last_digit, self.width.words)
+        placed = [(p.current[i], rotated.word_select(i, 8)) for i in range(self.width.bytes)]
         p.stage(
             current=Cat(Mux(current, byte, 0) for current, byte in placed),
             following=Cat(Mux(current, 0, byte) for current, byte in placed),
         )
 
         # The current beat. It is zero whenever a block begins: every block's end emits.
-        pending = Signal(8 * self.beat_bytes)
+        pending = Signal(self.width.bits)
         # Only accepted vectors count: the rotation has no reset.
         emit, done, counts = p.emit, p.done, p.counts
-        if self.back_to_back:
+        if self.width.payload_overlaps:
             # `owed`: one more end arrived than could leave. The current beat is whole and leaves now; what
             # arrives begins a beat and waits in its place.
             owed = Signal()

@@ -6,11 +6,10 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
@@ -19,8 +18,7 @@ from .alignment_unit import rotate_left_bytes
 
 def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
     """What the reader must know of a block to step through it, in beats of ``lanes`` lanes."""
-    width = beat_bytes(lanes)
-    words = width // TAG_WORD_BYTES
+    width, words = Beat(lanes).bytes, Beat(lanes).words
     tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
     data_beats = MAX_LANES // lanes
     return data.StructLayout(
@@ -39,18 +37,13 @@ def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
-def _rotations(lanes: int) -> int:
-    """Stages that rotate by words, a base-4 digit each."""
-    return (exact_log2(beat_bytes(lanes) // TAG_WORD_BYTES) + 1) // 2
-
-
 class BlockStore(wiring.Component):
     """Rings of finished tag and data beats, and the reader that joins them.
 
     Data is packed from byte 0 of a beat. Its place in the block, after ``2 * groups`` bytes of tags, is known
     only at the block's end. So the reader rotates the data to its place and ORs it onto the tags, which are
     stored in place. Reading is a pipeline without stall: ``step`` takes one beat of the current block, which
-    appears :meth:`latency` cycles later (5 with 8 lanes, 6 with 16). One beat per cycle.
+    appears :attr:`latency` cycles later (5 with 8 lanes, 6 with 16). One beat per cycle.
 
     Parameters
     ----------
@@ -91,8 +84,9 @@ class BlockStore(wiring.Component):
         self.tag_depth = tag_depth
         self.slack = slack
         self.lanes = lanes
-        self.width = beat_bytes(lanes)
-        beat, shape = 8 * self.width, block_shape(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
+        beat, shape = self.width.bits, block_shape(lanes)
         super().__init__(
             {
                 "tag_valid": In(1),
@@ -112,15 +106,15 @@ class BlockStore(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from ``step`` to its beat."""
-        return BlockRam.LATENCY + _rotations(lanes) + 1
+    def latency_of(width: Beat) -> int:
+        """Cycles from ``step`` to its beat: the RAM, rotation by words (a base-4 digit per stage), OR."""
+        return BlockRam.LATENCY + width.place_bits // 2 + 1
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.tags = tags = BlockRam(8 * self.width, self.tag_depth)
-        m.submodules.data = stored = BlockRam(8 * self.width, self.data_depth)
-        blocks = self.slack if self.lanes > GROUP_LANES else self.slack // 2
+        m.submodules.tags = tags = BlockRam(self.width.bits, self.tag_depth)
+        m.submodules.data = stored = BlockRam(self.width.bits, self.data_depth)
+        blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
         m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
         m.d.comb += [shapes.push.eq(self.finished), shapes.push_data.eq(self.finished_shape)]
@@ -193,7 +187,7 @@ class BlockStore(wiring.Component):
         ]
 
         # Two cycles later the beats are there: rotate the data, split it at its place, OR.
-        stages = _rotations(self.lanes)
+        stages = self.latency - BlockRam.LATENCY - 1  # of the rotation
         stepped = delayed(m, self.step, BlockRam.LATENCY + stages, name="stepped", reset=True)
         have_tag = delayed(m, take_tag, BlockRam.LATENCY, name="have_tag")
         have_data = delayed(m, take_data, BlockRam.LATENCY, name="have_data")
@@ -201,23 +195,23 @@ class BlockStore(wiring.Component):
         rotated = Mux(have_data, stored.read_data, 0)
         for stage in range(1, stages + 1):
             digits, step = 2 * (stage - 1), TAG_WORD_BYTES * 4 ** (stage - 1)
-            following = Signal(8 * self.width, name=f"rotated{stage}", reset_less=True)
+            following = Signal(self.width.bits, name=f"rotated{stage}", reset_less=True)
             m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
             rotated = following
             if stage < stages:
                 remaining = Signal(len(rotation), name=f"rotation{stage}", reset_less=True)
                 m.d.sync += remaining.eq(rotation)
                 rotation = remaining
-        current = Signal(self.width // 2, name=f"current{stages}", reset_less=True)
-        for i in range(self.width // 2):
+        current = Signal(self.width.words, name=f"current{stages}", reset_less=True)
+        for i in range(self.width.words):
             m.d.sync += current[i].eq(rotation <= i)
         tag = Mux(have_tag, tags.read_data, 0)
         for stage in range(1, stages + 1):
-            following = Signal(8 * self.width, name=f"tag{stage}", reset_less=True)
+            following = Signal(self.width.bits, name=f"tag{stage}", reset_less=True)
             m.d.sync += following.eq(tag)
             tag = following
-        carry = Signal(8 * self.width)
-        for i in range(self.width // 2):
+        carry = Signal(self.width.bits)
+        for i in range(self.width.words):
             word, held = rotated.word_select(i, 16), carry.word_select(i, 16)
             m.d.sync += self.beat.word_select(i, 16).eq(
                 tag.word_select(i, 16) | held | Mux(current[i], word, 0)

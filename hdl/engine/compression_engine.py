@@ -14,9 +14,10 @@ from ..control.config import EngineConfig
 from ..control.counters import FrameReport
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.frame_input import FrameInput
-from ..frame.header_parser import HeaderParser, ParsedHeader, parsed_beat
+from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.checksum import OnesComplementSum
 from ..parts.delay import delayed
 from ..parts.memory import BlockRam
@@ -63,14 +64,13 @@ class CompressionEngine(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         self.ring_depth = raw_ring_depth(lanes)
-        self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.beat_bytes)),
-                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "s_axis": In(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
                 "report": Out(FrameReport),
                 "report_valid": Out(1),
@@ -80,15 +80,13 @@ class CompressionEngine(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         lanes = self.lanes
-        m.submodules.input = source = FrameInput(
-            pace=TransmitDecision.pace(lanes), data_bytes=self.beat_bytes
-        )
         m.submodules.parser = parser = HeaderParser(transmit=True, lanes=lanes)
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
         m.submodules.compressor = compressor = Compressor(statistics=True, lanes=lanes)
         m.submodules.decision = decision = TransmitDecision(lanes=lanes)
+        m.submodules.input = source = FrameInput(pace=decision.pace, data_bytes=self.width.bytes)
         m.submodules.assembler = assembler = TransmitAssembler(self.ring_depth, lanes=lanes)
-        m.submodules.ring = ring = BlockRam(8 * self.beat_bytes, self.ring_depth)
+        m.submodules.ring = ring = BlockRam(self.width.bits, self.ring_depth)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         m.d.comb += [
@@ -121,9 +119,10 @@ class CompressionEngine(wiring.Component):
         header = parser.header
         candidate = Signal()
         m.d.comb += candidate.eq(parser.header_valid & parser.clear)
-        beat_valid = delayed(m, source.valid, self._load_delay, name="beat_valid", reset=True)
-        beat_last = delayed(m, source.last, self._load_delay, name="beat_last")
-        beat = delayed(m, source.beat, self._load_delay, name="beat")
+        load_delay = parser.latency + 1  # from the input register to the realigner
+        beat_valid = delayed(m, source.valid, load_delay, name="beat_valid", reset=True)
+        beat_last = delayed(m, source.last, load_delay, name="beat_last")
+        beat = delayed(m, source.beat, load_delay, name="beat")
         m.d.comb += [
             realigner.load.eq(candidate),
             realigner.run.eq(parser.run),
@@ -140,7 +139,7 @@ class CompressionEngine(wiring.Component):
         place = Signal(len(compressor.place), reset_less=True)
         with m.If(candidate):
             m.d.sync += [chosen.eq(header), place.eq(block_at[1 : 1 + len(place)])]
-        settled = realigner.LATENCY + realigner.overlaps
+        settled = realigner.LATENCY + self.width.payload_overlaps
         config = delayed(m, chosen.config.as_value(), settled, name="config")
         codec = EngineConfig(config)
         m.d.comb += [
@@ -185,7 +184,7 @@ class CompressionEngine(wiring.Component):
 
         The header is there one cycle before, and the next frame's one cycle later, at the earliest.
         """
-        most = MAX_TRANSMIT_FRAME // self.beat_bytes
+        most = MAX_TRANSMIT_FRAME // self.width.bytes
         beats = Signal(range(most + 1))
         length = Signal(17)
         pieces = Signal()
@@ -195,7 +194,7 @@ class CompressionEngine(wiring.Component):
         with m.If(source.valid):
             m.d.sync += [
                 beats.eq(Mux(source.last | full, 0, beats + 1)),
-                length.eq(Mux(source.last, 0, length + self.beat_bytes)),
+                length.eq(Mux(source.last, 0, length + self.width.bytes)),
                 pieces.eq(~source.last & (pieces | full)),
             ]
         record1 = Signal(FrameRecord, reset_less=True)
@@ -222,7 +221,7 @@ class CompressionEngine(wiring.Component):
         with m.If(parser.header_valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(key))]
 
-        wait = HeaderParser.latency(self.lanes)  # the header shows then, and is held one cycle later
+        wait = parser.latency  # the header shows then, and is held one cycle later
         late = delayed(m, record1.as_value(), wait, name="record")
         view = FrameRecord(late)
         m.d.sync += [
@@ -259,8 +258,8 @@ class CompressionEngine(wiring.Component):
         m.submodules.header_sum = header_sum = OnesComplementSum(lanes=self.lanes)
         # Words count from the beat on in which the header sum begins. The comparisons are made when the
         # header is known, so that a word waits for its beat's number alone.
-        words = self.beat_bytes // 2
-        skipped = parsed_beat(self.lanes)
+        words = self.width.words
+        skipped = self.width.parsed_beat
         beats = 4 if skipped else 2  # in which a header may lie
         most = (beats - skipped) * words
         tcp_at = 17 - skipped * words

@@ -15,7 +15,8 @@ from ..control.counters import FrameReport
 from ..frame.frame_input import FrameInput
 from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
@@ -58,15 +59,12 @@ class DecompressionEngine(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
-        self._load_delay = HeaderParser.latency(lanes) + 1  # from the input register to the realigner
-        # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
-        self._slack = self._load_delay + ReceiveDecision.LATENCY + 7
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.beat_bytes)),
-                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "s_axis": In(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
                 "report": Out(FrameReport),
                 "report_valid": Out(1),
@@ -75,19 +73,22 @@ class DecompressionEngine(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        lanes, width = self.lanes, self.beat_bytes
+        lanes, width = self.lanes, self.width.bytes
         block_beat = data.StructLayout({"tdata": 8 * width, "tkeep": width, "tlast": 1, "lanes": 16, "b": 8})
         m.submodules.input = source = FrameInput(data_bytes=width)
         m.submodules.parser = parser = HeaderParser(transmit=False, lanes=lanes)
+        delay = parser.latency + 1  # from the input register to the realigner
+        # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
+        slack = delay + ReceiveDecision.LATENCY + 7
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
         m.submodules.decision = decision = ReceiveDecision(lanes=lanes)
         m.submodules.decompressor = decompressor = Decompressor(pushed=True, lanes=lanes)
         m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes)
         m.submodules.waiting = waiting = PushQueue(
-            wire_beat(lanes), 64, self._slack, elastic=True, staged=True
+            wire_beat(lanes), 64, slack, elastic=True, staged=True
         )
-        m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, self._slack)
-        m.submodules.blocks = blocks = PushQueue(block_beat, 32, self._slack, forward=True)
+        m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, slack)
+        m.submodules.blocks = blocks = PushQueue(block_beat, 32, slack, forward=True)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         # After the Decompressor's queue, since the assembler's pop depends on all of its inputs.
@@ -105,7 +106,6 @@ class DecompressionEngine(wiring.Component):
 
         # The header is there one cycle before the frame's second beat (its only one; with 16 lanes its first)
         # is at the realigner, and holds until the next frame's, one cycle after its last at the earliest.
-        delay = self._load_delay
         header = Signal(ParsedHeader, reset_less=True)
         with m.If(parser.header_valid):
             m.d.sync += header.eq(parser.header)
@@ -139,7 +139,7 @@ class DecompressionEngine(wiring.Component):
             decision.valid.eq(valid),
             decision.last.eq(last),
             decision.count.eq(count),
-            decision.burst.eq(realigner.out_front if realigner.overlaps else realigner.out_burst),
+            decision.burst.eq(realigner.out_front if self.width.payload_overlaps else realigner.out_burst),
             orders.push.eq(decision.order_valid),
             orders.push_data.eq(decision.order),
         ]

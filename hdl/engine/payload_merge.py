@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import GROUP_LANES
 
 from ..codec.alignment_unit import rotate_left_bytes
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.output_queue import OutputQueue
 from ..parts.queue import PushQueue
@@ -48,14 +49,14 @@ class PayloadMerge(wiring.Component):
     LATENCY = 3
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
             {
                 "parts": In(stream.Signature(frame_part(lanes))),
                 "tails": In(stream.Signature(1, always_ready=True)),
-                "payload": In(AXIStream(self.beat_bytes)),
-                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "payload": In(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),
                 "faults": Out(stream.Signature(1, always_ready=True)),
             }
         )
@@ -66,7 +67,7 @@ class PayloadMerge(wiring.Component):
         # is a cycle old.
         m.submodules.output = output = OutputQueue(slack=self.LATENCY + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
-        width = self.beat_bytes
+        width = self.width.bytes
         part = self.parts.payload
         tail_known = Signal()
         tail_spoilt = Signal()
@@ -80,7 +81,7 @@ class PayloadMerge(wiring.Component):
             self.payload.tready.eq(go & part.payload),
         ]
         m.d.sync += room.eq(output.room)
-        if self.lanes == GROUP_LANES:
+        if not self.width.payload_overlaps:
             with m.If(self.tails.valid):
                 m.d.sync += [tail_known.eq(1), tail_spoilt.eq(self.tails.payload)]
             with m.If(go & part.awaits_tail):

@@ -6,12 +6,12 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, Verdict
 
 from ..control.counters import FrameReport
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
 from .payload_merge import PayloadMerge
@@ -54,7 +54,7 @@ class ReceiveAssembler(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
             {
@@ -64,8 +64,8 @@ class ReceiveAssembler(wiring.Component):
                 "wire_beat": In(wire_beat(lanes)),
                 "wire_valid": In(1),
                 "wire_pop": Out(1),
-                "payload": In(AXIStream(self.beat_bytes)),
-                "m_axis": Out(AXIStream(self.beat_bytes)),
+                "payload": In(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),
                 "report": Out(FrameReport),
                 "report_valid": Out(1),
             }
@@ -116,7 +116,7 @@ class ReceiveAssembler(wiring.Component):
         # A frame that passes is as long as its beats.
         beats = account.beats - (account.ending != 0)
         length = Signal(17)
-        m.d.comb += length.eq((beats << exact_log2(self.beat_bytes)) + account.ending)
+        m.d.comb += length.eq((beats << self.width.place_bits) + account.ending)
         m.d.sync += [
             self.report_valid.eq(both),
             self.report.verdict.eq(

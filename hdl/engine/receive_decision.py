@@ -6,14 +6,13 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
 
 from ..frame.header_fields import SHIM
-from ..frame.header_parser import ParsedHeader, parsed_beat
+from ..frame.header_parser import ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.checksum import add16, fold17
 from ..parts.delay import delayed
 
@@ -68,15 +67,15 @@ class ReceiveDecision(wiring.Component):
     LATENCY = PayloadRealigner.LATENCY + 2
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
-        self.burst_bytes = self.beat_bytes if lanes == GROUP_LANES else SHIM_BYTES
+        self.burst_bytes = SHIM_BYTES if self.width.payload_overlaps else self.width.bytes
         super().__init__(
             {
                 "header": In(ParsedHeader),
                 "valid": In(1),
                 "last": In(1),
-                "count": In(range(self.beat_bytes + 1)),
+                "count": In(range(self.width.bytes + 1)),
                 "burst": In(8 * self.burst_bytes),
                 "order": Out(ReceiveOrder),
                 "order_valid": Out(1),
@@ -92,9 +91,9 @@ class ReceiveDecision(wiring.Component):
         index = Signal(3)
         decided = Signal()
         block_at = Signal(7)
-        place_bits = exact_log2(self.beat_bytes)
+        place_bits = self.width.place_bits
         objection = header.verdict != 0
-        behind_headers = Const(1) if parsed_beat(self.lanes) == 0 else index != 0
+        behind_headers = Const(1) if self.width.headers_in_one_beat else index != 0
         parsed = behind_headers | self.last
         at_shim = Signal()
         whole = Signal()

@@ -6,12 +6,11 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES
 
 from ..frame.header_walk import HeaderWalk, patched_word
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from .receive_decision import ReceiveOrder
@@ -21,7 +20,7 @@ _IP_BYTES = 20
 
 def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat from the wire that waits for its frame's order."""
-    width = beat_bytes(lanes)
+    width = Beat(lanes).bytes
     return data.StructLayout(
         {
             "tdata": 8 * width,
@@ -35,7 +34,7 @@ def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
     """An output beat without its payload."""
-    width = beat_bytes(lanes)
+    width = Beat(lanes).bytes
     return data.StructLayout(
         {
             "header": 8 * width,  # zero after the header
@@ -60,7 +59,7 @@ def frame_account(lanes: int = GROUP_LANES) -> data.StructLayout:
             "bad": 1,
             "short": 1,
             "beats": 13,  # from the wire
-            "ending": range(beat_bytes(lanes)),  # bytes of the last of them, modulo the beat's width
+            "ending": range(Beat(lanes).bytes),  # bytes of the last of them, modulo the beat's width
             "bytes_out": 17,  # of a restored frame
         }
     )
@@ -105,9 +104,9 @@ class ReceiveLayout(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
-        self._place_bits = exact_log2(self.beat_bytes)
+        self._place_bits = self.width.place_bits
         super().__init__(
             {
                 "orders": In(stream.Signature(ReceiveOrder)),
@@ -152,15 +151,15 @@ class ReceiveLayout(wiring.Component):
         final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
         # 32 bytes do not hold the headers of a restored frame.
         only_part = (
-            0
-            if self.lanes == GROUP_LANES
-            else following.order.restore & (following.bytes_out[self._place_bits :] == 0)
+            following.order.restore & (following.bytes_out[self._place_bits :] == 0)
+            if self.width.payload_overlaps
+            else 0
         )
         # With beats of 64 bytes, a frame often has as many beats on the wire as restored: its tail may be
         # dropped in the cycle of the last part.
-        tail_there = (
-            tail_seen if self.lanes == GROUP_LANES else tail_seen | (dropping & self.beats.valid & beat.last)
-        )
+        tail_there = tail_seen
+        if self.width.payload_overlaps:
+            tail_there |= dropping & self.beats.valid & beat.last
         m.d.comb += [
             self.parts.valid.eq((taking & self.beats.valid) | filling),
             issue.eq(self.parts.valid & self.parts.ready),
@@ -217,7 +216,7 @@ class ReceiveLayout(wiring.Component):
             "ip_checksum": order.ip_checksum,
             "udp_length": (order.total_length - _IP_BYTES)[:16],
         }
-        for i in range(self.beat_bytes // 2):
+        for i in range(self.width.words):
             hit, value = patched_word(walk.marks, i, fields, self.lanes)
             word = Mux(walk.keep[i], beat.tdata.word_select(i, 16), 0)
             m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))

@@ -6,13 +6,13 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
 from ..codec.block_store import BlockStore
 from ..frame.header_walk import HeaderWalk, patched_word
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from ..parts.delay import delayed
 from ..parts.memory import BlockRam
@@ -24,7 +24,7 @@ _IP_BYTES = 20
 
 def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
     """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
-    return 2 * MAX_TRANSMIT_FRAME // beat_bytes(lanes)
+    return 2 * MAX_TRANSMIT_FRAME // Beat(lanes).bytes
 
 
 class TransmitAssembler(wiring.Component):
@@ -55,10 +55,10 @@ class TransmitAssembler(wiring.Component):
     """
 
     def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES):
-        width = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        width = self.width.bytes
         self.ring_depth = raw_ring_depth(lanes) if ring_depth is None else ring_depth
         self.lanes = lanes
-        self.beat_bytes = width
         super().__init__(
             {
                 "order": In(frame_order(lanes)),
@@ -80,7 +80,7 @@ class TransmitAssembler(wiring.Component):
         m = Module()
         # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` here
         # is a cycle old.
-        block_latency = BlockStore.latency(self.lanes)
+        block_latency = BlockStore.latency_of(self.width)
         wait = block_latency + 1
         m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
@@ -89,7 +89,7 @@ class TransmitAssembler(wiring.Component):
         # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one,
         # either to drop it (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
         # beat of a frame that is copied.
-        words, place_bits = self.beat_bytes // 2, exact_log2(self.beat_bytes)
+        words, place_bits = self.width.words, self.width.place_bits
         compressed = Signal()
         idle = Signal(init=1)
         room = Signal()
@@ -107,9 +107,9 @@ class TransmitAssembler(wiring.Component):
         load = Signal()
         following = self.order
         block_wanted = following.compressed | following.drop
-        following_spills = following.payload_at[:place_bits] >= self.beat_bytes - SHIM_BYTES
+        following_spills = following.payload_at[:place_bits] >= self.width.bytes - SHIM_BYTES
         # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
-        wide = self.lanes != GROUP_LANES
+        wide = self.width.payload_overlaps
         copied = raw_last & (copying | self.block_ready) if wide else raw_last
         begins_in_block = (
             self.order_valid
@@ -216,8 +216,8 @@ class TransmitAssembler(wiring.Component):
     def _shim_word(self, order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
         """The shim's bits in ``word`` of the beat in which it begins, or of the beat after that."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
-        words = self.beat_bytes // 2
-        place = order.payload_at[1 : exact_log2(self.beat_bytes)]
+        words = self.width.words
+        place = order.payload_at[1 : self.width.place_bits]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
             Cat(Const(SHIM_VERSION, 8), order.b),

@@ -21,7 +21,7 @@ from inceptionn.wire import (
 from ..codec.paper.block_statistics import Statistics
 from ..control.counters import FrameReport
 from ..frame.flow_table import FlowKey, FlowTable
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.checksum import add16, canonical16, swap16
 from ..parts.delay import delayed
 from ..parts.queue import PushQueue
@@ -61,7 +61,7 @@ def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
             "end": 1,  # `tlast` behind the last beat
             "bad": 1,
             "beats": 10,  # in the raw ring
-            "ending": range(beat_bytes(lanes)),  # bytes of the last raw beat, modulo its width
+            "ending": range(Beat(lanes).bytes),  # bytes of the last raw beat, modulo its width
             "vlan": 1,
             "tcp": 1,
             "payload_at": 7,
@@ -117,7 +117,8 @@ class TransmitDecision(wiring.Component):
     """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.pace = self.pace_of(self.width)
         self.lanes = lanes
         super().__init__(
             {
@@ -137,9 +138,9 @@ class TransmitDecision(wiring.Component):
         )
 
     @staticmethod
-    def pace(lanes: int = GROUP_LANES) -> int:
-        """Fewest cycles per frame, for :class:`FrameInput`: 4, with 16 lanes 2."""
-        return 4 if lanes == GROUP_LANES else 2
+    def pace_of(width: Beat) -> int:
+        """Fewest cycles per frame, for :class:`FrameInput`."""
+        return 2 if width.headers_in_one_beat else 4
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -185,7 +186,7 @@ class TransmitDecision(wiring.Component):
         final = Signal()  # step == 3
         with m.If((step != 0) | start):
             m.d.sync += step.eq(step + 1)
-        if self.pace(self.lanes) == 4:
+        if self.pace == 4:
             m.d.sync += final.eq(step == 2)
         else:
             # Neither the flow table nor the wire form is asked for: the verdict follows at once.

@@ -7,7 +7,6 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import (
     ETHERTYPE_IPV4,
@@ -22,14 +21,11 @@ from inceptionn.wire import (
 )
 
 from ..control.config import EngineConfig
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
-
-_FIELD_BYTES = VLAN.size + L4 + TCP.size
-"""Bytes of a frame that hold every field, with a VLAN tag."""
 
 
 class ParsedHeader(data.Struct):
@@ -50,11 +46,6 @@ class ParsedHeader(data.Struct):
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
     config: EngineConfig  # sampled with the frame's first beat
-
-
-def parsed_beat(lanes: int = GROUP_LANES) -> int:
-    """Index of the beat that completes the fields of all headers: 1, with 16 lanes 0."""
-    return (_FIELD_BYTES - 1) // beat_bytes(lanes)
 
 
 def sums_to(a: Value, b: int, c: Value) -> Value:
@@ -117,7 +108,8 @@ class HeaderParser(wiring.Component):
     """
 
     def __init__(self, *, transmit: bool, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         self.transmit = transmit
         self.lanes = lanes
         super().__init__(
@@ -126,8 +118,8 @@ class HeaderParser(wiring.Component):
                 "first": In(1),
                 "second": In(1),
                 "last": In(1),
-                "count": In(range(self.beat_bytes + 1)),
-                "beat": In(8 * self.beat_bytes),
+                "count": In(range(self.width.bytes + 1)),
+                "beat": In(self.width.bits),
                 "header": Out(ParsedHeader),
                 "run": Out(payload_run(lanes)),
                 "clear": Out(1),
@@ -136,9 +128,9 @@ class HeaderParser(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from beat :func:`parsed_beat`, or the only beat, to ``header``: 3, with 16 lanes 4."""
-        return 4 - parsed_beat(lanes)
+    def latency_of(width: Beat) -> int:
+        """Cycles from the beat that completes the header fields, or the only beat, to ``header``."""
+        return 4 - width.parsed_beat
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -147,7 +139,7 @@ class HeaderParser(wiring.Component):
         outer = ETHERNET.read(self.beat, "ethertype")
         inner = VLAN.read(self.beat, "ethertype", at=ETHERNET.size)
         first, second = self.first, self.second
-        head = Signal(8 * self.beat_bytes, reset_less=True)
+        head = Signal(self.width.bits, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
         tagged = outer == ETHERTYPE_VLAN
@@ -166,7 +158,7 @@ class HeaderParser(wiring.Component):
 
         # Second beat (visible one cycle later, "stage 1"): the headers as they lie without a VLAN tag. If the
         # first beat holds all fields, this happens one cycle after it, and the values taken with it follow.
-        one_beat = parsed_beat(self.lanes) == 0
+        one_beat = self.width.headers_in_one_beat
         window = head if one_beat else Cat(head, self.beat)
 
         def cut(begin: int, end: int) -> Value:
@@ -196,7 +188,7 @@ class HeaderParser(wiring.Component):
         else:
             m.d.sync += captured1.eq(second | (first & self.last))
             with m.If(second):
-                m.d.sync += [*fields, seen1.eq(self.beat_bytes + self.count)]
+                m.d.sync += [*fields, seen1.eq(self.width.bytes + self.count)]
             with m.Elif(first):
                 m.d.sync += seen1.eq(self.count)
 
@@ -308,7 +300,7 @@ class HeaderParser(wiring.Component):
 
         # The realigner's numbers, so that it needs no adder. One adder rounds up and skips the shim.
         in_front = 0 if self.transmit else SHIM_BYTES
-        place_bits = exact_log2(self.beat_bytes)
+        place_bits = self.width.place_bits
         run_at = Signal(7)
         run_length = Signal(place_bits)
         m.d.comb += [
@@ -317,9 +309,9 @@ class HeaderParser(wiring.Component):
         ]
         empty = Const(0) if self.transmit else length == SHIM_BYTES
         m.d.sync += [
-            self.run.skip.eq(run_at[place_bits:] - parsed_beat(self.lanes)),
+            self.run.skip.eq(run_at[place_bits:] - self.width.parsed_beat),
             self.run.lane.eq(run_at[2:place_bits]),
-            self.run.bursts.eq(Mux(empty, 1, (length + (self.beat_bytes - 1 - in_front))[place_bits:])),
+            self.run.bursts.eq(Mux(empty, 1, (length + (self.width.bytes - 1 - in_front))[place_bits:])),
             self.run.ending.eq(Mux(empty, 1, run_length)),
         ]
         return m

@@ -6,11 +6,10 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES
 
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from .header_fields import IPV4, L3, L4, MAX_TCP_BYTES, TCP, UDP, VLAN
 
@@ -45,7 +44,7 @@ def patched_word(
     ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
     fields share a word.
     """
-    words = beat_bytes(lanes) // 2
+    words = Beat(lanes).words
     for name, mark, place in _FIELDS:
         for vlan in range(2):
             if name in fields and word == place % words + VLAN.size // 2 * vlan:
@@ -88,7 +87,8 @@ class HeaderWalk(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.words = beat_bytes(lanes) // 2
+        self.width = Beat.of_groups(lanes)
+        self.words = self.width.words
         self.lanes = lanes
         super().__init__(
             {
@@ -112,17 +112,17 @@ class HeaderWalk(wiring.Component):
         # One bit for this beat and for each later beat that may hold headers. Every step shifts them by one,
         # so there is no counter and no comparison. `covers`: the header's words in the beat that header and
         # payload share.
-        beats = -(-_MOST_HEADER_BYTES // (2 * self.words))
+        beats = -(-_MOST_HEADER_BYTES // (self.width.bytes))
         header = Signal(beats)
         payload = Signal(beats)
         covers = Signal(self.words)
         patch = Signal()
         tcp = Signal()
-        place_bits = exact_log2(2 * self.words)
+        place_bits = self.width.place_bits
         join = self.payload_at[place_bits:]
         covered = [self.payload_at[1:place_bits] > word for word in range(self.words)]
         # Whether all fields lie in the first beat, and the payload may begin in it.
-        one_beat = 2 * self.words > 2 * _FIELDS[-1][2]
+        one_beat = self.width.headers_in_one_beat
         first = Mux(self.patch, Cat(~self.vlan, self.vlan), 0)
         m.d.comb += [
             Cat(self.in_header, self.header_follows).eq(header),

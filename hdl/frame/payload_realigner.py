@@ -6,11 +6,10 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES
 
-from ..parts.axi import beat_bytes
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 
 
@@ -21,7 +20,7 @@ def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
     ``lane``: the run begins at byte ``4 * lane + 2`` of that beat. ``bursts``: the run's length in bursts,
     rounded up, 1..2047. ``ending``: bytes in the last burst, 0 for a full one.
     """
-    place_bits = exact_log2(beat_bytes(lanes))
+    place_bits = Beat(lanes).place_bits
     return data.StructLayout(
         {"skip": 7 - place_bits, "lane": place_bits - 2, "bursts": 11, "ending": place_bits}
     )
@@ -68,23 +67,21 @@ class PayloadRealigner(wiring.Component):
     LATENCY = 3
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
         self.lanes = lanes
-        self.overlaps = lanes != GROUP_LANES
-        """Whether a run may begin in its frame's first beat, while the rest of the previous frame leaves."""
         members = {
             "load": In(1),
             "run": In(payload_run(lanes)),
             "valid": In(1),
             "last": In(1),
-            "beat": In(8 * self.beat_bytes),
+            "beat": In(self.width.bits),
             "out_valid": Out(1),
             "out_first": Out(1),
             "out_last": Out(1),
-            "out_count": Out(range(self.beat_bytes + 1)),
-            "out_burst": Out(8 * self.beat_bytes),
+            "out_count": Out(range(self.width.bytes + 1)),
+            "out_burst": Out(self.width.bits),
         }
-        if self.overlaps:
+        if self.width.payload_overlaps:
             members["out_front"] = Out(8 * SHIM_BYTES)
         super().__init__(members)
 
@@ -107,7 +104,7 @@ class PayloadRealigner(wiring.Component):
         # While the rest leaves, a beat at the input belongs to the next frame, and may be its last. It must
         # not count for a run that begins after it. A run that begins with it has been loaded already; then
         # two registers describe the rest.
-        alone = 1 if self.overlaps else ~flush
+        alone = 1 if self.width.payload_overlaps else ~flush
         m.d.comb += [
             take.eq(self.valid & running & alone & (skip == 0)),
             emit.eq(flush | (take & begun)),
@@ -120,9 +117,9 @@ class PayloadRealigner(wiring.Component):
             m.d.sync += skip.eq(skip - 1)
         with m.If(take):
             m.d.sync += [begun.eq(1), left.eq(following), running.eq(following != 0)]
-        with m.If(take & begun if self.overlaps else emit):
+        with m.If(take & begun if self.width.payload_overlaps else emit):
             m.d.sync += first.eq(0)
-        with m.If(self.valid & self.last if self.overlaps else flush):
+        with m.If(self.valid & self.last if self.width.payload_overlaps else flush):
             m.d.sync += [left.eq(0), running.eq(0)]
         with m.If(self.load):
             m.d.sync += [
@@ -136,7 +133,7 @@ class PayloadRealigner(wiring.Component):
             ]
 
         leaves_first, leaves_ending = first, ending
-        if self.overlaps:
+        if self.width.payload_overlaps:
             # A run that begins in its frame's first beat follows at least 42 bytes of headers, so its rest
             # has at most 22 bytes. If more than half a burst is announced, the frame has ended too early. The
             # rest is cut to half a burst: the Compressor needs an idle cycle before or after two groups.
@@ -145,7 +142,7 @@ class PayloadRealigner(wiring.Component):
             early = Signal()
             with m.If(self.load):
                 m.d.sync += early.eq(self.run.skip == 0)
-            half = self.beat_bytes // 2
+            half = self.width.words
             cut = early & ((ending == 0) | (ending > half))
             m.d.sync += [rest_first.eq(first & ~(take & begun)), rest_ending.eq(Mux(cut, half, ending))]
             leaves_first, leaves_ending = (
@@ -160,13 +157,13 @@ class PayloadRealigner(wiring.Component):
                 value = Mux(digit[position], value.rotate_right(32 * step << position), value)
             return value
 
-        rotated1 = Signal(8 * self.beat_bytes, reset_less=True)
+        rotated1 = Signal(self.width.bits, reset_less=True)
         lane1 = Signal.like(lane, reset_less=True)
         m.d.sync += [rotated1.eq(rotate_right_lanes(self.beat.rotate_right(16), lane[:2], 1)), lane1.eq(lane)]
-        completing2 = Signal(8 * self.beat_bytes, reset_less=True)
-        holding2 = Signal(8 * self.beat_bytes, reset_less=True)
+        completing2 = Signal(self.width.bits, reset_less=True)
+        holding2 = Signal(self.width.bits, reset_less=True)
         rotated = rotate_right_lanes(rotated1, lane1[2:], 4)
-        words = self.beat_bytes // 2
+        words = self.width.words
         for i in range(words):
             word = rotated.word_select(i, 16)
             behind = Signal(name=f"behind{i}")  # word i follows the position, so it is held
@@ -175,15 +172,15 @@ class PayloadRealigner(wiring.Component):
                 completing2.word_select(i, 16).eq(Mux(behind, 0, word)),
                 holding2.word_select(i, 16).eq(Mux(behind, word, 0)),
             ]
-        held = Signal(8 * self.beat_bytes, reset_less=True)
+        held = Signal(self.width.bits, reset_less=True)
         flush2 = delayed(m, flush, 2, name="flush")
         valid2 = delayed(m, self.valid, 2, name="valid", reset=True)
-        if self.overlaps:
+        if self.width.payload_overlaps:
             with m.If(valid2):
                 m.d.sync += held.eq(holding2)
             # When a frame begins, the held words are the previous frame's.
             begins2 = delayed(m, self.load, 3, name="begins")
-            shim = slice(8 * (self.beat_bytes - SHIM_BYTES), None)
+            shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
             m.d.sync += self.out_front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
         else:
             # The first beat was rotated for the previous frame's position: nothing of it is held.
@@ -196,6 +193,6 @@ class PayloadRealigner(wiring.Component):
         m.d.comb += Cat(self.out_valid, self.out_first, self.out_last).eq(
             delayed(m, marks, self.LATENCY, name="marks", reset=True)
         )
-        count = Mux(closing & (leaves_ending != 0), leaves_ending, self.beat_bytes)
+        count = Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes)
         m.d.comb += self.out_count.eq(delayed(m, count, self.LATENCY, name="count"))
         return m

@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import GROUP_LANES
 
 from ..frame.frame_input import FrameInput
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
@@ -24,7 +25,7 @@ def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
     return data.StructLayout(
         {
             "words": range(CollectQueue.MOST_WORDS + 1),
-            "ending": range(engines * beat_bytes(lanes)),
+            "ending": range(engines * Beat(lanes).bytes),
             "bad": 1,
             "end": 1,
         }
@@ -70,7 +71,7 @@ class CollectQueue(wiring.Component):
 
     def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
-        self.burst_bytes = beat_bytes(lanes)
+        self.burst_bytes = Beat(lanes).bytes
         self.engines = engines
         self.lanes = lanes
         super().__init__(

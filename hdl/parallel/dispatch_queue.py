@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
@@ -24,7 +25,7 @@ def check_engines(engines: int) -> None:
 
 def word_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
-    width = engines * beat_bytes(lanes)
+    width = engines * Beat(lanes).bytes
     return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
 
 
@@ -62,7 +63,7 @@ class DispatchQueue(wiring.Component):
 
     def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
-        self.burst_bytes = beat_bytes(lanes)
+        self.burst_bytes = Beat(lanes).bytes
         self.engines = engines
         self.lanes = lanes
         super().__init__(

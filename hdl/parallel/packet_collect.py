@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from ..parts.memory import BlockRam
@@ -48,7 +49,7 @@ class PacketCollect(wiring.Component):
 
     def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
         check_engines(engines)
-        burst = beat_bytes(lanes)
+        burst = Beat(lanes).bytes
         self.engines = engines
         self.lanes = lanes
         super().__init__(
@@ -63,7 +64,7 @@ class PacketCollect(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         numbers = range(self.engines)
-        width = self.engines * beat_bytes(self.lanes)
+        width = self.engines * Beat(self.lanes).bytes
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
         queues = []

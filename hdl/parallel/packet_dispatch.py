@@ -11,7 +11,8 @@ from inceptionn.wire import GROUP_LANES
 
 from ..control.config import EngineConfig
 from ..frame.frame_input import FrameInput
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from ..parts.queue import PushQueue
 from .dispatch_queue import DispatchQueue, check_engines, word_layout
 from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
@@ -93,7 +94,7 @@ class PacketDispatch(wiring.Component):
 
     def __init__(self, engines: int, *, flows: bool, lanes: int = GROUP_LANES):
         check_engines(engines)
-        burst = beat_bytes(lanes)
+        burst = Beat(lanes).bytes
         self.engines = engines
         self.flows = flows
         self.lanes = lanes
@@ -113,7 +114,7 @@ class PacketDispatch(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput(data_bytes=self.engines * beat_bytes(self.lanes))
+        m.submodules.input = source = FrameInput(data_bytes=self.engines * Beat(self.lanes).bytes)
         word_shape = word_layout(self.engines, self.lanes)
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
         m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)

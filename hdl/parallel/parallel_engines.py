@@ -13,7 +13,8 @@ from ..control.config import EngineConfig
 from ..control.counters import FrameReport
 from ..engine.compression_engine import CompressionEngine
 from ..engine.decompression_engine import DecompressionEngine
-from ..parts.axi import AXIStream, beat_bytes
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
 from .dispatch_queue import check_engines
 from .packet_collect import PacketCollect
 from .packet_dispatch import PacketDispatch
@@ -60,7 +61,7 @@ class ParallelEngines(wiring.Component):
 
     def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES):
         check_engines(engines)
-        width = engines * beat_bytes(lanes)
+        width = engines * Beat(lanes).bytes
         self.engines = engines
         self.transmit = transmit
         self.lanes = lanes

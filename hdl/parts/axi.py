@@ -4,14 +4,7 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import BURST_BYTES, GROUP_LANES, LANE_BYTES
-
-
-def beat_bytes(lanes: int) -> int:
-    """Bytes of an engine's beat of ``lanes`` fp32 lanes: 32 or 64. ``ValueError`` unless 8 or 16 lanes."""
-    if lanes not in (GROUP_LANES, 2 * GROUP_LANES):
-        raise ValueError(f"lanes must be {GROUP_LANES} or {2 * GROUP_LANES}, not {lanes!r}")
-    return lanes * LANE_BYTES
+from inceptionn.wire import BURST_BYTES
 
 
 class AXIStream(wiring.Signature):

@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES
 
-from .axi import beat_bytes
+from .beat import Beat
 from .delay import delayed
 
 
@@ -41,12 +41,12 @@ class OnesComplementSum(wiring.Component):
     """Sums the 16-bit words of beats, one beat per cycle, modulo 65535.
 
     Words are taken as they lie in ``tdata``, that is little-endian; :func:`swap16` turns the result
-    into the network's. :meth:`latency` cycles from ``last`` to ``sum_valid``.
+    into the network's. The sum follows ``last`` after :attr:`latency` cycles: 6 for 8 lanes, 7 for 16.
 
     Parameters
     ----------
     lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+        fp32 lanes of a beat.
 
     Members
     -------
@@ -59,8 +59,10 @@ class OnesComplementSum(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        self.words = beat_bytes(lanes) // 2
+        self.width = Beat(lanes)
+        self.words = self.width.words
         self.lanes = lanes
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "valid": In(1),
@@ -72,9 +74,9 @@ class OnesComplementSum(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from ``last`` to ``sum_valid``: 6, with 16 lanes 7."""
-        return exact_log2(beat_bytes(lanes) // 2) + 2
+    def latency_of(width: Beat) -> int:
+        """Cycles from ``last`` to ``sum_valid``."""
+        return exact_log2(width.words) + 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -106,5 +108,5 @@ class OnesComplementSum(wiring.Component):
         m.d.sync += self.sum_valid.eq(done)
         with m.If(done):
             m.d.sync += self.sum.eq(add16(finished[:16], finished[16:]))
-        assert depth + 2 == self.latency(self.lanes)
+        assert depth + 2 == self.latency
         return m

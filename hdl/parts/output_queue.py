@@ -9,13 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from .axi import AXIStream, beat_bytes
+from .axi import AXIStream
+from .beat import Beat
 from .queue import PushQueue
 
 
 def output_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     """A beat with its length packed: ``ending`` is the last beat's bytes modulo its width (0: all)."""
-    width = beat_bytes(lanes)
+    width = Beat(lanes).bytes
     return data.StructLayout({"tdata": 8 * width, "tlast": 1, "tuser": 1, "ending": range(width)})
 
 
@@ -27,7 +28,7 @@ class OutputQueue(wiring.Component):
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
     lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+        fp32 lanes of a beat.
 
     Members
     -------
@@ -39,7 +40,7 @@ class OutputQueue(wiring.Component):
     DEPTH = 32
 
     def __init__(self, slack: int, *, lanes: int = GROUP_LANES):
-        self.data_bytes = beat_bytes(lanes)
+        self.data_bytes = Beat(lanes).bytes
         self.slack = slack
         self.lanes = lanes
         super().__init__(

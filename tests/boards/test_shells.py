@@ -18,6 +18,7 @@ from inceptionn.boards.shell_parts import EnginePair, emit
 from inceptionn.boards.vc709.shell import Vc709Shell
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
 from inceptionn.wire import GROUP_LANES
@@ -124,6 +125,6 @@ def test_untagged_frames_at_line_rate(variant: str, tmp_path: Path) -> None:
     simulate(
         tmp_path, board, options, "line_rate",
         board=board, width=options.data_width, ratio=float(options.clock_ratio or 0),
-        pace=TransmitDecision.pace(load_board(board).resolve(options).lanes or GROUP_LANES),
+        pace=TransmitDecision.pace_of(Beat(load_board(board).resolve(options).lanes or GROUP_LANES)),
         links={str(width): link for width, link in LINKS.items()},
     )  # fmt: skip

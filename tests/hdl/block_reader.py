@@ -10,7 +10,10 @@ from compressor_blocks import WIDTH, Shape, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore, block_shape
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import TAG_WORD_BYTES
+
+LATENCY = BlockStore.latency_of(Beat(WIDTH))
 
 
 class BlockReader(Lockstep):
@@ -51,7 +54,7 @@ class BlockReader(Lockstep):
             return {"drop": 1}
         if random.random() >= step:
             return {}
-        self.due(BlockStore.latency(WIDTH), beat=beats[self.at])
+        self.due(LATENCY, beat=beats[self.at])
         self.at += 1
         if self.at == len(beats):
             self.blocks.popleft()

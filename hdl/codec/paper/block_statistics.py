@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, Tag
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from ..alignment_unit import AlignmentUnit
@@ -25,9 +25,10 @@ class Statistics(data.Struct):
 
 
 class BlockStatistics(wiring.Component):
-    """Sums and counts over one block, reported :meth:`latency` cycles after its last burst.
+    """Sums and counts over one block.
 
-    With 8 lanes there is at least one idle cycle between blocks, with 16 there need be none.
+    The report follows the block's last burst after :attr:`latency` cycles: 12, with 16 lanes 14. With 8 lanes
+    there is at least one idle cycle between blocks, with 16 there need be none.
 
     Parameters
     ----------
@@ -52,16 +53,18 @@ class BlockStatistics(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "valid": In(1),
                 "last": In(1),
                 "tags": In(2 * lanes),
                 "present": In(lanes),
-                "cleared": In(8 * beat_bytes(lanes)),
+                "cleared": In(self.width.bits),
                 "block_bytes": In(14),
                 "beat_valid": In(1),
-                "beat": In(8 * beat_bytes(lanes)),
+                "beat": In(self.width.bits),
                 "done": In(1),
                 "report": Out(Statistics),
                 "report_valid": Out(1),
@@ -69,11 +72,10 @@ class BlockStatistics(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from a block's last burst to its report: 12, with 16 lanes 14."""
-        # The data's sum comes last: a block's last beat leaves the aligner `latency` or one cycle more after
-        # its last burst.
-        return AlignmentUnit.latency(lanes) + 1 + OnesComplementSum.latency(lanes)
+    def latency_of(width: Beat) -> int:
+        """Cycles from a block's last burst to its report."""
+        # The data's sum comes last. A block's last beat may leave the aligner one cycle after its latency.
+        return AlignmentUnit.latency_of(width) + 1 + OnesComplementSum.latency_of(width)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -87,7 +89,7 @@ class BlockStatistics(wiring.Component):
             data_sum.last.eq(self.done),
             data_sum.beat.eq(self.beat),
         ]
-        join = self.lanes // GROUP_LANES - 1  # stages that join the groups of a burst
+        join = self.width.groups - 1  # stages that join the groups of a burst
 
         # Tag words: 288 of them fit 25 bits. A register in front, since the adder may lie far from the tags.
         ending = self.valid & self.last
@@ -126,8 +128,8 @@ class BlockStatistics(wiring.Component):
             m.d.sync += [counted[tag].eq(Mux(ending2, 0, total)), lanes[tag].eq(total)]
 
         # Everything waits for the data's sum.
-        waits = self.latency(self.lanes)
-        cleared_waits = waits - cleared_sum.latency(self.lanes)
+        waits = self.latency
+        cleared_waits = waits - cleared_sum.latency
         sum_of_data = self._data_sum(m, data_sum)
         m.d.comb += [
             self.report_valid.eq(delayed(m, ending, waits, name="report", reset=True)),
@@ -155,7 +157,7 @@ class BlockStatistics(wiring.Component):
         It came in this cycle or the one before, and holds until the next block's. Where that can come at
         once, `early` tells which it was.
         """
-        if self.lanes == GROUP_LANES:
+        if not self.width.payload_overlaps:
             return data_sum.sum
         early = Signal()
         m.d.sync += early.eq(early ^ data_sum.sum_valid ^ self.report_valid)

@@ -6,11 +6,10 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.delay import delayed
 from ...parts.memory import LutRam
 from .tag_decoder import BEAT_BITS, position_bits, vector_bytes
@@ -50,7 +49,7 @@ class BurstBuffer(wiring.Component):
     ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
 
     The buffer holds one request at a time (``position``, ``tags``), replaced when ``load``. After it,
-    everything is free-running: ``vectors`` belong to the request held :meth:`latency` cycles ago (7, with 16
+    everything is free-running: ``vectors`` belong to the request held :attr:`latency` cycles ago (7, with 16
     lanes 8); the tags go alongside as ``vector_tags``.
 
     Parameters
@@ -81,27 +80,27 @@ class BurstBuffer(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "w_data": In(8 * self.beat_bytes),
+                "w_data": In(self.width.bits),
                 "w_valid": In(1),
                 "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
                 "following": Out(BEAT_BITS),
                 "load": In(1),
                 "position": In(position_bits(lanes)),
                 "tags": In(2 * lanes),
-                "vectors": Out(8 * LANE_BYTES * lanes),
+                "vectors": Out(self.width.bits),
                 "vector_tags": Out(2 * lanes),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from a held request to its vectors."""
         # The memory, the rotation of two beats, and the lanes' own shifts.
-        offset_bits = exact_log2(beat_bytes(lanes))
-        return 1 + len(_digits(offset_bits + 1)) + len(_digits(offset_bits))
+        return 1 + len(_digits(width.place_bits + 1)) + len(_digits(width.place_bits))
 
     def elaborate(self, platform: Any) -> Module:
         # Even and odd beats lie in banks of their own, so that a window of two neighbouring beats
@@ -110,7 +109,7 @@ class BurstBuffer(wiring.Component):
         # which of the two writes counted.
         m = Module()
         sync = m.d.sync
-        offset_bits = exact_log2(self.beat_bytes)
+        offset_bits = self.width.place_bits
         with m.If(self.w_valid):
             sync += [self.newest.eq(self.following), self.following.eq(self.following + 1)]
 
@@ -130,9 +129,9 @@ class BurstBuffer(wiring.Component):
 
         window = []
         for parity, read_address in enumerate((even_address, odd_address)):
-            m.submodules[f"bank_{parity}"] = bank = LutRam(8 * self.beat_bytes, self.DEPTH // 2)
+            m.submodules[f"bank_{parity}"] = bank = LutRam(self.width.bits, self.DEPTH // 2)
             free = Signal(range(self.DEPTH // 2), name=f"free_{parity}")
-            burst = Signal(8 * self.beat_bytes, name=f"burst_{parity}", reset_less=True)
+            burst = Signal(self.width.bits, name=f"burst_{parity}", reset_less=True)
             m.d.comb += [
                 bank.write_address.eq(free),
                 bank.write_data.eq(self.w_data),
@@ -151,7 +150,7 @@ class BurstBuffer(wiring.Component):
         aligned: Value = Cat(*window, *window)
         for stage, (low, high) in enumerate(rotation):
             step, start = 1 << low, 0 if stage else 1
-            size = self.beat_bytes + step - 1
+            size = self.width.bytes + step - 1
             starts = range(start, start + (step << high - low), step)
             choices = [aligned[8 * at : 8 * (at + size)] for at in starts]
             name = names[stage] if stage < len(rotation) - 1 else "aligned"
@@ -170,7 +169,7 @@ class BurstBuffer(wiring.Component):
                 choices = [vector[8 * step * i : 8 * (step * i + size)] for i in range(reach + 1)]
                 vector = _pick(m, amount, choices, f"{name}_{lane}")
             m.d.comb += self.vectors.word_select(lane, 32).eq(vector)
-        behind = self.latency(self.lanes) - 1
+        behind = self.latency - 1
         m.d.comb += self.vector_tags.eq(delayed(m, tags_1, behind, name="tags_vector"))
         return m
 
@@ -187,7 +186,7 @@ class BurstBuffer(wiring.Component):
 
     def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:
         """First byte of each lane within its group or two, 3 or 4 cycles after ``tags``."""
-        if self.lanes == GROUP_LANES:
+        if self.width.groups == 1:
             return self._group_offsets(m, tags)
         lower, upper = tags[: 2 * GROUP_LANES], tags[2 * GROUP_LANES :]
         sizes = [vector_bytes(lower.word_select(lane, 2)) for lane in range(GROUP_LANES)]

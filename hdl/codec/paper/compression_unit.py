@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.delay import delayed
 from .compression_block import CompressionBlock
 from .shifter_tree import ShifterTree
@@ -18,7 +18,7 @@ from .shifter_tree import ShifterTree
 class CompressionUnit(wiring.Component):
     """Turns a burst of 8 or 16 fp32 lanes into its tag words and an aligned vector of 0 to 4 bytes per lane.
 
-    One burst per cycle, :meth:`latency` cycles (11 for 8 lanes, 14 for 16), no stall. ``tags`` and
+    One burst per cycle, :attr:`latency` cycles (11 for 8 lanes, 14 for 16), no stall. ``tags`` and
     ``cleared`` leave with the vector they belong to.
 
     Parameters
@@ -45,24 +45,26 @@ class CompressionUnit(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "burst": In(8 * beat_bytes(lanes)),
+                "burst": In(self.width.bits),
                 "present": In(lanes),
                 "e0": In(8),
                 "t": In(8),
                 "b": In(8),
                 "tags": Out(2 * lanes),
-                "size": Out(range(beat_bytes(lanes) + 1)),
-                "aligned": Out(8 * beat_bytes(lanes)),
-                "cleared": Out(8 * beat_bytes(lanes)),
+                "size": Out(range(self.width.bytes + 1)),
+                "aligned": Out(self.width.bits),
+                "cleared": Out(self.width.bits),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from input to output."""
-        return CompressionBlock.LATENCY + ShifterTree.latency(lanes)
+        return CompressionBlock.LATENCY + ShifterTree.latency_of(width)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -82,7 +84,7 @@ class CompressionUnit(wiring.Component):
                 tree.tags[i].eq(block.tag),
                 tree.vectors[i].eq(block.vector),
             ]
-        behind = tree.latency(self.lanes)
+        behind = tree.latency
         m.d.comb += [
             self.tags.eq(delayed(m, tags.as_value(), behind, name="tags")),
             self.cleared.eq(delayed(m, cleared.as_value(), behind, name="cleared")),

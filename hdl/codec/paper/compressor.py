@@ -7,9 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES
 
-from ...parts.axi import AXIStream, beat_bytes
+from ...parts.axi import AXIStream
+from ...parts.beat import Beat
 from ...parts.delay import delayed
 from ...parts.output_queue import OutputQueue
 from ..alignment_unit import AlignmentUnit
@@ -61,6 +62,8 @@ class Compressor(wiring.Component):
     def __init__(self, *, statistics: bool = False, lanes: int = GROUP_LANES):
         self.has_statistics = statistics
         self.lanes = lanes
+        self.width = width = Beat.of_groups(lanes)
+        self.latency = BlockStore.latency_of(width)  # from `step` to its beat
         members = {
             "e0": In(8),
             "t": In(8),
@@ -68,25 +71,20 @@ class Compressor(wiring.Component):
             "valid": In(1),
             "first": In(1),
             "last": In(1),
-            "burst": In(8 * beat_bytes(lanes)),
+            "burst": In(width.bits),
             "present": In(lanes),
-            "place": In(range(beat_bytes(lanes) // TAG_WORD_BYTES)),
+            "place": In(range(width.words)),
             "room": Out(1),
             "ready": Out(1),
             "shape": Out(block_shape(lanes)),
             "step": In(1),
             "last_step": Out(1),
             "drop": In(1),
-            "beat": Out(8 * beat_bytes(lanes)),
+            "beat": Out(width.bits),
         }
         if statistics:
             members |= {"statistics": Out(Statistics), "statistics_valid": Out(1)}
         super().__init__(members)
-
-    @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from ``step`` to its beat."""
-        return BlockStore.latency(lanes)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -108,7 +106,7 @@ class Compressor(wiring.Component):
             store.drop.eq(self.drop),
             self.beat.eq(store.beat),
         ]
-        behind = unit.latency(self.lanes)
+        behind = unit.latency
         marks = Cat(self.valid, self.valid & self.first, self.valid & self.last)
         valid, first, last = delayed(m, marks, behind, name="marks", reset=True)
         place = delayed(m, self.place, behind, name="place")
@@ -129,7 +127,7 @@ class Compressor(wiring.Component):
         ]
 
         groups: Value | int = 1
-        if self.lanes > GROUP_LANES:
+        if self.width.groups > 1:
             both = delayed(m, self.present[GROUP_LANES], behind, name="both")
             m.d.comb += plane.both.eq(both)
             groups = 1 + both
@@ -163,7 +161,7 @@ class Compressor(wiring.Component):
             shape3.ending.eq(total2[:at_byte]),
         ]
         finished3 = delayed(m, last1, 2, name="finished", reset=True)
-        wait = aligner.latency(self.lanes) + 2 - 3
+        wait = aligner.latency + 2 - 3
         m.d.comb += [
             store.finished.eq(delayed(m, finished3, wait, name="finished_late", reset=True)),
             store.finished_shape.eq(delayed(m, shape3.as_value(), wait, name="shape")),
@@ -216,7 +214,8 @@ class StandaloneCompressor(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
-        stream = AXIStream(beat_bytes(lanes))
+        self.width = Beat.of_groups(lanes)
+        stream = AXIStream(self.width.bytes)
         super().__init__(
             {"s_axis": In(stream), "m_axis": Out(stream), "cfg_e0": In(8), "cfg_t": In(8), "cfg_b": In(8)}
         )
@@ -232,7 +231,7 @@ class StandaloneCompressor(wiring.Component):
         count = Signal(range(most))
         first = Signal(init=1)
         last = Signal()
-        room = core.room if self.lanes > GROUP_LANES else core.room & ~(accept & self.s_axis.tlast)
+        room = core.room if self.width.payload_overlaps else core.room & ~(accept & self.s_axis.tlast)
         m.d.comb += last.eq(self.s_axis.tlast | (count == most - 1))
         m.d.sync += [
             self.s_axis.tready.eq(room),
@@ -252,7 +251,7 @@ class StandaloneCompressor(wiring.Component):
         m.d.comb += [core.e0.eq(self.cfg_e0), core.t.eq(self.cfg_t), core.b.eq(self.cfg_b)]
 
         # Output: step whenever there is a block and a place in the queue for its beat.
-        behind = core.latency(self.lanes)
+        behind = core.latency
         m.submodules.output = output = OutputQueue(slack=behind + 4, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         ready = Signal()

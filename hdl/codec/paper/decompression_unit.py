@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from .decompression_block import DecompressionBlock
 
 
@@ -41,12 +41,13 @@ class DecompressionUnit(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
         super().__init__(
             {
                 "tags": In(2 * lanes),
-                "vectors": In(8 * beat_bytes(lanes)),
+                "vectors": In(self.width.bits),
                 "base": In(8),
-                "burst": Out(8 * beat_bytes(lanes)),
+                "burst": Out(self.width.bits),
                 "impossible": Out(lanes),
             }
         )

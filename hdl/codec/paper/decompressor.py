@@ -10,7 +10,8 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, MAX_LANES
 
-from ...parts.axi import AXIStream, beat_bytes
+from ...parts.axi import AXIStream
+from ...parts.beat import Beat
 from ...parts.delay import delayed
 from ...parts.queue import PushQueue
 from .burst_buffer import BurstBuffer
@@ -59,7 +60,7 @@ class Decompressor(wiring.Component):
 
     Throughput: one burst out per cycle while input is there, across block borders too: the next block's tag
     plane is taken in while the current block's data are decoded. Blocks of one burst take two cycles each.
-    Latency: at best :meth:`latency` cycles (25, with 16 lanes 27) from the beat with a block's first tag
+    Latency: at best :attr:`latency` cycles (25, with 16 lanes 27) from the beat with a block's first tag
     word, and 17 (18) from the beat with its first group's last data byte, to the first burst out. Decoding
     starts before the block's end has arrived; only its last burst waits for the end.
 
@@ -84,19 +85,20 @@ class Decompressor(wiring.Component):
     def __init__(self, *, pushed: bool = False, lanes: int = GROUP_LANES):
         self.pushed = pushed
         self.lanes = lanes
-        self.beat_bytes = beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.beat_bytes, 16)),
-                "m_axis": Out(AXIStream(self.beat_bytes, 1)),
+                "s_axis": In(AXIStream(self.width.bytes, 16)),
+                "m_axis": Out(AXIStream(self.width.bytes, 1)),
                 "cfg_b": In(8),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from a block's first beat to its first burst, at best."""
-        return TagDecoder.latency(lanes) + BurstBuffer.latency(lanes) + DecompressionUnit.LATENCY + 5
+        return TagDecoder.latency_of(width) + BurstBuffer.latency_of(width) + DecompressionUnit.LATENCY + 5
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. Input goes into two buffers, tag planes and data; the TagDecoder
@@ -107,7 +109,7 @@ class Decompressor(wiring.Component):
         m.submodules.burst_buffer = burst_buffer = BurstBuffer(lanes=self.lanes)
         m.submodules.unit = unit = DecompressionUnit(lanes=self.lanes)
         m.submodules.ends = ends = PushQueue(_end_layout(self.lanes), 32, slack=13)
-        slack = burst_buffer.latency(self.lanes) + unit.LATENCY + 4
+        slack = burst_buffer.latency + unit.LATENCY + 4
         m.submodules.output = output = PushQueue(_burst_layout(self.lanes), 32, slack)
 
         # Set while beats after a block's expected end come in: they are dropped (see `_issue`).
@@ -128,8 +130,8 @@ class Decompressor(wiring.Component):
         """Sorts input beats into tag plane and data; the beat that holds byte 2G goes to both."""
         sync = m.d.sync
         valid = Signal()
-        beat = Signal(8 * self.beat_bytes, reset_less=True)
-        top_byte = Signal(exact_log2(self.beat_bytes), reset_less=True)
+        beat = Signal(self.width.bits, reset_less=True)
+        top_byte = Signal(self.width.place_bits, reset_less=True)
         more = Signal(12, reset_less=True)
         unusable = Signal(reset_less=True)
         base = Signal(8, reset_less=True)
@@ -240,7 +242,7 @@ class Decompressor(wiring.Component):
         and the block does not end, everything that comes in is surplus.
         """
         sync = m.d.sync
-        at_beat = exact_log2(self.beat_bytes)
+        at_beat = self.width.place_bits
         head = Signal(group_layout(self.lanes), reset_less=True)
         head_valid = Signal()
         arrived = Signal()
@@ -324,7 +326,7 @@ class Decompressor(wiring.Component):
     ) -> None:
         """Decompresses what the burst buffer cuts out, and gathers each block's faults for its last burst."""
         # `issued` is already one cycle after the request.
-        cut = burst_buffer.latency(self.lanes) - 1
+        cut = burst_buffer.latency - 1
         done = cut + DecompressionUnit.LATENCY
         m.d.comb += [
             unit.tags.eq(burst_buffer.vector_tags),

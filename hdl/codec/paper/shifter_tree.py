@@ -6,10 +6,11 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, TAG_BYTES
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.pipeline import Pipeline
 
 
@@ -39,7 +40,7 @@ class ShifterTree(wiring.Component):
 
     Each level joins neighbours: the upper one moves down onto the end of the lower one. It shifts one base-4
     digit of the lower half's size per stage (1, 2, 3 and 3 stages), so no stage is deeper than a 4:1
-    multiplexer and an OR. A plain pipeline of :meth:`latency` cycles: 6 for 8 vectors, 9 for 16.
+    multiplexer and an OR. A plain pipeline of :attr:`latency` cycles: 6 for 8 vectors, 9 for 16.
 
     Parameters
     ----------
@@ -59,19 +60,21 @@ class ShifterTree(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "tags": In(data.ArrayLayout(2, lanes)),
                 "vectors": In(data.ArrayLayout(8 * LANE_BYTES, lanes)),
-                "size": Out(range(beat_bytes(lanes) + 1)),
-                "aligned": Out(8 * beat_bytes(lanes)),
+                "size": Out(range(self.width.bytes + 1)),
+                "aligned": Out(self.width.bits),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from input to output."""
-        return sum(_join_stages(level) for level in range((lanes - 1).bit_length()))
+        return sum(_join_stages(level) for level in range(exact_log2(width.lanes)))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, Tag
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.delay import delayed
 from ...parts.memory import LutRam
 from ...parts.queue import PushQueue
@@ -23,7 +23,7 @@ WORDS = 16
 
 def position_bits(lanes: int = GROUP_LANES) -> int:
     """Bits of a position: number of the beat, and byte in it."""
-    return BEAT_BITS + exact_log2(beat_bytes(lanes))
+    return BEAT_BITS + Beat(lanes).place_bits
 
 
 def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
@@ -70,7 +70,7 @@ class TagDecoder(wiring.Component):
     """Finds every group's place in the data from the tags alone (the paper's Tag Decoder, Fig. 10).
 
     Takes the beats of successive tag planes, one block after the other, and offers one group per cycle, at
-    best :meth:`latency` cycles after the beat that holds its tag word (10). With 16 lanes (11 cycles), two
+    best :attr:`latency` cycles after the beat that holds its tag word (10). With 16 lanes (11 cycles), two
     groups are one in all that follows, their tag words being one word; where a block has an odd number of
     groups, the last one is joined by lanes that are absent. The writer may not wait, but must keep ``stored``
     below ``DEPTH - 1``.
@@ -107,10 +107,11 @@ class TagDecoder(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
-        self.width = 8 * beat_bytes(lanes)
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "w_data": In(self.width),
+                "w_data": In(self.width.bits),
                 "w_block": In(block_layout(lanes)),
                 "w_ends": In(1),
                 "w_valid": In(1),
@@ -122,9 +123,9 @@ class TagDecoder(wiring.Component):
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
-        """Cycles from a beat to the group of its first word."""
-        return 7 + exact_log2(lanes)
+    def latency_of(width: Beat) -> int:
+        """Cycles from a beat to the group of its first word, at best."""
+        return 7 + exact_log2(width.lanes)
 
     def elaborate(self, platform: Any) -> Module:
         # A small sequencer names one tag word per cycle by beat and index; the word itself is fetched
@@ -134,8 +135,8 @@ class TagDecoder(wiring.Component):
 
         layout = block_layout(self.lanes)
         block_bits = layout.size
-        join = self.lanes > GROUP_LANES  # a stage more for the sum over two groups
-        m.submodules.beats = beats = LutRam(self.width, self.DEPTH)
+        join = self.width.groups > 1  # a stage more for the sum over two groups
+        m.submodules.beats = beats = LutRam(self.width.bits, self.DEPTH)
         m.submodules.blocks = blocks = LutRam(block_bits + 2, self.DEPTH)
         free = Signal(range(self.DEPTH))
         alone = self.w_block.more_groups == 0
@@ -209,7 +210,7 @@ class TagDecoder(wiring.Component):
         m.d.comb += beats.read_address.eq(beat)
         fetched = delayed(m, beats.read_data, 1, name="fetched")
         high_index = delayed(m, word[2:], 1, name="high_index")
-        four_words = Signal(self.width // 4, reset_less=True)
+        four_words = Signal(self.width.bits // 4, reset_less=True)
         tags_3 = Signal(2 * self.lanes, reset_less=True)
         low_index = delayed(m, word[:2], 2, name="low_index")
         with m.Switch(high_index):

@@ -7,17 +7,17 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, TAG_WORD_BYTES
+from inceptionn.wire import GROUP_LANES
 
-from ...parts.axi import beat_bytes
+from ...parts.beat import Beat
 from ...parts.queue import PushQueue
 
 
 class TagPlane(wiring.Component):
     """Collects 16 or 32 tag words into a beat, the first of a block at a given place in its beat.
 
-    One word per cycle with 8 lanes, two with 16. A beat leaves :meth:`latency` cycles after the word that
-    completes it.
+    One word per cycle with 8 lanes, two with 16. A beat leaves :attr:`latency` cycles after the word that
+    completes it: 2, with 16 lanes 4.
 
     With 16 lanes a block of an even number of words that ends with the first word of a beat completes two
     beats in its last cycle. The second leaves a cycle later, and what follows waits in a short queue: such a
@@ -45,8 +45,10 @@ class TagPlane(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
-        self.words = beat_bytes(lanes) // TAG_WORD_BYTES
-        pair = {"both": In(1)} if lanes > GROUP_LANES else {}
+        self.width = Beat.of_groups(lanes)
+        self.words = self.width.words
+        self.latency = self.latency_of(self.width)
+        pair = {"both": In(1)} if self.width.groups > 1 else {}
         super().__init__(
             {
                 "valid": In(1),
@@ -55,19 +57,19 @@ class TagPlane(wiring.Component):
                 "place": In(range(self.words)),
                 "tags": In(2 * lanes),
                 **pair,
-                "beat": Out(8 * beat_bytes(lanes)),
+                "beat": Out(self.width.bits),
                 "beat_valid": Out(1),
             }
         )
 
     @staticmethod
-    def latency(lanes: int = GROUP_LANES) -> int:
+    def latency_of(width: Beat) -> int:
         """Cycles from the word that completes a beat to the beat."""
-        return 2 if lanes == GROUP_LANES else 4
+        return 2 if width.groups == 1 else 4
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        if self.lanes > GROUP_LANES:
+        if self.width.groups > 1:
             self._collect_pairs(m)
             return m
         # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.

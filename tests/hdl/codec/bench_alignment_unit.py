@@ -10,9 +10,9 @@ from compressor_blocks import BEAT_BYTES, WIDTH, Packing
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
-from inceptionn.wire import GROUP_LANES
+from inceptionn.hdl.parts.beat import Beat
 
-LATENCY = AlignmentUnit.latency(WIDTH)
+LATENCY = AlignmentUnit.latency_of(Beat(WIDTH))
 
 
 class TB(Lockstep):
@@ -38,7 +38,7 @@ class TB(Lockstep):
                 self.due(LATENCY + extra, beat_valid=bool(beat), done=done, **found)
                 self.beats += bool(beat)
             await self.cycle(valid=1, last=last, size=size, vector=int.from_bytes(vector, "little"))
-        if WIDTH == GROUP_LANES:
+        if not Beat(WIDTH).payload_overlaps:
             await self.gap()
 
 

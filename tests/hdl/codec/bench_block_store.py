@@ -11,6 +11,7 @@ from block_reader import BlockReader
 from compressor_blocks import BEAT_BYTES, WIDTH, WORDS, Shape, beats_of
 
 from inceptionn.hdl.codec.block_store import block_shape
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
 SHAPE = block_shape(WIDTH)
@@ -38,7 +39,8 @@ class TB(BlockReader):
         self._fill_up()
 
     def _fill_up(self) -> None:
-        self.credit = {"tag": SLACK, "data": SLACK, "finished": SLACK if WIDTH > GROUP_LANES else SLACK // 2}
+        blocks = SLACK if Beat(WIDTH).payload_overlaps else SLACK // 2
+        self.credit = {"tag": SLACK, "data": SLACK, "finished": blocks}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
         """A block of random content."""

@@ -39,7 +39,7 @@ from engine_traffic import (
     with_configs,
 )
 
-from inceptionn.hdl.frame.header_parser import parsed_beat
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import MINIMUM_FRAME, tcp, udp
@@ -239,8 +239,8 @@ async def partial_beats(dut):
         data = payload("gradients", lanes)
         for frame, places in (
             # A frame that lacks bytes of the beat with which its headers are known passes, as cut short.
-            (sent(udp(data)), {0, 1, 2} - {parsed_beat(engine_bench.LANES)}),
-            (sent(tcp(data, tcp_options=bytes(40))), {0, 1, 2} - {parsed_beat(engine_bench.LANES)}),
+            (sent(udp(data)), {0, 1, 2} - {Beat(engine_bench.LANES).parsed_beat}),
+            (sent(tcp(data, tcp_options=bytes(40))), {0, 1, 2} - {Beat(engine_bench.LANES).parsed_beat}),
             (tcp(data, tos=0), {0, 1, 2, 7}),
         ):
             for place in sorted(place for place in places if place < beats(len(frame)) - 1):

@@ -24,6 +24,7 @@ from receive_frames import (
 )
 
 from inceptionn.hdl.engine.payload_merge import PayloadMerge
+from inceptionn.hdl.parts.beat import Beat
 
 WAITING_TAILS = 4
 """Most tails that may wait with 16 lanes."""
@@ -71,7 +72,7 @@ class TB(FrameSink):
             assert self.now < limit, f"hang: {out} of {len(frames)} frames out, {told} faults told"
             # With 8 lanes a tail may come when the frame before has been taken; with 16 a few may wait.
             tail = random.random() < offer[2] and tails_sent < len(tails)
-            if LANES == 8:
+            if not Beat(LANES).payload_overlaps:
                 tail = tail and tails[tails_sent][0] <= frames_taken
             else:
                 tail = tail and tails_sent - restored_taken < WAITING_TAILS

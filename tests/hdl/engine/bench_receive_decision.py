@@ -16,7 +16,8 @@ from lockstep import Lockstep
 from parsed_headers import fields, objection
 
 from inceptionn.hdl.engine.receive_decision import ReceiveDecision, ReceiveOrder, Shim
-from inceptionn.hdl.frame.header_parser import ParsedHeader, parsed_beat
+from inceptionn.hdl.frame.header_parser import ParsedHeader
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import receive
 from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -26,7 +27,7 @@ from inceptionn.sim.traffic import wire_frames
 from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
 
 LATENCY = ReceiveDecision.LATENCY
-PARSED = parsed_beat(LANES)
+PARSED = Beat(LANES).parsed_beat
 TO_BURST = 3
 """Cycles from a beat to the realigner's ``out_before``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset

@@ -16,6 +16,7 @@ from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore
 from inceptionn.hdl.engine.transmit_decision import frame_order
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
@@ -89,7 +90,7 @@ class Store:
     def __init__(self, frames: list[Frame]):
         self.blocks = deque((f.block_beats, f) for f in frames if f.block)
         self.place = 0
-        self.late: deque[int] = deque([0] * BlockStore.latency(LANES))
+        self.late: deque[int] = deque([0] * BlockStore.latency_of(Beat(LANES)))
 
     def last(self) -> bool:
         return self.place == len(self.blocks[0][0]) - 1
@@ -242,7 +243,7 @@ def mixture(number: int) -> list[Frame]:
             frames.append(Frame.passing(size))
         elif draw < 0.4:
             # With 8 lanes a frame with a block has two beats or more.
-            frames.append(Frame.passing(size + (60 if LANES == 8 else 0), drop=True))
+            frames.append(Frame.passing(size + (0 if Beat(LANES).payload_overlaps else 60), drop=True))
         elif draw < 0.5:
             frames += [
                 Frame.passing(BURST_BYTES * random.randint(1, 20), end=False)

@@ -19,6 +19,7 @@ from inceptionn.hdl.codec.paper.block_statistics import Statistics
 from inceptionn.hdl.control.counters import FrameReport
 from inceptionn.hdl.engine.transmit_decision import FrameRecord, TransmitDecision, frame_order
 from inceptionn.hdl.frame.flow_table import FlowKey
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import FlowTable, Result, codec, transmit
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -272,7 +273,7 @@ async def pace_and_latency(dut):
     tb = await started(dut)
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),
-        (tcp(b"", tos=0), TransmitDecision.pace(LANES)),
+        (tcp(b"", tos=0), TransmitDecision.pace_of(Beat(LANES))),
     ):
         await tb.run([Stimulus(frame)] * 60)
         steps = [b - a for a, b in zip(tb.orders_at, tb.orders_at[1:], strict=False)]

@@ -13,8 +13,9 @@ from engine_traffic import cuts, ones, replay, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
-from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_beat
+from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader
 from inceptionn.hdl.frame.payload_realigner import payload_run
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
@@ -23,8 +24,8 @@ from inceptionn.sim.traffic import host_frames, noise, wire_frames
 from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
-LATENCY = HeaderParser.latency(LANES)
-PARSED = parsed_beat(LANES)
+LATENCY = HeaderParser.latency_of(Beat(LANES))
+PARSED = Beat(LANES).parsed_beat
 RUN = payload_run(LANES)
 MOST_BEATS = 4
 """Beats of a frame that are sent; the parser looks at two at most."""

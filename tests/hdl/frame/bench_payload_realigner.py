@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import cocotb
 from lockstep import Lockstep
 
-from inceptionn.hdl.frame.header_parser import parsed_beat
 from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_run
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import SHIM_BYTES
 
@@ -23,7 +23,7 @@ LATENCY = PayloadRealigner.LATENCY
 LANES = bench_parameters().get("lanes", 8)
 BURST_BYTES = 4 * LANES
 RUN = payload_run(LANES)
-FIRST = parsed_beat(LANES)
+FIRST = Beat(LANES).parsed_beat
 """The first beat in which a run may begin."""
 SKIPS = range(1 << RUN["skip"].width)
 PLACES = [
@@ -109,7 +109,7 @@ class TB(Lockstep):
 
     def _front(self, run: Run, frame: bytes) -> None:
         """What lies in front of the run shows with the beat in which it begins."""
-        if LANES == 8:
+        if not Beat(LANES).payload_overlaps:
             before = frame[max(BURST_BYTES, run.start - BURST_BYTES) : run.start]
             self._bytes[self._end + LATENCY].append(("out_burst", BURST_BYTES - len(before), before))
         else:

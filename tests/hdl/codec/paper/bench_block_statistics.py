@@ -24,11 +24,12 @@ from reports import Report
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
 from inceptionn.hdl.codec.paper.block_statistics import BlockStatistics
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
-from inceptionn.wire import GROUP_LANES, MAX_LANES, Parameters, Tag
+from inceptionn.wire import MAX_LANES, Parameters, Tag
 
-LATENCY = BlockStatistics.latency(WIDTH)
-PACKED = AlignmentUnit.latency(WIDTH)
+LATENCY = BlockStatistics.latency_of(Beat(WIDTH))
+PACKED = AlignmentUnit.latency_of(Beat(WIDTH))
 
 
 class TB(Lockstep):
@@ -68,7 +69,7 @@ class TB(Lockstep):
                 self.reports.append(report)
             cleared = int.from_bytes(group.cleared.astype("<u4").tobytes(), "little")
             await self.cycle(valid=1, last=last, tags=group.tags, present=group.present, cleared=cleared)
-        if WIDTH == GROUP_LANES:
+        if not Beat(WIDTH).payload_overlaps:
             await self.gap()
 
     async def finish(self) -> None:

@@ -11,6 +11,7 @@ from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
 from inceptionn.hdl.codec.paper.tag_decoder import BEAT_BITS, position_bits
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import LANE_BYTES, TAG_BYTES
@@ -19,7 +20,7 @@ WIDTH = bench_parameters().get("lanes", 8)
 """Lanes of a beat."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 POSITIONS = 1 << position_bits(WIDTH)
-LATENCY = BurstBuffer.latency(WIDTH)
+LATENCY = BurstBuffer.latency_of(Beat(WIDTH))
 
 
 class TB(TestBench):

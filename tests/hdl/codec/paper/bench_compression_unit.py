@@ -11,6 +11,7 @@ from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, any_parameters,
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.compression_unit import CompressionUnit
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.wire import Parameters
 
@@ -24,7 +25,7 @@ class TB(Lockstep):
         dut.e0.value, dut.t.value, dut.b.value = params.e0, params.t, params.b
         for group in groups_of(lanes, params):
             self.due(
-                CompressionUnit.latency(WIDTH),
+                CompressionUnit.latency_of(Beat(WIDTH)),
                 tags=group.tags,
                 size=len(group.data),
                 aligned=int.from_bytes(group.data, "little"),

@@ -23,6 +23,7 @@ from compressor_blocks import (
 )
 from reports import Report
 
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import GROUP_LANES, MAX_LANES, Parameters
@@ -37,7 +38,9 @@ HOLD = 2
 
 def idle_cycles(groups: int, place: int) -> int:
     """Cycles behind a block that its tag plane needs; with 8 lanes always one."""
-    return 1 if WIDTH == GROUP_LANES else groups % 2 == 0 and (place + groups) % WORDS == 1
+    if not Beat(WIDTH).payload_overlaps:
+        return 1
+    return groups % 2 == 0 and (place + groups) % WORDS == 1
 
 
 class TB(BlockReader):

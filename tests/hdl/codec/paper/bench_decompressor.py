@@ -24,12 +24,13 @@ from decompressor_blocks import (
 )
 
 from inceptionn.hdl.codec.paper.decompressor import Decompressor
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES, Parameters, Tag, parameters
 
 DEFAULT = parameters(10, "bounded")
-LATENCY = Decompressor.latency(WIDTH)
+LATENCY = Decompressor.latency_of(Beat(WIDTH))
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
 DATA_LATENCY = LATENCY - 2
 """The same from the first beat with data, behind two beats of tags and more."""

@@ -16,6 +16,7 @@ from inceptionn.hdl.codec.paper.tag_decoder import (
     group_layout,
     position_bits,
 )
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_BYTES
@@ -179,5 +180,5 @@ async def one_group_per_cycle(dut):
         await tb.reset()
         latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
         tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
-        assert latency == TagDecoder.latency(WIDTH)
+        assert latency == TagDecoder.latency_of(Beat(WIDTH))
         assert cycles == latency + sum(counts)

@@ -10,9 +10,10 @@ from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.tag_plane import TagPlane
+from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-LATENCY = TagPlane.latency(WIDTH)
+LATENCY = TagPlane.latency_of(Beat(WIDTH))
 GROUPS = WIDTH // GROUP_LANES
 """Words per cycle."""
 MOST_OWED = 2
