@@ -16,6 +16,7 @@ import ctypes
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypedDict, Unpack
@@ -29,6 +30,7 @@ from .models.cache import keep_source
 from .models.in_process import INTERFACES, Interface, build_model
 from .models.tools import ToolError, ToolMissing
 from .models.verilator import Step
+from .nic_codec import NicCodec, read_codec
 
 __all__ = [
     "BusError",
@@ -402,6 +404,11 @@ class VerilatedNic(VerilatedModule):
             verilog, "inceptionn_nic", interface=interface,
             seed=seed, waves=waves, step=step,
         )  # fmt: skip
+
+    @cached_property
+    def codec(self) -> NicCodec:
+        """The codec that the registers tell; ``ValueError`` if they are not those of an INCEPTIONN NIC."""
+        return read_codec(self.read)
 
     @property
     def beat_bytes(self) -> int:

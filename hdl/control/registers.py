@@ -31,7 +31,7 @@ ADDRESS_WIDTH = 12
 """Address bits: a 4 KiB aperture."""
 IDENTITY = int.from_bytes(b"INCP", "big")
 """Value of the register ``ID``."""
-MAP_VERSION = (1, 0)
+MAP_VERSION: tuple[int, int] = (1, 0)
 """Major and minor version of this map: minor grows with additions, major with any other change."""
 
 Direction = Literal["tx", "rx"]

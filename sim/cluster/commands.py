@@ -61,7 +61,7 @@ def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], 
     """The Verilog to simulate: the given file, or emitted now; None if no NIC is "rtl"."""
     if "rtl" not in kinds:
         return None
-    from ..replay.replay import nic_verilog  # imports scapy, which nothing else here needs
+    from ..nic_verilog import nic_verilog
 
     return nic_verilog(given, build_root().with_name("cluster"), step)
 

@@ -85,7 +85,7 @@ def decompress_lanes(z: Bits, e0: int) -> Bits:
     """The values' bits, ``uint32[n]``, of integers of up to 15 bits."""
     s = z & 1
     q = (z >> 1) + s
-    return s << 31 | (q * _step(checked(e0))).astype(np.float32).view(np.uint32)
+    return (s << 31 | (q * _step(checked(e0))).astype(np.float32).view(np.uint32)).astype(np.uint32)
 
 
 # Blocks

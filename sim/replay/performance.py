@@ -18,10 +18,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, GROUP_LANES, LANE_BYTES, TAG_WORD_BYTES
+from inceptionn.wire import (
+    BURST_BYTES,
+    CODE_WORD_BYTES,
+    CODE_WORD_GROUPS,
+    DEFAULT_TOS,
+    GROUP_LANES,
+    LANE_BYTES,
+    TAG_WORD_BYTES,
+)
 
 from ..golden import packets
 from ..verilated import Output, VerilatedNic
+from .payloads import PAYLOADS, RAW, Values, gradients
 
 Direction = Literal["transmit", "receive"]
 
@@ -31,7 +40,9 @@ LEAST_RATE = 0.97
 MOST_IDLE_CYCLES = 2.0
 """Most idle cycles per 64-byte frame, back to back."""
 MOST_LATENCY = {"receive bypass": 24, "receive restored": 56, "transmit": 48}
-"""Most cycles, first beat to first beat; plus the tag plane's beats (restored) or the frame's (transmit)."""
+"""Most cycles, first beat to first beat.
+
+The beats of the tag or code plane (restored), or of the frame (transmit), come on top."""
 EXTRA_LATENCY = 48
 """Cycles more with several engines, and the leaving frame's bursts: it waits until it is whole."""
 WIDE_LATENCY = 8
@@ -39,28 +50,9 @@ WIDE_LATENCY = 8
 
 TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
 """TCP time stamps (RFC 7323): with them a payload starts at byte 66 of the frame, without at byte 54."""
+UNCHANGED = ("bypass", "raw fallback")
+"""Kinds of frames that pass as they are."""
 _FRAMES = {1500: 240, 9000: 60}
-
-
-def _mixed(lanes: Sequence[float]) -> Callable[[np.random.Generator, int], np.ndarray]:
-    """A payload that repeats one group's values, so that every group has the same size."""
-    return lambda random, n: np.resize(np.array(lanes, "<f4"), n)
-
-
-def _gradients(random: np.random.Generator, n: int) -> np.ndarray:
-    """Values with the heavy-tailed spread of a gradient."""
-    return (random.standard_t(3, n) * 3e-3).astype("<f4")
-
-
-PAYLOADS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "zeros": _mixed([0.0]),
-    "gradients": _gradients,
-    "8 bits": _mixed([0.0015]),
-    "16 bits": _mixed([0.3]),
-    "nearly raw": _mixed([1.5] * 6 + [0.3] * 2),
-}
-"""Compressible payloads, from the highest ratio (nearly 16) to the lowest (just above 1)."""
-RAW = _mixed([1.5])
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ class Rate:
 
     direction: Direction
     kind: str
-    """``bypass``, ``raw fallback``, or the name of a compressed payload of `PAYLOADS`."""
+    """One of `UNCHANGED`, or the name of a compressed payload of `PAYLOADS`."""
     mtu: int
     payload_at: int
     ratio: float
@@ -103,7 +95,7 @@ class Latency:
     frame_bytes: int
     cycles: int
     allowance: int
-    """Engine beats that come on top of the limit: of the tag plane (restored), of the frame (transmit)."""
+    """Engine beats on top of the limit: of the tag or code plane (restored), or of the frame (transmit)."""
 
     @property
     def figure(self) -> int:
@@ -156,6 +148,14 @@ def beats(length: int, beat_bytes: int = BURST_BYTES) -> int:
     return -(-length // beat_bytes)
 
 
+def plane_bytes(codec: str, payload: int) -> int:
+    """Bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
+    groups = -(-payload // (LANE_BYTES * GROUP_LANES))
+    if codec == "paper":
+        return TAG_WORD_BYTES * groups
+    return CODE_WORD_BYTES * -(-groups // CODE_WORD_GROUPS)
+
+
 def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) -> float:
     """Beats per cycle of the frames (by length) from the second quarter on, without the last frame."""
     begin = len(frames) // 4
@@ -164,7 +164,7 @@ def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) 
 
 
 def segments(
-    values: Callable[[np.random.Generator, int], np.ndarray], mtu: int, count: int, *,
+    values: Values, mtu: int, count: int, *,
     options: bytes = b"", tos: int = DEFAULT_TOS, seed: int = 1,
 ) -> list[bytes]:  # fmt: skip
     """Full-size TCP segments of one flow, back to back in its sequence space."""
@@ -184,13 +184,13 @@ def _rates(nic: VerilatedNic) -> Iterator[Rate]:
         count = _FRAMES[mtu]
         for options in (b"", TIMESTAMPS):
             at = 54 + len(options)
-            plain = segments(_gradients, mtu, count, options=options, tos=0)
+            plain = segments(gradients, mtu, count, options=options, tos=0)
             yield one_rate(nic, "transmit", "bypass", mtu, at, plain, nic.transmit(plain))
             yield one_rate(nic, "receive", "bypass", mtu, at, plain, nic.receive(plain))
             raw = segments(RAW, mtu, count, options=options)
             yield one_rate(nic, "transmit", "raw fallback", mtu, at, raw, nic.transmit(raw))
             yield one_rate(nic, "receive", "bypass", mtu, at, raw, nic.receive(raw))
-            for kind, values in PAYLOADS.items():
+            for kind, values in PAYLOADS[nic.codec.name].items():
                 frames = segments(values, mtu, count, options=options)
                 sent = nic.transmit(frames)
                 yield one_rate(nic, "transmit", kind, mtu, at, frames, sent)
@@ -212,7 +212,7 @@ def one_rate(
     lengths = [len(f.data if isinstance(f, Output) else f) for f in host]
     on_wire = [len(f.data if isinstance(f, Output) else f) for f in wire]
     changed = [a > b for a, b in zip(lengths, on_wire, strict=True)]
-    if not all(changed) if kind in PAYLOADS else any(changed):
+    if not all(changed) if kind not in UNCHANGED else any(changed):
         raise RuntimeError(
             f"{direction} engine, {kind}: {sum(changed)} of {len(changed)} frames changed length"
         )
@@ -248,8 +248,8 @@ def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
     for mtu in (100, 512, *MTUS):
         for options in (b"", TIMESTAMPS):
             at = 54 + len(options)
-            (untagged,) = segments(_gradients, mtu, 1, options=options, tos=0)
-            (tagged,) = segments(_gradients, mtu, 1, options=options)
+            (untagged,) = segments(gradients, mtu, 1, options=options, tos=0)
+            (tagged,) = segments(gradients, mtu, 1, options=options)
             (raw,) = segments(RAW, mtu, 1, options=options)
             for frame in (untagged, raw):
                 yield _latency(nic, "receive bypass", frame, nic.receive([frame]), 0)
@@ -258,8 +258,7 @@ def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
                 yield _latency(nic, "transmit", frame, sent, beats(len(frame), engine_bytes))
                 if len(sent[0].data) < len(frame):
                     wire = sent[0].data
-                    groups = -(-(len(frame) - at) // (4 * GROUP_LANES))
-                    plane = beats(TAG_WORD_BYTES * groups, engine_bytes)
+                    plane = beats(plane_bytes(nic.codec.name, len(frame) - at), engine_bytes)
                     yield _latency(nic, "receive restored", wire, nic.receive([wire]), plane)
 
 
@@ -271,7 +270,7 @@ def _latency(nic: VerilatedNic, kind: str, frame: bytes, outputs: list[Output], 
 
 
 def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) -> Performance:
-    """All figures of a NIC in its reset configuration; some 300 thousand cycles.
+    """All figures of a NIC in its reset configuration; 300 thousand cycles (paper), a million (planes).
 
     The counters move and the flow of the test segments stays in the flow table. ``step`` gets the
     current step as text. Raises ``RuntimeError`` if a frame is not treated as the kind says.

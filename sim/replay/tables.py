@@ -3,32 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from inceptionn.commands.console import Console, Table
-from inceptionn.wire import TAG_BYTES, Tag
 
+from ..nic_codec import NIC_CODECS
 from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
-
-if TYPE_CHECKING:
-    from .replay import Totals
+from .ratios import Ratio
+from .totals import Totals
 
 
 def traffic(pcap: Path, totals: Totals) -> Table:
     """Frames, bytes, lanes, errors, checksums."""
-    table = Table(f"{pcap.name} through both engines", "", "")
-    lanes = sum(totals.lanes.values())
+    table = Table(f"{pcap.name} through both engines, codec {totals.codec}", "", "")
+    codec, counted = NIC_CODECS[totals.codec], sum(totals.classes.values())
     rows = [
         ("frames, compressed and restored", f"{totals.frames:,}, {totals.compressed_frames:,}"),
         ("bytes at the hosts, on the wire", f"{totals.host_bytes:,}, {totals.wire_bytes:,}"),
         ("ratio of all bytes", f"{totals.ratio:.2f}"),
         ("ratio of the compressed payloads, shims included", f"{totals.payload_ratio:.2f}"),
     ]
-    for tag in Tag:
-        share = totals.lanes[tag.name] / lanes if lanes else 0.0
-        rows.append((f"lanes with tag {tag:02b} ({8 * TAG_BYTES[tag]} bits)", f"{share:.1%}"))
+    for label, count in zip(codec.labels, totals.classes.values(), strict=True):
+        rows.append((f"{codec.unit} with {label}", f"{count / counted if counted else 0:.1%}"))
     rows += [
         ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),
         *((f"checksums verified: {name}", f"{count:,}") for name, count in totals.checksums.items()),
@@ -77,16 +74,35 @@ def latency(figures: Performance) -> Table:
     for idle in figures.idle:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
         table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")
-    beyond = {"receive restored": ", beyond the tag plane", "transmit": ", beyond the frame"}
+    beyond = {"receive restored": ", beyond the tag or code plane", "transmit": ", beyond the frame"}
     for kind, most in figures.most_latency.items():
         worst = max(x.figure for x in figures.latencies if x.kind == kind)
         table.add_row(f"latency, {kind}{beyond.get(kind, '')}", f"{worst}", f"{most}")
     return table
 
 
-def print_tables(console: Console, pcap: Path, totals: Totals, figures: Performance | None) -> None:
+def codecs(compared: Sequence[Ratio]) -> Table:
+    """Ratios by codec and bound."""
+    bounds = list(dict.fromkeys(each.k for each in compared))
+    table = Table(
+        "Ratio of the tagged payloads by codec, shims included", "bound", *NIC_CODECS, "planes / paper"
+    )
+    for k in bounds:
+        found = {each.codec: each.ratio for each in compared if each.k == k}
+        gain = found["planes"] / found["paper"]
+        table.add_row(f"2^-{k}", *(f"{found[name]:.2f}" for name in NIC_CODECS), f"{gain:.2f}")
+    return table
+
+
+def print_tables(
+    console: Console,
+    pcap: Path,
+    totals: Totals,
+    figures: Performance | None,
+    compared: Sequence[Ratio],
+) -> None:
     """All tables of a replay; ``figures`` may be None where nothing was measured."""
-    tables = [traffic(pcap, totals), verdicts(totals)]
+    tables = [traffic(pcap, totals), verdicts(totals), codecs(compared)]
     if figures is not None:
         tables += [throughput(figures), latency(figures)]
     for table in tables:

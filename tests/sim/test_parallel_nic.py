@@ -17,7 +17,7 @@ import pytest
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
 from inceptionn.sim.replay.performance import measure
-from inceptionn.sim.replay.replay import read_counter
+from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.traffic import Frame, host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Verdict

@@ -15,14 +15,16 @@ from rich.progress import Progress
 from scapy.utils import rdpcap
 
 from inceptionn import wire
-from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.nic_codec import NIC_CODECS
+from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.sim.replay import referee, replay
 from inceptionn.sim.replay.capture import read_pcap
-from inceptionn.sim.replay.performance import PAYLOADS, RAW, segments
+from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients
+from inceptionn.sim.replay.performance import plane_bytes, segments
+from inceptionn.sim.replay.ratios import ratios
 from inceptionn.sim.replay.tables import print_tables
 from inceptionn.sim.verilated import Output, Timing
-from inceptionn.wire import Tag
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
 Spoil = Callable[[list[Output], list[Output]], None]
@@ -31,9 +33,10 @@ Spoil = Callable[[list[Output], list[Output]], None]
 class ModelNic:
     """Stands in for a `VerilatedNic`: the golden model behind its interface, spoilt on request."""
 
-    def __init__(self, spoil: Spoil = lambda wire, host: None):
+    def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper"):
         self.spoil = spoil
-        self.parameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
+        self.codec = NIC_CODECS[codec]
+        self.parameters = self.codec.settings(wire.DEFAULT_K)
         self.counters: dict[int, int] = {}
         self.cycle = 0
 
@@ -56,44 +59,55 @@ class ModelNic:
         add = {result.verdict.name: 1, "FRAMES_IN": 1, "FRAMES_OUT": 1, "BYTES_IN": len(frame)}
         add["BYTES_OUT"] = len(result.frame)
         if prefix == "TX":
-            add |= {f"LANES_{tag.name}": n for tag, n in zip(Tag, result.counts, strict=False)}
+            names = (name.removeprefix("TX_") for name in self.codec.counters)
+            add |= dict(zip(names, result.counts, strict=False))
+            if self.codec.name == "planes" and result.counts:
+                add["LANES"] = (len(frame) - referee.payload_offset(frame)) // 4
         for name, n in add.items():
-            offset = REGISTERS[f"{prefix}_{name}"].offset
+            offset = self.codec.registers[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n
 
     def read(self, address: int) -> int:
-        if address == REGISTERS["ID"].offset:
-            return REGISTERS["ID"].reset
+        for name in ("ID", "VERSION"):
+            if address == self.codec.registers[name].offset:
+                return self.codec.registers[name].reset
         return self.counters.get(address & ~4, 0) >> (32 if address & 4 else 0) & 0xFFFF_FFFF
 
     def write(self, address: int, value: int) -> None:
-        assert address == REGISTERS["PARAMETERS"].offset
-        self.parameters = wire.Parameters(value & 0xFF, value >> 8 & 0xFF, value >> 16)
+        assert address == self.codec.registers["PARAMETERS"].offset
+        if self.codec.name == "planes":
+            self.parameters = wire.PlanesParameters(value)
+        else:
+            self.parameters = wire.Parameters(value & 0xFF, value >> 8 & 0xFF, value >> 16)
 
 
-def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str = "bounded") -> replay.Totals:
-    config = EngineConfig(parameters=wire.parameters(k, mode))
+def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None) -> replay.Totals:
+    config = EngineConfig(parameters=nic.codec.settings(k, mode))
     return replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
 
 
 def small_mix() -> list[bytes]:
     """Compressed, expanded, untagged and short frames."""
     return [
-        *segments(PAYLOADS["gradients"], 1500, 4),
+        *segments(gradients, 1500, 4),
         *segments(RAW, 1500, 2),
-        *segments(PAYLOADS["gradients"], 1500, 2, tos=0),
+        *segments(gradients, 1500, 2, tos=0),
         packets.udp(bytes(400)),
         packets.tcp(b"1234"),
     ]
 
 
-def test_totals_of_a_small_mix() -> None:
-    totals = run(ModelNic(), small_mix())
+@pytest.mark.parametrize("codec", NIC_CODECS)
+def test_totals_of_a_small_mix(codec: str) -> None:
+    totals = run(ModelNic(codec=codec), small_mix())
+    assert totals.codec == codec
     assert totals.frames == 10
     assert totals.transmit == {"COMPRESSED": 5, "UNTAGGED": 2, "SHORT": 1, "EXPANDED": 2}
     assert totals.receive == {"RESTORED": 5, "UNTAGGED": 2, "NO_SHIM": 3}
     assert totals.payload_bytes == 4 * 1460 + 400
-    assert sum(totals.lanes.values()) == totals.payload_bytes // 4
+    assert totals.lanes == totals.payload_bytes // 4
+    groups = 4 * 46 + 13
+    assert sum(totals.classes.values()) == (totals.lanes if codec == "paper" else groups)
     assert totals.host_bytes - totals.wire_bytes == totals.payload_bytes - totals.block_bytes
     assert 0 < totals.largest_error < totals.bound == 2**-10
     assert totals.checksums == {referee.IP_HEADER: 20, referee.HOST: 10, referee.WIRE: 5}
@@ -119,21 +133,27 @@ def test_the_wrong_verilog_is_named(tmp_path: Path) -> None:
     other = tmp_path / "other.v"
     other.write_text("// inceptionn_nic\nmodule inceptionn_compressor(); endmodule\n")
     with pytest.raises(ValueError, match=r"^no module inceptionn_nic in '.*other\.v'; it is"):
-        replay.nic_verilog(other, tmp_path, lambda text: None)
+        nic_verilog(other, tmp_path, lambda text: None)
 
 
-def test_whole_capture_on_the_model() -> None:
+@pytest.mark.parametrize(("codec", "ratio"), [("paper", 4.5), ("planes", 7.7)])
+def test_whole_capture_on_the_model(codec: str, ratio: float) -> None:
     frames = read_pcap(CAPTURE)
-    totals = run(ModelNic(), frames)
+    totals = run(ModelNic(codec=codec), frames)
+    assert totals.payload_ratio > ratio
     assert totals.frames == len(frames)
     assert totals.transmit["COMPRESSED"] == totals.receive["RESTORED"] > 200
     assert {"UNTAGGED", "SYN", "SHORT", "NOT_IPV4"} <= totals.transmit.keys()
     assert "MALFORMED" not in totals.receive
 
 
-@pytest.mark.parametrize(("k", "mode"), [(6, "bounded"), (6, "literal"), (14, "bounded"), (10, "literal")])
-def test_settings_reach_the_nic(k: int, mode: str) -> None:
-    totals = run(ModelNic(), small_mix(), k, mode)
+@pytest.mark.parametrize(
+    ("codec", "k", "mode"),
+    [("paper", 6, "bounded"), ("paper", 6, "literal"), ("paper", 14, "bounded"), ("paper", 10, "literal"),
+     ("planes", 1, None), ("planes", 14, None)],
+)  # fmt: skip
+def test_settings_reach_the_nic(codec: str, k: int, mode: str | None) -> None:
+    totals = run(ModelNic(codec=codec), small_mix(), k, mode)
     assert totals.bound == 2.0**-k
     assert totals.largest_error < totals.bound * (8 if mode == "literal" else 1)
 
@@ -168,11 +188,17 @@ def test_a_wrong_frame_is_named(spoil: Spoil, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["TX_COMPRESSED", "RX_NO_SHIM", "TX_BYTES_OUT", "RX_FRAMES_IN", "TX_LANES_ZERO"]
+    ("codec", "name"),
+    [
+        *(("paper", name) for name in ("TX_COMPRESSED", "RX_NO_SHIM", "TX_BYTES_OUT", "RX_FRAMES_IN")),
+        ("paper", "TX_LANES_ZERO"),
+        ("planes", "TX_LANES"),
+        ("planes", "TX_GROUPS_CODE_15"),
+    ],
 )
-def test_a_wrong_counter_is_named(name: str) -> None:
-    nic = ModelNic()
-    nic.counters[REGISTERS[name].offset] = 1 << 32
+def test_a_wrong_counter_is_named(codec: str, name: str) -> None:
+    nic = ModelNic(codec=codec)
+    nic.counters[nic.codec.registers[name].offset] = 1 << 32
     with pytest.raises(replay.ReplayError, match=f"register {name} reads [0-9]+, but [0-9]+ were counted"):
         run(nic, small_mix())
 
@@ -182,6 +208,39 @@ def test_a_device_of_another_kind_is_refused() -> None:
     nic.read = lambda address: 0xDEAD  # type: ignore[method-assign]
     with pytest.raises(replay.ReplayError, match="register ID reads 0xdead"):
         run(nic, small_mix())
+
+
+def test_a_nic_of_the_other_codec_is_refused() -> None:
+    with pytest.raises(replay.ReplayError, match="the NIC has the codec planes, not paper"):
+        replay.run(ModelNic(codec="planes"), small_mix(), EngineConfig(), Progress(disable=True))  # type: ignore[arg-type]
+    nic = ModelNic()
+    nic.read = lambda address: 0x494E4350 if address == 0 else 9  # type: ignore[method-assign]
+    with pytest.raises(replay.ReplayError, match=r"VERSION tells wire format 9, none of \[1, 2\]"):
+        run(nic, small_mix())
+
+
+def test_ratios_of_both_codecs() -> None:
+    """As the engines send the same frames; the capture's are above what was asked."""
+    found = {(each.codec, each.k): each for each in ratios(small_mix(), (6, 10))}
+    assert list(found) == [("paper", 6), ("paper", 10), ("planes", 6), ("planes", 10)]
+    for codec in NIC_CODECS:
+        totals = run(ModelNic(codec=codec), small_mix())
+        raw = 2 * 1460
+        each = found[codec, 10]
+        assert (each.payload_bytes, each.wire_bytes) == (totals.payload_bytes + raw, totals.block_bytes + raw)
+    (paper, planes) = ratios(read_pcap(CAPTURE), (10,))
+    assert (paper.ratio > 4.5, planes.ratio > 7.7) == (True, True)
+
+
+def test_payloads_of_every_code_and_bytes_of_planes() -> None:
+    config = EngineConfig(parameters=wire.planes_parameters(10))
+    for kind, values in PAYLOADS["planes"].items():
+        for frame in segments(values, 1500, 1):
+            counts = transmit(frame, config, FlowTable()).counts
+            if kind.startswith("code"):
+                assert max(range(16), key=counts.__getitem__) == int(kind.split()[1].rstrip(",")), kind
+    assert [plane_bytes("paper", n) for n in (4, 32, 36, 1460)] == [2, 2, 4, 92]
+    assert [plane_bytes("planes", n) for n in (4, 32, 128, 132, 1460)] == [2, 2, 2, 4, 24]
 
 
 def test_referee() -> None:
@@ -208,7 +267,7 @@ def test_referee() -> None:
 
 def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=100, force_terminal=False)
-    print_tables(console, CAPTURE, run(ModelNic(), small_mix()), None)
+    print_tables(console, CAPTURE, run(ModelNic(), small_mix()), None, ratios(small_mix(), (10,)))
     text = capsys.readouterr().out
     for expected in (
         "digits.pcap through both engines",
@@ -216,6 +275,8 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "largest error, bound",
         "expanded",
         "no shim",
+        "lanes with tag 01 (8 bits)",
+        "planes / paper",
     ):
         assert expected in text
 

@@ -79,7 +79,7 @@ def test_run_is_one_flow_on_its_grid() -> None:
         (["--engines", "3"], "engines must be one of 1, 2, 4, not 3"),
         (["--lanes", "12"], "lanes must be 8 or 16, not 12"),
         (["--clock", "0"], "clock must be 1..2000 MHz, not 0.0"),
-            ],
+    ],
 )
 def test_errors(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scale", *options]) == 2

@@ -13,7 +13,7 @@ import pytest
 from inceptionn import wire
 from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, packets, receive, transmit
-from inceptionn.sim.replay.replay import read_counter
+from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.traffic import host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Parameters, Verdict

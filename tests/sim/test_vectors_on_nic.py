@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.replay.capture import read_pcap
-from inceptionn.sim.replay.replay import read_counter
+from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.verilated import VerilatedNic
 
 VECTORS = Path(__file__).parents[1] / "vectors"

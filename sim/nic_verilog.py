@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The Verilog of the NIC that replay and cluster simulate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+
+def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper") -> Path:
+    """The file ``given``, or one written now to the folder ``scratch``, of a NIC with this codec.
+
+    ``FileNotFoundError`` and ``ValueError`` for a given file that is missing or has no ``inceptionn_nic``.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise FileNotFoundError(f"no Verilog there; inceptionn generate writes it: {str(given)!r}")
+        if not re.search(r"^\s*module\s+inceptionn_nic\b", given.read_text(errors="replace"), re.MULTILINE):
+            raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
+        return given
+    from inceptionn.hdl.nic import Nic
+
+    from .runner import emit
+
+    step("writing the Verilog")
+    scratch.mkdir(parents=True, exist_ok=True)
+    path = scratch / f"inceptionn_nic_{codec}.v"
+    nic = Nic() if codec == "paper" else Nic(codec=codec)  # type: ignore[call-arg]
+    path.write_text(emit(nic, "inceptionn_nic"))
+    return path

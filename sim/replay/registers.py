@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The registers of a NIC in a replay: its codec, its settings, and its counters against what was counted."""
+
+from __future__ import annotations
+
+from inceptionn.hdl.control.registers import VERDICTS, Direction
+
+from ..nic_codec import NIC_CODECS, NicCodec, Settings, codec_of, parameters_word, read_codec
+from ..verilated import VerilatedNic
+from .totals import ReplayError, Totals
+
+
+def read_counter(nic: VerilatedNic, name: str, codec: NicCodec = NIC_CODECS["paper"]) -> int:
+    """A 64-bit counter, low word first; ``codec`` tells which counters there are."""
+    register = codec.registers[name]
+    low = nic.read(register.offset)
+    return nic.read(register.offset + 4) << 32 | low
+
+
+def reconcile(nic: VerilatedNic, totals: Totals) -> int:
+    """Checks every counter of a NIC that has seen this replay and nothing else; returns how many there are.
+
+    Raises `ReplayError` naming the first counter that disagrees.
+    """
+    expected: dict[str, int] = {}
+    directions: tuple[tuple[Direction, dict[str, int], int, int | None], ...] = (
+        ("tx", totals.transmit, totals.host_bytes, totals.wire_bytes),
+        ("rx", totals.receive, totals.wire_bytes, None),
+    )
+    for direction, verdicts, before, after in directions:
+        prefix = direction.upper()
+        expected |= {f"{prefix}_{v.name}": verdicts.get(v.name, 0) for v in VERDICTS[direction]}
+        expected |= {f"{prefix}_FRAMES_IN": totals.frames, f"{prefix}_FRAMES_OUT": totals.frames}
+        expected[f"{prefix}_BYTES_IN"] = before
+        if after is not None:
+            expected[f"{prefix}_BYTES_OUT"] = after
+    codec = NIC_CODECS[totals.codec]
+    expected |= totals.classes
+    if codec.name != "paper":
+        expected["TX_LANES"] = totals.lanes
+    for name, count in expected.items():
+        found = read_counter(nic, name, codec)
+        if found != count:
+            raise ReplayError(f"register {name} reads {found}, but {count} were counted outside")
+    return len(expected)
+
+
+def identify(nic: VerilatedNic) -> NicCodec:
+    """The codec that the NIC's registers tell; `ReplayError` if this is no INCEPTIONN NIC."""
+    try:
+        return read_codec(nic.read)
+    except ValueError as error:
+        raise ReplayError(str(error)) from error
+
+
+def configure(nic: VerilatedNic, settings: Settings) -> None:
+    """Writes the codec's settings; `ReplayError` if the NIC has another codec."""
+    found, wanted = identify(nic), codec_of(settings)
+    if found != wanted:
+        raise ReplayError(f"the NIC has the codec {found.name}, not {wanted.name}")
+    nic.write(found.registers["PARAMETERS"].offset, parameters_word(settings))
