@@ -2,10 +2,13 @@
 """Collectives that compress what they send: over any transport, or an mpi4py communicator."""
 
 from .agreement import MismatchError
-from .allreduce import MEAN, SUM, allreduce_comp
+from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .bfloat16 import BFloat16
+from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .buffers import IN_PLACE
 from .communicator import CompressedCommunicator
+from .requests import CollectiveRequest
+from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op
 
 __all__ = [
@@ -13,8 +16,18 @@ __all__ = [
     "MEAN",
     "SUM",
     "BFloat16",
+    "CollectiveRequest",
     "CompressedCommunicator",
     "MismatchError",
     "Op",
+    "allgather_comp",
     "allreduce_comp",
+    "bcast_comp",
+    "iallgather_comp",
+    "iallreduce_comp",
+    "ibcast_comp",
+    "ireduce_comp",
+    "ireduce_scatter_comp",
+    "reduce_comp",
+    "reduce_scatter_comp",
 ]

@@ -19,6 +19,9 @@ from ..wire import EXPONENT_BIAS, SHIM_VERSION
 from .settings import Path, Scale, codec_text
 from .wire_form import StreamCodec
 
+_FIRST = ("version", "collective")
+"""The terms that are compared before all others."""
+
 
 class MismatchError(ValueError):
     """Ranks called a collective with arguments that do not fit each other, or one with wrong ones.
@@ -46,7 +49,7 @@ def agree(
     first = answers[0]["terms"]
     for rank, answer in enumerate(answers):
         theirs = answer["terms"]
-        for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word != "version", word)):
+        for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
             if theirs.get(word) != first.get(word):
                 raise MismatchError(
                     f"{word} differs: rank 0 has {first.get(word)!r}, rank {rank} has {theirs.get(word)!r}"

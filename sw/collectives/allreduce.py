@@ -6,43 +6,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
-from ..transport.mpi import mpi_of
-from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
+from ..transport import Transport
+from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
+from .algorithms.hierarchical import hierarchical_all_reduce
+from .algorithms.parts import SUB_BLOCK, Parts
+from .algorithms.ring import all_reduce_steps, ring
 from .buffers import Buffers
-from .hierarchical import hierarchical
-from .lost_energy import watch
-from .parts import SUB_BLOCK, Parts
-from .ring import all_reduce_steps, ring
+from .call import Call, Collective, Lanes, run, transport_of
+from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
-from .wire_form import Raw, StreamCodec, WireForm, wire_form
-from .worker_aggregator import worker_aggregator
+from .wire_form import Raw, StreamCodec
 
 SUM, MEAN = Op.SUM, Op.MEAN
-
-_keyval: int | None = None
-
-
-def transport_of(comm: Any, timeout: float | None = None) -> Transport:
-    """The transport to use for a transport or an mpi4py communicator.
-
-    A communicator gets an `MpiTransport` at its first call, which all its ranks must make, within ``timeout``
-    seconds; it keeps it as an MPI attribute and frees it with itself. ``TypeError`` for anything else.
-    """
-    global _keyval
-    if isinstance(comm, Transport):
-        return comm
-    mpi = mpi_of(comm)
-    if _keyval is None:
-        _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
-    transport: Transport | None = comm.Get_attr(_keyval)
-    if transport is None:
-        transport = MpiTransport(comm, DEFAULT_TIMEOUT if timeout is None else timeout)
-        transport.timeout = DEFAULT_TIMEOUT
-        comm.Set_attr(_keyval, transport)
-    return transport
 
 
 def allreduce_comp(
@@ -55,7 +31,7 @@ def allreduce_comp(
     path: Path = "auto",
     algorithm: Algorithm = "ring",
     scale: Scale = "auto",
-    legs: Legs = "both",
+    legs: Legs | None = None,
     group_size: int | None = None,
     upper: Upper = "ring",
     dtype: Literal["bfloat16"] | None = None,
@@ -82,17 +58,21 @@ def allreduce_comp(
         "nic": floats on marked connections, compressed by the NICs. "software": compressed here. "off":
         raw. "auto": "nic" if every rank has it, set to this codec; else "software".
     algorithm
-        "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates).
+        "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates and has
+        values of its own). "paper_baseline" (Fig. 1a): a tree of aggregators, which are the first ranks and
+        contribute no values (their send buffers are not read, and a mean is that of the workers).
     scale
         Values are multiplied by ``2**scale`` before and divided again afterwards, which is exact (except for
         subnormal numbers) and moves the error bound. "auto": so that the sum of the largest values stays just
         below 1, by an `inceptionn.Codec`; other codecs take values as they are. None: as they are; what is
         below the bound then becomes zero.
     legs
-        For an aggregator: which of the ways to and from it is compressed.
+        For an aggregator: which of the ways to and from it is compressed. Default: "both"; for
+        "paper_baseline" "up", as the paper's compresses gradients and sends weights down raw.
     group_size, upper
         For "hierarchical": consecutive ranks per group, where the last group may be smaller (default: the
-        largest divisor of their number up to its square root), and what joins the groups.
+        largest divisor of their number up to its square root), and what joins the groups. ``group_size`` for
+        "paper_baseline": children per aggregator (default: one aggregator for all workers).
     dtype
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block
@@ -112,69 +92,62 @@ def allreduce_comp(
     """
     transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
-    with transport.patience(timeout):
-        _all_reduce(transport, sendbuf, recvbuf, settings)
+    in_order(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, settings))
+
+
+def iallreduce_comp(
+    comm: Any, sendbuf: Any, recvbuf: Any, op: Op = SUM, *, timeout: float | None = None, **settings: Any
+) -> CollectiveRequest:
+    """Begins an `allreduce_comp` of the same arguments and returns; see `CollectiveRequest`."""
+    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
+    return start(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, chosen))
 
 
 def _all_reduce(transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings) -> None:
-    size, scale = transport.size, settings.scale
-    error: Exception | None = None
-    terms = settings.terms()
-    largest = None
-    scaled: Scale = None
+    place = _place(transport, settings)
+    collective = Collective("all-reduce", contributes=place is None or place.contributes)
+    run(
+        transport, collective, settings, lambda: Buffers(sendbuf, recvbuf, settings.dtype),
+        lambda call: _move(call, place),
+    )  # fmt: skip
+
+
+def _place(transport: Transport, settings: Settings) -> Place | None:
+    """This rank's place in a tree; None for other algorithms, and for arguments that are refused later."""
+    if settings.algorithm == "worker_aggregator":
+        return one_aggregator(range(transport.size), transport.rank)
+    if settings.algorithm != "paper_baseline":
+        return None
     try:
-        settings.check(size)
-        wire_path, used = choose_path(transport, settings.path, settings.codec)
-        buffers = Buffers(sendbuf, recvbuf, settings.dtype)
-        terms |= {"count": buffers.count, "dtype": buffers.type}
-        source, lanes = buffers.load()
-        scaled = effective(scale, wire_path, used)
-        if scaled is not None:
-            largest = largest_exponent(source)
-    except (TypeError, ValueError) as problem:
-        error = problem
-    all_largest = agree(transport, terms, largest, error)
-    exponent = common_scale(scaled, all_largest, size)
-    if exponent:
-        np.multiply(source, np.float32(2.0**exponent), out=lanes)
-        source = lanes
-    if wire_path != "off" and size > 1:
-        # "auto" is for the largest values of all ranks: those of another one may be too small to matter.
-        most = max((e for e in all_largest if e is not None), default=None)
-        if scaled != "auto" or largest == most:
-            watch(transport)("the all-reduce", used, source)
-    with moving_data(transport):
-        _run(settings, wire_form(transport, wire_path, used), source, lanes)
-    if exponent:
-        np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
-    buffers.store(lanes)
+        return paper_tree(transport.size, settings.group_size, transport.rank)
+    except (TypeError, ValueError):
+        return None
 
 
-def _run(settings: Settings, form: WireForm, source: NDArray[np.float32], lanes: NDArray[np.float32]) -> None:
-    """The algorithm that the settings ask for."""
-    transport, sub_block = form.transport, settings.sub_block
-    size = transport.size
-    factor = np.float32(1.0 / size)
+def _move(call: Call, place: Place | None) -> None:
+    settings, form, source, lanes = call.settings, call.form, call.source, call.lanes
+    size, legs = call.transport.size, settings.compressed_legs
+    up = form if legs in ("both", "up") else Raw(call.transport)
+    down = form if legs in ("both", "down") else Raw(call.transport)
+    mean = call.mean()
 
-    def mean(lanes: NDArray[np.float32]) -> None:
-        if settings.op is MEAN:
-            np.multiply(lanes, factor, out=lanes)
-
-    def mean_and_settle(lanes: NDArray[np.float32]) -> None:
+    def mean_and_settle(lanes: Lanes) -> None:
         mean(lanes)
         form.settle(lanes)
 
-    up = form if settings.legs in ("both", "up") else Raw(transport)
-    down = form if settings.legs in ("both", "down") else Raw(transport)
     if size == 1:
         if lanes is not source:
             np.copyto(lanes, source)
+    elif place is not None:
+        if settings.algorithm == "paper_baseline":
+            mean = call.mean(tree_levels(size, settings.group_size)[-1])
+        aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), mean)
     elif settings.algorithm == "ring":
-        parts = Parts(lanes.size, size, sub_block)
+        parts = Parts(lanes.size, size, settings.sub_block)
         ring(form, range(size), source, lanes, parts, all_reduce_steps(size), mean_and_settle)
-    elif settings.algorithm == "hierarchical":
-        group = settings.group(size)
-        hierarchical(form, up, down, group, settings.upper, source, lanes, sub_block, mean_and_settle)
     else:
-        parts = Parts(lanes.size, 1, sub_block)
-        worker_aggregator(up, down, range(size), source, lanes, parts, mean)
+        hierarchical_all_reduce(
+            form, up, down, settings.group(size), settings.upper, source, lanes, settings.sub_block,
+            mean_and_settle,
+        )  # fmt: skip
+    call.unscale(lanes, call.exponents[0])

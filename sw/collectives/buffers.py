@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What callers hand in: arrays of several types, as the fp32 lanes that the collectives work on.
 
-float32, C-contiguous, is used as it is: the receive buffer is the only memory. float16, bfloat16 and float64
-are converted into a float32 array of their size and back, two passes over memory and 4 bytes per value;
-float64 loses its precision beyond float32, and results that do not fit the receive buffer's type become
-infinite.
+float32, C-contiguous, is used as it is: an all-reduce and an all-gather need no memory beside the receive
+buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back, two passes
+over memory and 4 bytes per value; float64 loses its precision beyond float32, and results that do not fit the
+receive buffer's type become infinite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from numpy.typing import NDArray
 from .bfloat16 import from_bfloat16, to_bfloat16
 
 CONVERTED = ("float16", "float64", "bfloat16")
+
+Lanes = NDArray[np.float32]
 
 
 class _InPlace:
@@ -35,8 +40,21 @@ def is_in_place(buffer: Any) -> bool:
     return buffer is None or buffer is IN_PLACE or type(buffer).__name__ in ("InPlaceType", "InPlace")
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A rank's values as lanes, flat: what it has in ``source``, and where the result is worked out.
+
+    ``lanes`` may be ``source`` itself, or the receive buffer's own memory. ``own``: the part of ``source``
+    with values that this rank contributes.
+    """
+
+    source: Lanes
+    lanes: Lanes
+    own: slice
+
+
 class Buffers:
-    """A send and a receive buffer of one type and count.
+    """A send and a receive buffer of one type, for the collectives that leave the same values everywhere.
 
     ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. ``TypeError`` for what
     is no array of a floating type, ``ValueError`` for a receive buffer that cannot be written or has another
@@ -47,51 +65,187 @@ class Buffers:
         if dtype not in (None, "bfloat16"):
             raise ValueError(f"dtype must be None or 'bfloat16', not {dtype!r}")
         self.receive = _array(recvbuf, "recvbuf")
-        self.send = self.receive if is_in_place(sendbuf) else _array(sendbuf, "sendbuf")
+        self.in_place = is_in_place(sendbuf)
+        self.send = self.receive if self.in_place else _array(sendbuf, "sendbuf")
         self.type = _type_name(self.receive, dtype, "recvbuf")
         if not self.receive.flags.writeable:
             raise ValueError("recvbuf is read-only")
         if (name := _type_name(self.send, dtype, "sendbuf")) != self.type:
             raise TypeError(f"sendbuf is {name}, recvbuf is {self.type}")
+        self._check_counts()
+
+    def _check_counts(self) -> None:
         if self.send.size != self.receive.size:
             raise ValueError(f"sendbuf has {self.send.size} values, recvbuf {self.receive.size}")
 
-    @property
-    def count(self) -> int:
-        """Values in each."""
-        return self.receive.size
+    def terms(self) -> dict[str, Any]:
+        """What all ranks must have in common."""
+        return {"count": self.receive.size, "dtype": self.type}
 
-    def load(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The values to send, and where the result is to be worked out, as flat float32 arrays.
+    def load(self) -> Loaded:
+        """The values as lanes: the callers' own memory where that is possible."""
+        everything = slice(0, self.send.size)
+        if self.type != "float32" or not self.receive.flags.c_contiguous:
+            lanes = _converted(self.send, self.type)
+            return Loaded(lanes, lanes, everything)
+        lanes = self.receive.reshape(-1)
+        if self.send.flags.c_contiguous and not np.may_share_memory(self.send, lanes):
+            return Loaded(self.send.reshape(-1), lanes, everything)
+        if self.send is not self.receive:
+            np.copyto(lanes, self.send.reshape(-1))
+        return Loaded(lanes, lanes, everything)
 
-        They are the callers' own memory where that is possible, and may be the same.
-        """
-        if self.type == "float32" and self.receive.flags.c_contiguous:
-            lanes: NDArray[np.float32] = self.receive.reshape(-1)
-            if self.send.flags.c_contiguous and not np.may_share_memory(self.send, lanes):
-                return self.send.reshape(-1), lanes
-            if self.send is not self.receive:
-                np.copyto(lanes, self.send.reshape(-1))
-            return lanes, lanes
-        lanes = self._converted()
-        return lanes, lanes
-
-    def _converted(self) -> NDArray[np.float32]:
-        flat = self.send.reshape(-1)
-        if self.type == "bfloat16" and flat.dtype == np.uint16:
-            return from_bfloat16(flat)
-        with np.errstate(over="ignore"):
-            return flat.astype(np.float32)
-
-    def store(self, lanes: NDArray[np.float32]) -> None:
+    def store(self, lanes: Lanes) -> None:
         """Puts the result into the receive buffer, unless it is there already."""
-        if np.shares_memory(lanes, self.receive):
-            return
-        result: NDArray[Any] = lanes
-        if self.type == "bfloat16" and self.receive.dtype == np.uint16:
-            result = to_bfloat16(lanes)
-        with np.errstate(over="ignore"):
-            np.copyto(self.receive, result.reshape(self.receive.shape), casting="unsafe")
+        _store(lanes, self.receive, self.type)
+
+
+class RootBuffers(Buffers):
+    """For a reduction to one rank: the receive buffers of the others are not looked at."""
+
+    def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None, is_root: bool) -> None:
+        if not is_root:
+            if is_in_place(sendbuf):
+                raise ValueError("sendbuf must be an array at the ranks that are not the root")
+            sent = _array(sendbuf, "sendbuf")
+            recvbuf = np.empty(sent.shape, sent.dtype)
+        super().__init__(sendbuf, recvbuf, dtype)
+        self.is_root = is_root
+
+    def store(self, lanes: Lanes) -> None:
+        if self.is_root:
+            super().store(lanes)
+
+
+class BlockBuffers(Buffers):
+    """Buffers of which one holds a block and the other the blocks of all ranks, in their order.
+
+    ``counts``: the lanes of each rank's block; None: all blocks have the length of the shorter buffer.
+    """
+
+    def __init__(
+        self,
+        sendbuf: Any,
+        recvbuf: Any,
+        dtype: str | None,
+        rank: int,
+        size: int,
+        counts: Sequence[int] | None,
+    ) -> None:
+        self.rank, self.size = rank, size
+        self._given = None if counts is None else _counts(counts, size)
+        super().__init__(sendbuf, recvbuf, dtype)
+
+    def terms(self) -> dict[str, Any]:
+        return {"counts": self._given or self.counts[0], "dtype": self.type}
+
+    def _set_counts(
+        self, whole: NDArray[Any], block: NDArray[Any] | None, name: str, block_name: str
+    ) -> None:
+        """Settles ``counts``; ``block`` is None where the block is a part of ``whole``."""
+        if self._given is not None:
+            self.counts = self._given
+        elif block is not None:
+            self.counts = [block.size] * self.size
+        elif whole.size % self.size:
+            raise ValueError(f"{name} has {whole.size} values, which {self.size} ranks cannot share evenly")
+        else:
+            self.counts = [whole.size // self.size] * self.size
+        if whole.size != sum(self.counts):
+            raise ValueError(
+                f"{name} has {whole.size} values, the blocks of the {self.size} ranks have {sum(self.counts)}"
+            )
+        if block is not None and block.size != self.counts[self.rank]:
+            raise ValueError(
+                f"{block_name} has {block.size} values, the block of rank {self.rank} has "
+                f"{self.counts[self.rank]}"
+            )
+
+    @property
+    def own(self) -> slice:
+        """The lanes of this rank's block among all."""
+        start = sum(self.counts[: self.rank])
+        return slice(start, start + self.counts[self.rank])
+
+
+class ScatterBuffers(BlockBuffers):
+    """For a reduce-scatter: all blocks in ``sendbuf``, this rank's sum in ``recvbuf``.
+
+    In place, ``recvbuf`` holds all blocks, and gets the sum at its start.
+    """
+
+    def _check_counts(self) -> None:
+        if self.in_place and not self.receive.flags.c_contiguous:
+            raise ValueError("recvbuf must be C-contiguous for a reduce-scatter in place")
+        whole, block = ("recvbuf", None) if self.in_place else ("sendbuf", self.receive)
+        self._set_counts(self.send, block, whole, "recvbuf")
+
+    def load(self) -> Loaded:
+        everything = slice(0, self.send.size)
+        if self.type == "float32" and self.send.flags.c_contiguous:
+            source: Lanes = self.send.reshape(-1)
+            lanes = source if self.in_place else np.empty(source.size, np.float32)
+            return Loaded(source, lanes, everything)
+        lanes = _converted(self.send, self.type)
+        return Loaded(lanes, lanes, everything)
+
+    def store(self, lanes: Lanes) -> None:
+        own = lanes[self.own]
+        into = self.receive.reshape(-1)[: own.size] if self.in_place else self.receive
+        if np.may_share_memory(own, into):
+            own = own.copy()
+        _store(own, into, self.type)
+
+
+class GatherBuffers(BlockBuffers):
+    """For an all-gather: this rank's block in ``sendbuf``, all blocks in ``recvbuf``.
+
+    In place, ``recvbuf`` holds this rank's block at its place.
+    """
+
+    def _check_counts(self) -> None:
+        self._set_counts(self.receive, None if self.in_place else self.send, "recvbuf", "sendbuf")
+
+    def load(self) -> Loaded:
+        direct = self.type == "float32" and self.receive.flags.c_contiguous
+        lanes: Lanes = self.receive.reshape(-1) if direct else np.empty(self.receive.size, np.float32)
+        if not self.in_place:
+            values = self.send.reshape(-1)
+            lanes[self.own] = values if self.type == "float32" else _converted(values, self.type)
+        elif not direct:
+            lanes[self.own] = _converted(self.receive.reshape(-1)[self.own], self.type)
+        return Loaded(lanes, lanes, self.own)
+
+
+def _counts(counts: Sequence[int], size: int) -> list[int]:
+    """The counts as a list; ``ValueError`` or ``TypeError`` for what is none."""
+    try:
+        found = [index(count) for count in counts]
+    except TypeError:
+        raise TypeError(f"counts must be whole numbers, one per rank, not {counts!r}") from None
+    if len(found) != size or any(count < 0 for count in found):
+        raise ValueError(f"counts must be {size} whole numbers, one per rank, not {counts!r}")
+    return found
+
+
+def _converted(array: NDArray[Any], type_name: str) -> Lanes:
+    """A flat float32 copy of an array's values."""
+    flat = array.reshape(-1)
+    if type_name == "bfloat16" and flat.dtype == np.uint16:
+        return from_bfloat16(flat)
+    with np.errstate(over="ignore"):
+        return flat.astype(np.float32)
+
+
+def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
+    """Puts lanes into an array of a type, unless they are there already."""
+    if np.shares_memory(lanes, into):
+        return
+    result: NDArray[Any] = lanes
+    if type_name == "bfloat16" and into.dtype == np.uint16:
+        result = to_bfloat16(lanes)
+    with np.errstate(over="ignore"):
+        np.copyto(into, result.reshape(into.shape), casting="unsafe")
 
 
 def _array(buffer: Any, name: str) -> NDArray[Any]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..transport import Transport
 from ..transport.mpi import mpi_of
-from .allreduce import MEAN, SUM, allreduce_comp, transport_of
+from .allreduce import MEAN, SUM, allreduce_comp
 from .buffers import CONVERTED, is_in_place
+from .call import transport_of
 from .settings import Op
 
 _MAKERS = frozenset(

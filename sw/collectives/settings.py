@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from ..codec.codec import MAX_SCALE, Codec
 from ..transport.base import name_of
-from .hierarchical import default_group_size
-from .parts import SUB_BLOCK
+from .algorithms.aggregators import tree_levels
+from .algorithms.hierarchical import default_group_size
+from .algorithms.parts import SUB_BLOCK
 from .wire_form import StreamCodec
 
 
@@ -22,40 +23,46 @@ class Op(Enum):
 
 
 Path = Literal["auto", "nic", "software", "off"]
-Algorithm = Literal["ring", "hierarchical", "worker_aggregator"]
+Algorithm = Literal["ring", "hierarchical", "worker_aggregator", "paper_baseline"]
+RingAlgorithm = Literal["ring", "hierarchical"]
 Legs = Literal["both", "up", "down", "none"]
 Upper = Literal["ring", "aggregator"]
 Scale = int | Literal["auto"] | None
 
 _CHOICES = {
     "path": ("auto", "nic", "software", "off"),
-    "algorithm": ("ring", "hierarchical", "worker_aggregator"),
-    "legs": ("both", "up", "down", "none"),
+    "legs": (None, "both", "up", "down", "none"),
     "upper": ("ring", "aggregator"),
     "dtype": (None, "bfloat16"),
 }
 
+ALGORITHMS = ("ring", "hierarchical", "worker_aggregator", "paper_baseline")
+RING_ALGORITHMS = ("ring", "hierarchical")
+
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of `allreduce_comp` that are no buffers; there is what they mean."""
+    """The arguments of `allreduce_comp` that are no buffers; it says what they mean."""
 
     op: Op = Op.SUM
     codec: StreamCodec | None = None
     path: Path = "auto"
     algorithm: Algorithm = "ring"
     scale: Scale = "auto"
-    legs: Legs = "both"
+    legs: Legs | None = None
     group_size: int | None = None
     upper: Upper = "ring"
     dtype: Literal["bfloat16"] | None = None
     sub_block: int = SUB_BLOCK
 
-    def check(self, ranks: int) -> None:
-        """Each value's own rule; ``TypeError`` or ``ValueError`` ending with the value."""
+    def check(self, ranks: int, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
+        """Each value's own rule; ``TypeError`` or ``ValueError`` ending with the value.
+
+        ``algorithms``: those that the collective has.
+        """
         if not isinstance(self.op, Op):
             raise TypeError(f"op must be SUM or MEAN, not {self.op!r}")
-        for name, allowed in _CHOICES.items():
+        for name, allowed in {"algorithm": algorithms, **_CHOICES}.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
@@ -63,17 +70,25 @@ class Settings:
         check_scale(self.scale)
         if self.group_size is not None and not 1 <= self.group_size <= ranks:
             raise ValueError(f"group_size must be 1..{ranks} of the {ranks} ranks, not {self.group_size!r}")
+        if self.algorithm == "paper_baseline":
+            tree_levels(ranks, self.group_size)
         if self.sub_block < 1:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
 
     def terms(self) -> dict[str, Any]:
         """What all ranks must have in common, as JSON can hold it."""
-        names = ("path", "algorithm", "scale", "legs", "group_size", "upper", "sub_block")
+        names = ("path", "algorithm", "scale", "group_size", "upper", "sub_block")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
             "codec": None if self.codec is None else codec_text(self.codec),
+            "legs": self.compressed_legs,
             **{name: getattr(self, name) for name in names},
         }
+
+    @property
+    def compressed_legs(self) -> Legs:
+        """The legs; where none are given, those of the paper for its baseline, else both."""
+        return self.legs or ("up" if self.algorithm == "paper_baseline" else "both")
 
     def group(self, ranks: int) -> int:
         """Ranks in a group."""

@@ -46,11 +46,11 @@ class Incoming(ABC):
         """Waits for it, and stores it or the sum."""
 
     @abstractmethod
-    def relay(self, peer: int) -> None:
-        """Begins to relay it, unchanged, to another rank; only if it was stored and is finished."""
+    def relay(self, peers: Sequence[int]) -> None:
+        """Begins to relay it, unchanged, to one or more ranks; only if it was stored and is finished."""
 
     def drop(self) -> None:
-        """Frees its memory where it is not relayed."""
+        """Frees its memory; only where it is not relayed."""
         return
 
 
@@ -107,8 +107,8 @@ class _Direct(Incoming):
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)
 
-    def relay(self, peer: int) -> None:
-        self._form.send([peer], self._lanes)
+    def relay(self, peers: Sequence[int]) -> None:
+        self._form.send(peers, self._lanes)
 
 
 class Raw(WireForm):
@@ -165,8 +165,8 @@ class _Stream(Incoming):
         else:
             self._form.codec.decompress(stream, self._lanes.size, out=self._lanes)
 
-    def relay(self, peer: int) -> None:
-        self._form.forward(peer, self._buffer, self._length)
+    def relay(self, peers: Sequence[int]) -> None:
+        self._form.forward(peers, self._buffer, self._length)
 
     def drop(self) -> None:
         self._form.spare.append(self._buffer)
@@ -194,14 +194,14 @@ class Compressed(WireForm):
     def send(self, peers: Sequence[int], lanes: Lanes) -> int:
         buffer = self.buffer(lanes.size)
         length = len(self.codec.compress(lanes, buffer))
-        for peer in peers[:-1]:
-            self._sending.append((self.transport.isend(peer, buffer[:length]), None))
-        self.forward(peers[-1], buffer, length)
+        self.forward(peers, buffer, length)
         return length
 
-    def forward(self, peer: int, buffer: NDArray[np.uint8], length: int) -> None:
+    def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int) -> None:
         """Begins to send the first bytes of a buffer, which is spare when they have left."""
-        self._sending.append((self.transport.isend(peer, buffer[:length]), buffer))
+        for peer in peers:
+            request = self.transport.isend(peer, buffer[:length])
+            self._sending.append((request, buffer if peer == peers[-1] else None))
 
     def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
         return _Stream(self, peer, lanes, addend)

@@ -116,6 +116,10 @@ class Transport(ABC):
     def wake(self) -> None:
         """Ends the `wait_any` that another thread is in, or its next one. Any thread may call this."""
 
+    def check_threads(self) -> None:
+        """``RuntimeError`` if only the thread that made this transport may use it."""
+        return
+
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:
         """Every rank's value, in rank order, at every rank; the values are what JSON can hold.

@@ -158,6 +158,12 @@ class MpiTransport(Transport):
     def wake(self) -> None:
         self._woken.set()
 
+    def check_threads(self) -> None:
+        if self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+            raise RuntimeError(
+                "non-blocking collectives need MPI with THREAD_MULTIPLE; see mpi4py.rc.thread_level"
+            )
+
     def exchange(self, value: Any) -> list[Any]:
         self._alive()
         mine = json.dumps(value).encode()
@@ -189,6 +195,7 @@ class MpiTransport(Transport):
             if spins < _SPINS:
                 os.sched_yield()
                 continue
+            self._alive()  # another thread may have given up
             self._hear()
             if gone := self._left & on():
                 if finished():

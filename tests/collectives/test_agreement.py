@@ -64,7 +64,7 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
 
     real = agreement.agree
     monkeypatch.setattr(
-        "inceptionn.collectives.allreduce.agree",
+        "inceptionn.collectives.call.agree",
         lambda t, terms, *rest: real(t, {**terms, "version": [1, 2][t.rank]}, *rest),
     )
     for result in threads(2, run):
@@ -89,7 +89,8 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"path": "nic"}, ValueError, "path 'nic': not every rank has a NIC with the engines"),
         (
             {"algorithm": "tree"},
-            ValueError, "algorithm must be one of ring, hierarchical, worker_aggregator, not 'tree'",
+            ValueError,
+            "algorithm must be one of ring, hierarchical, worker_aggregator, paper_baseline, not 'tree'",
         ),
         ({"scale": 127}, ValueError, "scale must be None, 'auto' or -126..126, not 127"),
         ({"scale": True}, ValueError, "not True"),

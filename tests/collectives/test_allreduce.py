@@ -13,7 +13,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
-from inceptionn.collectives.parts import Parts
+from inceptionn.collectives.algorithms.parts import Parts
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ... import Codec
-from ...collectives.parts import Parts
-from ...collectives.ring import all_reduce_steps, ring
+from ...collectives.algorithms.parts import Parts
+from ...collectives.algorithms.ring import all_reduce_steps, ring
 from ...collectives.wire_form import Compressed, Raw, WireForm
 from ...layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
 from ...training import Floats

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...collectives.agreement import agree, moving_data
-from ...collectives.allreduce import transport_of
+from ...collectives.algorithms.aggregators import aggregate, one_aggregator
+from ...collectives.algorithms.parts import Parts
+from ...collectives.call import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
-from ...collectives.parts import Parts
 from ...collectives.settings import Scale, check_scale, codec_text
 from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
-from ...collectives.worker_aggregator import worker_aggregator
 from ...training import Floats, Parameters, copy_of, shapes_of
 from ..checks import Policy, check_policy
 from ..fields import Fields
@@ -203,7 +203,8 @@ class WeightAggregator:
             if self.precision is not None:
                 adt.round_to = self.precision.round_to(keys[0])
 
-        worker_aggregator(up, down, range(transport.size), source, lanes, parts, update)
+        place = one_aggregator(range(transport.size), transport.rank)
+        aggregate(up, down, place, source, lanes, parts, update)
         raw = source.nbytes
         if transport.rank:
             self.traffic.count("gradients", transport.bytes_sent - before, raw)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...collectives.ring import all_reduce_steps, ring
+from ...collectives.algorithms.ring import all_reduce_steps, ring
 from ...collectives.wire_form import WireForm
 from ...training import Floats
 from .pca import Compressor

@@ -62,7 +62,7 @@ class Slicing:
 
 @dataclass(frozen=True)
 class SliceParts:
-    """One block per rank, cut at borders of slices, for `inceptionn.collectives.ring`.
+    """One block per rank, cut at borders of slices, for `inceptionn.collectives.algorithms.ring`.
 
     ``borders``: where each slice begins in the vector, ascending from 0, and the end of the last one.
     ``target``: lanes of a sub-block that are aimed at. Blocks are as even as the borders allow; with fewer

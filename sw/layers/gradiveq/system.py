@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...collectives.agreement import agree, moving_data
-from ...collectives.allreduce import transport_of
+from ...collectives.algorithms.parts import SUB_BLOCK, Parts
+from ...collectives.algorithms.ring import all_reduce_steps, ring
+from ...collectives.call import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
-from ...collectives.parts import SUB_BLOCK, Parts
-from ...collectives.ring import all_reduce_steps, ring
 from ...collectives.settings import Scale, check_scale, codec_text
 from ...collectives.wire_form import Compressed, Raw, StreamCodec, WireForm
 from ...training import Floats, Parameters, shapes_of

@@ -13,7 +13,7 @@ import numpy as np
 from ...codec.codec import crc32
 from ...collectives import Op, allreduce_comp
 from ...collectives.agreement import agree, choose_path
-from ...collectives.allreduce import transport_of
+from ...collectives.call import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
 from ...collectives.settings import codec_text

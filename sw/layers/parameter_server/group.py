@@ -12,7 +12,7 @@ import numpy as np
 
 from ...codec.codec import crc32
 from ...collectives.agreement import MismatchError, agree
-from ...collectives.allreduce import transport_of
+from ...collectives.call import transport_of
 from ...collectives.settings import Path, Scale
 from ...collectives.wire_form import StreamCodec
 from ...training import Floats

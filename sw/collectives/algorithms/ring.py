@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .wire_form import Incoming, WireForm
+from ..wire_form import Incoming, WireForm
+from .parts import Cut
 
 LEAD = 4
 """Sub-blocks that a rank sends ahead of those that it has received."""
@@ -36,17 +37,6 @@ class Source(Protocol):
         """The lanes of a sub-block."""
 
 
-class Cut(Protocol):
-    """How a vector is cut into one block per rank, and those into sub-blocks; see `Parts`."""
-
-    @property
-    def subs(self) -> int:
-        """Sub-blocks of every block."""
-
-    def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block; it may be empty."""
-
-
 def reduce_scatter_steps(ranks: int) -> range:
     """The steps after which every rank owns the sum of one block."""
     return range(ranks - 1)
@@ -60,16 +50,6 @@ def all_gather_steps(ranks: int) -> range:
 def all_reduce_steps(ranks: int) -> range:
     """All steps."""
     return range(2 * (ranks - 1))
-
-
-def owned_block(position: int, ranks: int) -> int:
-    """The block that a rank owns after the reduce-scatter."""
-    return (position + 1) % ranks
-
-
-def owner_of(block: int, ranks: int) -> int:
-    """The position that owns a block then."""
-    return (block - 1) % ranks
 
 
 def ring(
@@ -97,14 +77,15 @@ def ring(
     ranks = len(members)
     position = members.index(form.transport.rank)
     following, previous = members[(position + 1) % ranks], members[position - 1]
-    if ranks == 1:
-        if lanes is not source:
-            lanes[:] = source[0 : lanes.size]
-        finish(lanes)
-        if settled is not None:
-            settled(slice(0, lanes.size))
-        return
     subs = parts.subs
+    if ranks == 1:
+        for where in (parts.sub(0, sub) for sub in range(subs)):
+            if lanes is not source:
+                lanes[where] = source[where]
+            finish(lanes[where])
+            if settled is not None:
+                settled(where)
+        return
     units = len(steps) * subs
 
     def lanes_of(step: int, sub: int) -> slice:
@@ -128,7 +109,7 @@ def ring(
             step, sub = divmod(sent, subs)
             step += steps.start
             if step > max(steps.start, ranks - 1):
-                arrived.popleft().relay(following)
+                arrived.popleft().relay([following])
             else:
                 form.send([following], (lanes if step else source)[lanes_of(step, sub)])
             if settled is not None and step >= ranks - 1:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Worker groups (the paper's Fig. 1b and 1c): a ring inside each group, and a level above that joins groups.
+
+A group of *g* workers reduce-scatters, so each worker holds the group's sum of one of *g* columns of the
+vector. Above, the workers of all groups that hold the same column join it among themselves, by a ring (Fig.
+1c) or with the first group's worker as aggregator (Fig. 1b); no single worker has to speak for its group.
+Then every group all-gathers. Where *g* does not divide the number of workers, the last group is smaller, and
+its workers hold several columns each: worker *p* of *m* holds columns *p*, *p + m*, ...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..wire_form import WireForm
+from .aggregators import aggregate, one_aggregator
+from .parts import Blocks, Parts, Shares
+from .ring import Finish, all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
+
+Lanes = NDArray[np.float32]
+
+
+def default_group_size(ranks: int) -> int:
+    """The largest divisor of the number of ranks that is not above its square root."""
+    return max(size for size in range(1, math.isqrt(ranks) + 1) if ranks % size == 0)
+
+
+def not_yet(lanes: Lanes) -> None:
+    """`Finish` of a ring inside a group: a group's sum is not the sum."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of ``group_size`` consecutive ranks of 0..``ranks`` - 1, as ``rank`` sees them."""
+
+    rank: int
+    ranks: int
+    group_size: int
+
+    @property
+    def all(self) -> list[range]:
+        """The ranks of every group; the last group may be smaller."""
+        size = self.group_size
+        return [range(first, min(first + size, self.ranks)) for first in range(0, self.ranks, size)]
+
+    @property
+    def members(self) -> range:
+        """The ranks of the own group."""
+        return self.all[self.rank // self.group_size]
+
+    def columns_of(self, place: int) -> range:
+        """The columns that the member at a place of the own group holds."""
+        return range(place, self.group_size, len(self.members))
+
+    @property
+    def columns(self) -> range:
+        """The columns that this rank holds."""
+        return self.columns_of(self.members.index(self.rank))
+
+    def owners(self, column: int) -> list[int]:
+        """The rank of each group that holds a column."""
+        return [group[column % len(group)] for group in self.all]
+
+    def by_column(self) -> list[list[int]]:
+        """For each member of the own group: its columns, as blocks of `Parts` with one block per column."""
+        return [list(self.columns_of(place)) for place in range(len(self.members))]
+
+    def by_rank(self) -> list[list[int]]:
+        """For each member of the own group: the ranks in its columns, whose blocks pass through it."""
+        size = self.group_size
+        return [
+            [rank for column in columns for rank in range(column, self.ranks, size)]
+            for columns in self.by_column()
+        ]
+
+    def ranks_of(self, column: int) -> list[list[int]]:
+        """For each group: its rank in a column, none if a smaller group ends before it."""
+        of_groups = [group[column : column + 1] for group in self.all]
+        return [list(found) for found in of_groups]
+
+
+def hierarchical_all_reduce(
+    form: WireForm,
+    up: WireForm,
+    down: WireForm,
+    group_size: int,
+    upper: str,
+    source: Lanes,
+    lanes: Lanes,
+    target: int,
+    finish: Finish,
+) -> None:
+    """All-reduce among all ranks, in groups of ``group_size`` consecutive ones; the last may be smaller.
+
+    ``upper``: "ring" or "aggregator", which uses ``up`` and ``down``. ``finish`` as in `ring`; it must
+    settle.
+    """
+    groups = Groups(form.transport.rank, form.transport.size, group_size)
+    members, parts = groups.members, Parts(lanes.size, group_size, target)
+    shares = Shares(parts, groups.by_column())
+    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)), not_yet)
+    # A rank of a smaller group has several columns, and goes through them in their order.
+    for column in groups.columns:
+        owners, own = groups.owners(column), lanes[parts.block(column)]
+        if upper == "ring":
+            above = Parts(own.size, len(owners), target)
+            ring(form, owners, own, own, above, all_reduce_steps(len(owners)), finish)
+        else:
+            place = one_aggregator(owners, groups.rank)
+            aggregate(up, down, place, own, own, Parts(own.size, 1, target), finish)
+        # A group hands on what its members would see anyway: the codec is idempotent in value.
+        form.settle(own)
+    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)), not_yet)
+
+
+def hierarchical_reduce_scatter(
+    form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks, finish: Finish
+) -> None:
+    """Leaves at every rank the sum of its block, one of ``blocks`` per rank, in ``lanes``.
+
+    ``finish`` is called for each of its sub-blocks. The other blocks of ``lanes`` are working memory.
+    """
+    groups = Groups(form.transport.rank, form.transport.size, group_size)
+    members, shares = groups.members, Shares(blocks, groups.by_rank())
+    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)), not_yet)
+    for column in groups.columns:
+        owners, above = groups.owners(column), Shares(blocks, groups.ranks_of(column))
+        ring(form, owners, lanes, lanes, above, reduce_scatter_steps(len(owners)), finish)
+
+
+def hierarchical_all_gather(form: WireForm, group_size: int, lanes: Lanes, blocks: Blocks) -> None:
+    """Hands every rank's block, one of ``blocks`` per rank and settled, to all others."""
+    groups = Groups(form.transport.rank, form.transport.size, group_size)
+    members, shares = groups.members, Shares(blocks, groups.by_rank())
+    for column in groups.columns:
+        owners, above = groups.owners(column), Shares(blocks, groups.ranks_of(column))
+        ring(form, owners, lanes, lanes, above, all_gather_steps(len(owners)), not_yet)
+    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)), not_yet)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How a vector is cut: blocks, which ranks own, and sub-blocks, one per message."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from ...wire import STREAM_LANES
+
+SUB_BLOCK = 1 << 17
+"""Lanes of a sub-block that are aimed at: large enough to hide the cost of a message, small enough for the
+caches, and for compression, transfer and summation to overlap."""
+
+_GRID = 16
+"""Even blocks begin at multiples of this many lanes: a cache line."""
+
+
+class Cut(Protocol):
+    """How a vector is cut into one block per member of a ring, and those into sub-blocks."""
+
+    @property
+    def subs(self) -> int:
+        """Sub-blocks of every block."""
+
+    def sub(self, block: int, sub: int) -> slice:
+        """The lanes of a sub-block; it may be empty."""
+
+
+class Blocks(ABC):
+    """Consecutive blocks of a vector, each cut into the same number of sub-blocks.
+
+    The last sub-blocks of a block may be short or empty. ``target``: lanes of a sub-block, about.
+    """
+
+    target: int
+
+    @property
+    @abstractmethod
+    def block_lanes(self) -> int:
+        """Lanes of the longest block."""
+
+    @abstractmethod
+    def block(self, block: int) -> slice:
+        """The lanes of a block."""
+
+    @property
+    def subs(self) -> int:
+        """Sub-blocks of every block."""
+        return max(1, round(self.block_lanes / self.target))
+
+    @property
+    def sub_lanes(self) -> int:
+        """Lanes of a full sub-block: whole blocks of the stream where there is more than one."""
+        lanes = -(-self.block_lanes // self.subs)
+        return lanes if self.subs == 1 else -(-lanes // STREAM_LANES) * STREAM_LANES
+
+    def sub(self, block: int, sub: int) -> slice:
+        """The lanes of a sub-block."""
+        whole = self.block(block)
+        start = min(whole.stop, whole.start + sub * self.sub_lanes)
+        return slice(start, min(whole.stop, start + self.sub_lanes))
+
+
+@dataclass(frozen=True)
+class Parts(Blocks):
+    """``count`` lanes in ``blocks`` even blocks; the last ones may be short or empty."""
+
+    count: int
+    blocks: int
+    target: int = SUB_BLOCK
+
+    @property
+    def block_lanes(self) -> int:
+        """Lanes of a full block."""
+        return -(-self.count // (self.blocks * _GRID)) * _GRID
+
+    def block(self, block: int) -> slice:
+        """The lanes of a block."""
+        return slice(
+            min(self.count, block * self.block_lanes), min(self.count, (block + 1) * self.block_lanes)
+        )
+
+
+class RankBlocks(Blocks):
+    """One block per rank, of ``counts[rank]`` lanes, in the order of the ranks."""
+
+    def __init__(self, counts: Sequence[int], target: int = SUB_BLOCK) -> None:
+        self.target = target
+        self._starts = [0, *accumulate(counts)]
+        self._longest = max(counts)
+
+    @property
+    def block_lanes(self) -> int:
+        return self._longest
+
+    def block(self, block: int) -> slice:
+        return slice(self._starts[block], self._starts[block + 1])
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A `Cut` for a ring in which member *m* owns the blocks ``of[m]``, any number of them."""
+
+    blocks: Blocks
+    of: Sequence[Sequence[int]]
+
+    @property
+    def subs(self) -> int:
+        """Sub-blocks of the longest share, and so of every one."""
+        return self.blocks.subs * max(map(len, self.of))
+
+    def sub(self, block: int, sub: int) -> slice:
+        """The lanes of a sub-block; none after the last block of a shorter share."""
+        ahead, within = divmod(sub, self.blocks.subs)
+        share = self.of[owner_of(block, len(self.of))]
+        return self.blocks.sub(share[ahead], within) if ahead < len(share) else slice(0, 0)
+
+
+def owned_block(position: int, ranks: int) -> int:
+    """The block of a ring's cut that a member owns after the reduce-scatter."""
+    return (position + 1) % ranks
+
+
+def owner_of(block: int, ranks: int) -> int:
+    """The position that owns a block then."""
+    return (block - 1) % ranks

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From and to one rank: a chain that hands an array on, and the gathering of blocks at a root."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..wire_form import Incoming, WireForm
+from .parts import Cut, owned_block
+from .ring import POSTED
+
+Lanes = NDArray[np.float32]
+
+
+def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> None:
+    """Hands the lanes of the first member on, from each member to the next; all end with the same bits.
+
+    ``cut`` has one block. Sub-blocks are pipelined, and relayed as they came: each port carries every value
+    once, whatever the number of ranks.
+    """
+    position = members.index(form.transport.rank)
+    following = members[position + 1 : position + 2]
+    posted: deque[Incoming] = deque()
+    for sub in range(cut.subs if len(members) > 1 else 0):
+        if position == 0:
+            own = lanes[cut.sub(0, sub)]
+            form.settle(own)
+            form.send(following, own)
+            continue
+        while len(posted) < POSTED and sub + len(posted) < cut.subs:
+            posted.append(form.receive(members[position - 1], lanes[cut.sub(0, sub + len(posted))]))
+        incoming = posted.popleft()
+        incoming.finish()
+        if following:
+            incoming.relay(following)
+        else:
+            incoming.drop()
+    form.drain()
+
+
+def gather_to(form: WireForm, root: int, lanes: Lanes, cut: Cut) -> None:
+    """Brings to ``root`` the block of every rank, which a ring's reduce-scatter has left there."""
+    rank, ranks = form.transport.rank, form.transport.size
+    if rank != root:
+        for sub in range(cut.subs):
+            form.send([root], lanes[cut.sub(owned_block(rank, ranks), sub)])
+        form.drain()
+        return
+    # In turn, so that all ranks send at the same time.
+    order = [(sub, peer) for sub in range(cut.subs) for peer in range(ranks) if peer != root]
+    posted: deque[Incoming] = deque()
+    for sub, peer in order:
+        if len(posted) >= POSTED * (ranks - 1):
+            _store(posted.popleft())
+        posted.append(form.receive(peer, lanes[cut.sub(owned_block(peer, ranks), sub)]))
+    while posted:
+        _store(posted.popleft())
+
+
+def _store(incoming: Incoming) -> None:
+    incoming.finish()
+    incoming.drop()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every collective call does around its algorithm: agree, scale, move, scale back, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
+from ..transport.mpi import mpi_of
+from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
+from .buffers import Buffers
+from .lost_energy import watch
+from .settings import ALGORITHMS, Op, Scale, Settings
+from .wire_form import WireForm, wire_form
+
+Lanes = NDArray[np.float32]
+
+_keyval: int | None = None
+
+
+def transport_of(comm: Any, timeout: float | None = None) -> Transport:
+    """The transport to use for a transport or an mpi4py communicator.
+
+    A communicator gets an `MpiTransport` at its first call, which all its ranks must make, within ``timeout``
+    seconds; it keeps it as an MPI attribute and frees it with itself. ``TypeError`` for anything else.
+    """
+    global _keyval
+    if isinstance(comm, Transport):
+        return comm
+    mpi = mpi_of(comm)
+    if _keyval is None:
+        _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
+    transport: Transport | None = comm.Get_attr(_keyval)
+    if transport is None:
+        transport = MpiTransport(comm, DEFAULT_TIMEOUT if timeout is None else timeout)
+        transport.timeout = DEFAULT_TIMEOUT
+        comm.Set_attr(_keyval, transport)
+    return transport
+
+
+@dataclass(frozen=True)
+class Collective:
+    """What sets one collective apart from the others, before its data move.
+
+    ``summed``: values of several ranks are added, so that all use one scale, which leaves room for the sum.
+    Otherwise each rank's own values have a scale of their own. ``contributes``: whether this rank has values.
+    """
+
+    name: str
+    summed: bool = True
+    algorithms: Sequence[str] = ALGORITHMS
+    contributes: bool = True
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that all ranks have agreed on. ``exponents``: of each rank's scale."""
+
+    settings: Settings
+    form: WireForm
+    source: Lanes
+    lanes: Lanes
+    exponents: list[int]
+
+    @property
+    def transport(self) -> Transport:
+        """The ranks."""
+        return self.form.transport
+
+    def mean(self, terms: int | None = None) -> Callable[[Lanes], None]:
+        """Turns a sum of ``terms`` values, by default one per rank, into their mean if that is asked for."""
+        if self.settings.op is Op.SUM:
+            return lambda lanes: None
+        factor = np.float32(1.0 / (terms or self.transport.size))
+
+        def divide(lanes: Lanes) -> None:
+            np.multiply(lanes, factor, out=lanes)
+
+        return divide
+
+    def unscale(self, lanes: Lanes, exponent: int) -> None:
+        """Takes a scale from lanes."""
+        if exponent:
+            np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
+
+
+def run(
+    transport: Transport,
+    collective: Collective,
+    settings: Settings,
+    buffers_of: Callable[[], Buffers],
+    move: Callable[[Call], None],
+    **terms: Any,
+) -> None:
+    """Agrees with all ranks on the settings, the ``terms`` and the scale, calls ``move``, stores its result.
+
+    ``buffers_of`` checks the buffers; an error there, or in the settings, is one at every rank
+    (`MismatchError` elsewhere), before any data move. ``move`` works on scaled lanes and takes the scale from
+    them. Every rank calls it, and an error in it is one at every rank.
+    """
+    size = transport.size
+    error: Exception | None = None
+    agreed: dict[str, Any] = {"collective": collective.name, **settings.terms(), **terms}
+    largest = None
+    scaled: Scale = None
+    try:
+        settings.check(size, tuple(collective.algorithms))
+        path, codec = choose_path(transport, settings.path, settings.codec)
+        buffers = buffers_of()
+        agreed |= buffers.terms()
+        loaded = buffers.load()
+        source, lanes = loaded.source, loaded.lanes
+        own = source[loaded.own]
+        scaled = effective(settings.scale, path, codec)
+        if scaled is not None and collective.contributes:
+            largest = largest_exponent(own)
+    except (TypeError, ValueError) as problem:
+        error = problem
+    all_largest = agree(transport, agreed, largest, error)
+    if collective.summed:
+        exponents = [common_scale(scaled, all_largest, size)] * size
+    else:
+        exponents = [common_scale(scaled, [one], 1) for one in all_largest]
+    if exponents[transport.rank] and collective.contributes:
+        np.multiply(own, np.float32(2.0 ** exponents[transport.rank]), out=lanes[loaded.own])
+        source, own = lanes, lanes[loaded.own]
+    if path != "off" and size > 1 and collective.contributes:
+        # "auto" is for the largest values of all ranks: those of another one may be too small to matter.
+        most = max((e for e in all_largest if e is not None), default=None)
+        if scaled != "auto" or not collective.summed or largest == most:
+            watch(transport)(f"the {collective.name}", codec, own)
+    with moving_data(transport):
+        move(Call(settings, wire_form(transport, path, codec), source, lanes, exponents))
+    buffers.store(lanes)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Collectives that run while their caller does something else: one after the other on each transport."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from ..transport import Transport
+
+
+class CollectiveRequest:
+    """A collective in flight, or done.
+
+    The collectives of a transport run one at a time, in the order in which they were called, in a thread of
+    that transport; a blocking one waits for those before it. All ranks call them in the same order. Until a
+    request is done, its buffers must be left alone, and so must the transport's other methods.
+    """
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, by its result or an error."""
+        return self._over.is_set()
+
+    def test(self) -> bool:
+        """Whether its result is there; raises what `wait` would, if it has failed."""
+        if self.done and self._error is not None:
+            raise self._error
+        return self.done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when the result is there. Raises what the blocking call would.
+
+        ``timeout``: seconds, after which this ends in ``TimeoutError`` and the collective goes on. Without it
+        the wait ends too: a collective whose ranks fall silent fails after its own time-out.
+        """
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"the collective is still in progress after {timeout:g} s")
+        self.test()
+
+    Wait, Test = wait, test
+    """The names of mpi4py's requests."""
+
+    def _run(self) -> None:
+        assert self._call is not None
+        try:
+            self._call()
+        except BaseException as error:
+            self._error = error
+        self._call = None  # it holds the buffers
+        self._over.set()
+
+
+class _Line:
+    """The calls on one transport, in their order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[CollectiveRequest] = deque()
+        self._busy = False
+
+    def start(self, call: Callable[[], None]) -> CollectiveRequest:
+        """Appends a call; a thread that is there while calls are waiting runs it."""
+        request = CollectiveRequest(call)
+        with self._lock:
+            self._waiting.append(request)
+            if not self._busy:
+                self._busy = True
+                self._start_thread()
+        return request
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Runs a call after all that are waiting: here, if there are none."""
+        with self._lock:
+            here = not self._busy
+            self._busy = True
+        if not here:
+            self.start(call).wait()
+            return
+        try:
+            call()
+        finally:
+            with self._lock:
+                self._busy = bool(self._waiting)
+                if self._waiting:
+                    self._start_thread()
+
+    def _start_thread(self) -> None:
+        # Ends with the last call, and never keeps a program that is interrupted from ending.
+        threading.Thread(target=self._work, name="collectives", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._busy = False
+                    return
+                request = self._waiting.popleft()
+            request._run()
+
+
+_lines: WeakKeyDictionary[Transport, _Line] = WeakKeyDictionary()
+_lines_lock = threading.Lock()
+
+
+def _line(transport: Transport) -> _Line:
+    with _lines_lock:
+        return _lines.setdefault(transport, _Line())
+
+
+def in_order(transport: Transport, timeout: float | None, call: Callable[[], None]) -> None:
+    """Runs a collective now, or after those in flight; ``timeout`` as in `Transport.patience`."""
+    _line(transport).run(lambda: _patiently(transport, timeout, call))
+
+
+def start(transport: Transport, timeout: float | None, call: Callable[[], None]) -> CollectiveRequest:
+    """Begins a collective. ``RuntimeError`` where the transport cannot be used from another thread."""
+    transport.check_threads()
+    return _line(transport).start(lambda: _patiently(transport, timeout, call))
+
+
+def _patiently(transport: Transport, timeout: float | None, call: Callable[[], None]) -> None:
+    with transport.patience(timeout):
+        call()

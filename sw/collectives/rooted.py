@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Collectives with a root: a sum that one rank receives, and an array that one rank hands to all."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, Unpack
+
+from ..transport import Transport
+from .algorithms.parts import Parts
+from .algorithms.ring import reduce_scatter_steps, ring
+from .algorithms.rooted import chain, gather_to
+from .buffers import IN_PLACE, Buffers, RootBuffers
+from .call import Call, Collective, run, transport_of
+from .requests import CollectiveRequest, in_order, start
+from .settings import Op, Path, Scale, Settings
+from .wire_form import StreamCodec
+
+_ONLY_RING = ("ring",)
+
+
+class RootedSettings(TypedDict, total=False):
+    """The settings of these calls, each as `allreduce_comp` describes it."""
+
+    codec: StreamCodec | None
+    path: Path
+    scale: Scale
+    dtype: Literal["bfloat16"] | None
+    sub_block: int
+
+
+def reduce_comp(
+    comm: Any,
+    sendbuf: Any,
+    recvbuf: Any,
+    op: Op = Op.SUM,
+    root: int = 0,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[RootedSettings],
+) -> None:
+    """Sums the send buffers of all ranks into the receive buffer of ``root``; the others' is not looked at.
+
+    A ring's reduce-scatter, whose blocks then go to the root, so the error is at most ``size`` times the
+    bound. The other arguments, types and errors are those of `allreduce_comp`; `IN_PLACE` is for the root.
+    Memory: an array as large as ``sendbuf`` at the other ranks.
+    """
+    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
+    in_order(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))
+
+
+def ireduce_comp(
+    comm: Any,
+    sendbuf: Any,
+    recvbuf: Any,
+    op: Op = Op.SUM,
+    root: int = 0,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[RootedSettings],
+) -> CollectiveRequest:
+    """Begins a `reduce_comp` of the same arguments and returns; see `CollectiveRequest`."""
+    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
+    return start(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))
+
+
+def bcast_comp(
+    comm: Any,
+    buffer: Any,
+    root: int = 0,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[RootedSettings],
+) -> None:
+    """Hands the values in the buffer of ``root`` to all others; all end with the same bits.
+
+    The root's own buffer becomes what the others see. Compressed once, and relayed along a chain of ranks.
+    The other arguments, types and errors are those of `allreduce_comp`.
+    """
+    transport, chosen = transport_of(comm, timeout), Settings(**settings)
+    in_order(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))
+
+
+def ibcast_comp(
+    comm: Any,
+    buffer: Any,
+    root: int = 0,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[RootedSettings],
+) -> CollectiveRequest:
+    """Begins a `bcast_comp` of the same arguments and returns; see `CollectiveRequest`."""
+    transport, chosen = transport_of(comm, timeout), Settings(**settings)
+    return start(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))
+
+
+def _check_root(root: int, size: int) -> None:
+    if not 0 <= root < size:
+        raise ValueError(f"root must be a rank, 0..{size - 1}, not {root!r}")
+
+
+def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Settings) -> None:
+    def check() -> Buffers:
+        _check_root(root, t.size)
+        return RootBuffers(sendbuf, recvbuf, settings.dtype, t.rank == root)
+
+    def move(call: Call) -> None:
+        lanes, form = call.lanes, call.form
+        parts = Parts(lanes.size, t.size, settings.sub_block)
+        ring(form, range(t.size), call.source, lanes, parts, reduce_scatter_steps(t.size), call.mean())
+        gather_to(form, root, lanes, parts)
+        if t.rank == root:
+            call.unscale(lanes, call.exponents[0])
+
+    run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root)
+
+
+def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None:
+    def check() -> Buffers:
+        _check_root(root, t.size)
+        return Buffers(IN_PLACE, buffer, settings.dtype)
+
+    def move(call: Call) -> None:
+        members = [(root + place) % t.size for place in range(t.size)]
+        chain(call.form, members, call.lanes, Parts(call.lanes.size, 1, settings.sub_block))
+        call.unscale(call.lanes, call.exponents[root])
+
+    kind = Collective("broadcast", summed=False, algorithms=_ONLY_RING, contributes=t.rank == root)
+    run(t, kind, settings, check, move, root=root)

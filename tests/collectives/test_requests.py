@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Non-blocking collectives: their order, their errors, and processes that are interrupted while one runs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn.collectives import (
+    MEAN,
+    BFloat16,
+    MismatchError,
+    allreduce_comp,
+    iallgather_comp,
+    iallreduce_comp,
+    ibcast_comp,
+    ireduce_comp,
+    ireduce_scatter_comp,
+)
+from inceptionn.transport import PeerLost, Transport, TransportError
+
+Group = Callable[..., list[Any]]
+HERE = Path(__file__).parent
+
+
+def ones(count: int = 1000) -> np.ndarray:
+    return np.ones(count, np.float32)
+
+
+def test_many_in_flight_and_a_blocking_one_between(group: Group) -> None:
+    def run(t: Transport) -> bool:
+        x = np.full(6000, t.rank + 1, np.float32)
+        results = [np.empty_like(x) for _ in range(8)]
+        part, whole, at_root, handed = ones(2000), ones(18_000), np.empty_like(x), x.copy()
+        requests = [iallreduce_comp(t, x * (i + 1), results[i], path="off") for i in range(8)]
+        requests.append(ireduce_scatter_comp(t, x, part, MEAN, path="off"))
+        requests.append(iallgather_comp(t, x, whole, path="off"))
+        blocking = np.empty_like(x)
+        allreduce_comp(t, x, blocking, path="off")  # after those that are in flight
+        assert all(request.done for request in requests)
+        requests.append(ireduce_comp(t, x, at_root, root=1, path="off"))
+        requests.append(ibcast_comp(t, handed, root=2, path="off"))
+        for request in reversed(requests):
+            request.wait(60)
+            assert request.test()
+        assert all(np.all(result == 6 * (i + 1)) for i, result in enumerate(results))
+        assert np.all(part == 2)
+        assert np.array_equal(whole, np.repeat(np.float32([1, 2, 3]), 6000))
+        assert np.all(blocking == 6)
+        assert t.rank != 1 or np.all(at_root == 6)
+        assert np.all(handed == 3)
+        return True
+
+    assert group(3, run) == [True] * 3
+
+
+def test_it_returns_before_the_others_call(threads: Group) -> None:
+    def run(t: Transport) -> bool:
+        if t.rank:
+            time.sleep(0.5)
+            allreduce_comp(t, ones(), ones())
+            return True
+        request = iallreduce_comp(t, ones(), ones())
+        assert not request.done
+        assert not request.test()
+        with pytest.raises(TimeoutError, match="the collective is still in progress after 0.01 s"):
+            request.wait(0.01)
+        request.wait()
+        return request.test()
+
+    assert threads(2, run) == [True, True]
+
+
+def test_errors_come_with_wait_and_the_line_goes_on(group: Group) -> None:
+    def run(t: Transport) -> str:
+        wrong = iallreduce_comp(t, ones(), np.zeros(1000, "i4") if t.rank else ones())
+        right = iallreduce_comp(t, ones(), y := ones())
+        with pytest.raises((TypeError, MismatchError)) as raised:
+            wrong.wait()
+        with pytest.raises((TypeError, MismatchError)):
+            wrong.test()
+        right.wait()
+        assert np.all(np.abs(y - 2) < 1e-2)
+        return str(raised.value)
+
+    text = "recvbuf must be float32, float16, bfloat16 or float64, not int32"
+    assert group(2, run) == [f"rank 1 cannot take part: TypeError: {text}", text]
+
+
+def test_an_error_while_data_move_ends_all(group: Group) -> None:
+    class Breaks(BFloat16):
+        def compress(self, x: Any, out: Any = None) -> Any:
+            raise MemoryError("no memory")
+
+    def run(t: Transport) -> Exception:
+        requests = [
+            iallreduce_comp(t, ones(), ones(), codec=Breaks() if t.rank == 1 else BFloat16())
+            for _ in range(3)
+        ]
+        errors = []
+        for request in requests:
+            with pytest.raises((MemoryError, TransportError)) as raised:
+                request.wait()
+            errors.append(raised.value)
+        assert all(isinstance(error, TransportError) for error in errors[1:])
+        return errors[0]
+
+    first = group(3, run)
+    assert isinstance(first[1], MemoryError)
+    for rank in (0, 2):
+        assert isinstance(first[rank], PeerLost)
+        assert "rank 1 gave up: MemoryError: no memory" in str(first[rank])
+
+
+def test_a_rank_that_never_calls(group: Group) -> None:
+    def run(t: Transport) -> str:
+        if t.rank == 1:
+            time.sleep(2)
+            return "silent"
+        with pytest.raises(TransportError) as raised:
+            iallreduce_comp(t, ones(), ones(), timeout=0.5).wait()
+        return str(raised.value)
+
+    results = group(2, run)
+    assert "nothing from rank 1 for 0.5 s" in results[0]
+
+
+def test_an_interrupt_ends_the_process(port: int) -> None:
+    """Ctrl-C while one waits for a request: it ends at once, and the other rank learns of it."""
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "interrupted_rank.py"), str(rank), str(port)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        assert ranks[0].stdout is not None
+        assert ranks[0].stdout.readline() == "waiting\n"
+        ranks[0].send_signal(signal.SIGINT)
+        said = [rank.communicate(timeout=30)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert said[0].endswith("KeyboardInterrupt\n")
+    assert "PeerLost: rank 0 gave up: KeyboardInterrupt" in said[1]
