@@ -244,8 +244,8 @@ class BringUpCore(wiring.Component):
             self.tx.eq(transmitter.tx),
             parser.valid.eq(receiver.valid),
             parser.data.eq(receiver.data),
-            echo.push.eq(receiver.valid & echo.room),
-            echo.push_data.eq(receiver.data),
+            echo.i.valid.eq(receiver.valid & echo.room),
+            echo.i.payload.eq(receiver.data),
         ]
 
         # A report's verdict ends its line; otherwise the echo precedes messages.
@@ -256,11 +256,11 @@ class BringUpCore(wiring.Component):
                 transmitter.data.eq(printer.byte),
                 printer.byte_ready.eq(transmitter.ready),
             ]
-        with m.Elif(echo.valid & ~verdict):
+        with m.Elif(echo.o.valid & ~verdict):
             m.d.comb += [
                 transmitter.valid.eq(1),
-                transmitter.data.eq(echo.data),
-                echo.pop.eq(transmitter.ready),
+                transmitter.data.eq(echo.o.payload),
+                echo.o.ready.eq(transmitter.ready),
             ]
         with m.Else():
             earlier: Value = Const(0, 1)

@@ -114,14 +114,14 @@ class PatternSource(wiring.Component):
         # Push flow: a beat is issued when the queue has room for it. After that nothing stalls.
         m = Module()
         m.submodules.queue = queue = PushQueue(SourceBeat, 32, slack=self.LATENCY + 3)
-        m.d.comb += [self.valid.eq(queue.valid), self.beat.eq(queue.data), queue.pop.eq(self.pop)]
+        m.d.comb += [self.valid.eq(queue.o.valid), self.beat.eq(queue.o.payload), queue.o.ready.eq(self.pop)]
         issue, last, more = self._packets(m, queue.room)
 
         lanes = [self._lane(m, lane, issue) for lane in range(GROUP_LANES)]
         done = self.LATENCY
-        pushed = queue.push_data
+        pushed = queue.i.payload
         m.d.comb += [
-            queue.push.eq(delayed(m, issue, done, name="issue", reset=True)),
+            queue.i.valid.eq(delayed(m, issue, done, name="issue", reset=True)),
             pushed.last.eq(delayed(m, last, done, name="last")),
             pushed.more.eq(delayed(m, more, done, name="more")),
             pushed.values.eq(Cat(value for value, _, _ in lanes)),

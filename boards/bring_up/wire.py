@@ -129,11 +129,11 @@ class Wire(wiring.Component):
             measure.tkeep.eq(blocks.tkeep),
             measure.tlast.eq(blocks.tlast),
             self.beat_bytes.eq(measure.beat_bytes),
-            lengths.push.eq(measure.done),
-            lengths.push_data.eq(measure.bytes),
-            lengths.pop.eq(self.block_bytes_pop),
-            self.block_bytes.eq(lengths.data),
-            self.block_bytes_valid.eq(lengths.valid),
+            lengths.i.valid.eq(measure.done),
+            lengths.i.payload.eq(measure.bytes),
+            lengths.o.ready.eq(self.block_bytes_pop),
+            self.block_bytes.eq(lengths.o.payload),
+            self.block_bytes_valid.eq(lengths.o.valid),
         ]
         m.d.sync += [offered.eq(taken.tvalid & ~taken.tready), kept.eq(broken)]
         with m.If(fire):

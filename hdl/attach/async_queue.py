@@ -14,7 +14,7 @@ from amaranth.hdl import (
     Signal,
     Value,
 )
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import AsyncFFSynchronizer, FFSynchronizer
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -91,14 +91,10 @@ class AsyncQueue(wiring.Component):
 
     Members
     -------
-    write_valid, write_data : :py:`In`
-        An item is offered.
-    write_ready : :py:`Out(1)`
-        It is taken. Low in reset.
-    valid, data : :py:`Out`
-        The oldest item; holds until popped.
-    pop : :py:`In(1)`
-        Takes the item; ignored without ``valid``.
+    i : :py:`In(stream.Signature(shape))`
+        In the writing clock; ``i.ready`` is low in reset.
+    o : :py:`Out(stream.Signature(shape))`
+        In the reading clock.
     """
 
     def __init__(self, shape: Any, depth: int, *, write_domain: str, read_domain: str):
@@ -108,16 +104,7 @@ class AsyncQueue(wiring.Component):
         self.depth = depth
         self.write_domain = write_domain
         self.read_domain = read_domain
-        super().__init__(
-            {
-                "write_valid": In(1),
-                "write_data": In(shape),
-                "write_ready": Out(1),
-                "valid": Out(1),
-                "data": Out(shape),
-                "pop": In(1),
-            }
-        )
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
         # Pointers count places; their low bits address the RAM, which is written by one clock and read
@@ -141,9 +128,9 @@ class AsyncQueue(wiring.Component):
 
         m.submodules.ram = ram = DomainRenamer(self.write_domain)(LutRam(width, self.depth))
         m.d.comb += [
-            ram.write.eq(self.write_valid & self.write_ready),
+            ram.write.eq(self.i.valid & self.i.ready),
             ram.write_address.eq(produced[:bits]),
-            ram.write_data.eq(self.write_data),
+            ram.write_data.eq(self.i.payload),
             produced_next.eq(Mux(write_hold, 0, produced + ram.write)),
         ]
         # Full: the reader is one whole round behind, as Gray code says it (top two bits differ).
@@ -151,7 +138,7 @@ class AsyncQueue(wiring.Component):
         d_write += [
             produced.eq(produced_next),
             produced_gray.eq(_gray(produced_next)),
-            self.write_ready.eq(~write_hold & ~full),
+            self.i.ready.eq(~write_hold & ~full),
         ]
 
         output = Signal(width, reset_less=True, attrs={CROSSING_ATTRIBUTE: "TRUE"})
@@ -159,17 +146,17 @@ class AsyncQueue(wiring.Component):
         stored = Signal()
         m.d.comb += [
             stored.eq((produced_seen != consumed_gray) & ~read_hold),
-            load.eq(stored & (~self.valid | self.pop)),
+            load.eq(stored & (~self.o.valid | self.o.ready)),
             ram.read_address.eq(consumed[:bits]),
             consumed_next.eq(Mux(read_hold, 0, consumed + load)),
-            self.data.eq(output),
+            self.o.payload.eq(output),
         ]
         d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
         # A hold comes at any time in the cycle: it clears `valid`, and never changes what `valid` stands for.
-        with m.If(~self.valid | self.pop):
+        with m.If(~self.o.valid | self.o.ready):
             d_read += output.eq(ram.read_data)
-        with m.If(~self.valid | self.pop | read_hold):
-            d_read += self.valid.eq(stored)
+        with m.If(~self.o.valid | self.o.ready | read_hold):
+            d_read += self.o.valid.eq(stored)
         return m
 
     @staticmethod

@@ -74,15 +74,15 @@ class StreamCrossing(wiring.Component):
             self.shape, self.depth, write_domain=self.write_domain, read_domain=self.read_domain
         )
         m.d.comb += [
-            queue.write_valid.eq(self.s_axis.tvalid),
-            self.s_axis.tready.eq(queue.write_ready),
-            self.m_axis.tvalid.eq(queue.valid),
-            queue.pop.eq(self.m_axis.tready),
+            queue.i.valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(queue.i.ready),
+            self.m_axis.tvalid.eq(queue.o.valid),
+            queue.o.ready.eq(self.m_axis.tready),
         ]
         for name in self.shape.members:
             m.d.comb += [
-                queue.write_data[name].eq(getattr(self.s_axis, name)),
-                getattr(self.m_axis, name).eq(queue.data[name]),
+                queue.i.payload[name].eq(getattr(self.s_axis, name)),
+                getattr(self.m_axis, name).eq(queue.o.payload[name]),
             ]
         return m
 
@@ -160,17 +160,17 @@ class AXI4LiteCrossing(wiring.Component):
 
         taken = Signal(name=f"{kind}_taken")
         m.d.comb += [
-            taken.eq(asked.write_valid & asked.write_ready),
-            getattr(master, f"{response}valid").eq(answered.valid),
-            answered.pop.eq(getattr(master, f"{response}ready")),
+            taken.eq(asked.i.valid & asked.i.ready),
+            getattr(master, f"{response}valid").eq(answered.o.valid),
+            answered.o.ready.eq(getattr(master, f"{response}ready")),
         ]
-        m.d.comb += [asked.write_data[name].eq(getattr(master, name)) for name in names]
-        m.d.comb += [getattr(master, name).eq(answered.data[name]) for name in back.members]
+        m.d.comb += [asked.i.payload[name].eq(getattr(master, name)) for name in names]
+        m.d.comb += [getattr(master, name).eq(answered.o.payload[name]) for name in back.members]
         offered: Any = self.alive
         for prefix in request:
             offered = offered & getattr(master, f"{prefix}valid")
             m.d.comb += getattr(master, f"{prefix}ready").eq(taken)
-        m.d.comb += asked.write_valid.eq(offered)
+        m.d.comb += asked.i.valid.eq(offered)
 
         # `busy`: the slave has a request. `orphan`: its master has been reset since.
         sync = m.d[self.slave_domain]
@@ -182,15 +182,15 @@ class AXI4LiteCrossing(wiring.Component):
         m.d.comb += [
             drop.eq(orphan | orphaned),
             free.eq(~busy & ~orphaned),
-            asked.pop.eq(free),
-            ready.eq(busy & (drop | answered.write_ready)),
-            answered.write_valid.eq(busy & valid & ~drop),
+            asked.o.ready.eq(free),
+            ready.eq(busy & (drop | answered.i.ready)),
+            answered.i.valid.eq(busy & valid & ~drop),
         ]
-        m.d.comb += [answered.write_data[name].eq(getattr(slave, name)) for name in back.members]
+        m.d.comb += [answered.i.payload[name].eq(getattr(slave, name)) for name in back.members]
         with m.If(free):
-            sync += [busy.eq(asked.valid), orphan.eq(0)]
-            sync += [getattr(slave, name).eq(asked.data[name]) for name in names]
-            sync += [getattr(slave, f"{prefix}valid").eq(asked.valid) for prefix in request]
+            sync += [busy.eq(asked.o.valid), orphan.eq(0)]
+            sync += [getattr(slave, name).eq(asked.o.payload[name]) for name in names]
+            sync += [getattr(slave, f"{prefix}valid").eq(asked.o.valid) for prefix in request]
         with m.Else():
             sync += [busy.eq(busy & ~(valid & ready)), orphan.eq(drop)]
             for prefix in request:

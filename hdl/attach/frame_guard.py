@@ -58,32 +58,32 @@ class FrameGuard(wiring.Component):
         end = Signal()
         m.d.comb += [
             end.eq(begun & (self.source_reset | closing)),
-            source.tready.eq(register.source_ready & ~self.source_reset & ~closing),
-            register.source_valid.eq(Mux(self.source_reset | closing, begun, source.tvalid)),
-            register.source_data.tdata.eq(source.tdata),
-            register.source_data.tkeep.eq(Mux(end, 1, source.tkeep)),
-            register.source_data.tuser.eq(Mux(end, 1, source.tuser)),
-            register.source_data.tlast.eq(end | source.tlast),
+            source.tready.eq(register.i.ready & ~self.source_reset & ~closing),
+            register.i.valid.eq(Mux(self.source_reset | closing, begun, source.tvalid)),
+            register.i.payload.tdata.eq(source.tdata),
+            register.i.payload.tkeep.eq(Mux(end, 1, source.tkeep)),
+            register.i.payload.tuser.eq(Mux(end, 1, source.tuser)),
+            register.i.payload.tlast.eq(end | source.tlast),
         ]
-        m.d.sync += closing.eq(end & ~register.source_ready)
-        with m.If(register.source_valid & register.source_ready):
-            m.d.sync += begun.eq(~register.source_data.tlast)
+        m.d.sync += closing.eq(end & ~register.i.ready)
+        with m.If(register.i.valid & register.i.ready):
+            m.d.sync += begun.eq(~register.i.payload.tlast)
 
         # After it: `inside`, the current frame has begun to leave; `discard`, its rest is dropped.
         inside = Signal()
         discard = Signal()
         m.d.comb += [
-            sink.tvalid.eq(register.valid & ~self.sink_reset & ~discard),
-            register.pop.eq(discard | (sink.tready & ~self.sink_reset)),
+            sink.tvalid.eq(register.o.valid & ~self.sink_reset & ~discard),
+            register.o.ready.eq(discard | (sink.tready & ~self.sink_reset)),
         ]
         for name in shape.members:
-            m.d.comb += getattr(sink, name).eq(register.data[name])
+            m.d.comb += getattr(sink, name).eq(register.o.payload[name])
         moved = Signal()
-        m.d.comb += moved.eq(register.valid & register.pop)
+        m.d.comb += moved.eq(register.o.valid & register.o.ready)
         with m.If(moved):
-            m.d.sync += inside.eq(~register.data.tlast)
+            m.d.sync += inside.eq(~register.o.payload.tlast)
         with m.If(discard):
-            m.d.sync += discard.eq(~(moved & register.data.tlast))
+            m.d.sync += discard.eq(~(moved & register.o.payload.tlast))
         with m.Elif(self.sink_reset):
             m.d.sync += discard.eq(inside)
         return m

@@ -130,7 +130,7 @@ class FrameQueue(wiring.Component):
             ram.write_address.eq(write),
             ram.write_data.eq(beat),
         ]
-        m.d.sync += [self.dropped.eq(drop), lengths.push.eq(0), lengths.push_data.eq(note)]
+        m.d.sync += [self.dropped.eq(drop), lengths.i.valid.eq(0), lengths.i.payload.eq(note)]
         with m.If(accept):
             m.d.sync += [
                 length.eq(Mux(source.tlast, 0, length + self.data_bytes)),
@@ -141,7 +141,7 @@ class FrameQueue(wiring.Component):
             with m.Else():
                 m.d.sync += write.eq(write + 1)
                 with m.If(source.tlast):
-                    m.d.sync += [whole.eq(write + 1), lengths.push.eq(1)]
+                    m.d.sync += [whole.eq(write + 1), lengths.i.valid.eq(1)]
 
         # Reads run while there is room after the RAM's two cycles.
         issue = Signal()
@@ -149,23 +149,23 @@ class FrameQueue(wiring.Component):
         m.d.comb += [
             issue.eq((read != whole) & beats.room),
             ram.read_address.eq(read),
-            beats.push.eq(arriving[-1]),
-            beats.push_data.eq(ram.read_data),
+            beats.i.valid.eq(arriving[-1]),
+            beats.i.payload.eq(ram.read_data),
         ]
         m.d.sync += [read.eq(read + issue), arriving.eq((arriving << 1) | issue)]
 
-        head = beats.data
+        head = beats.o.payload
         m.d.comb += [
-            sink.tvalid.eq(beats.valid & lengths.valid),
+            sink.tvalid.eq(beats.o.valid & lengths.o.valid),
             sink.tdata.eq(head.tdata),
             sink.tlast.eq(head.tlast),
             sink.tuser.eq(head.tuser),
-            beats.pop.eq(sink.tready & lengths.valid),
-            lengths.pop.eq(sink.tready & beats.valid & head.tlast),
-            self.length.eq(lengths.data[:17]),
+            beats.o.ready.eq(sink.tready & lengths.o.valid),
+            lengths.o.ready.eq(sink.tready & beats.o.valid & head.tlast),
+            self.length.eq(lengths.o.payload[:17]),
         ]
         if self.word_width:
-            m.d.comb += self.word.eq(lengths.data[17:])
+            m.d.comb += self.word.eq(lengths.o.payload[17:])
         for i in range(self.data_bytes):
             m.d.comb += sink.tkeep[i].eq(~head.tlast | (head.ending == 0) | (head.ending > i))
         return m

@@ -71,10 +71,10 @@ class UserForwarder(wiring.Component):
             engine.tdata.eq(source.tdata),
             engine.tkeep.eq(source.tkeep),
             engine.tlast.eq(source.tlast),
-            words.push.eq(accept & first),
+            words.i.valid.eq(accept & first),
         ]
         carried = source.tuser[1:] if self.bad_bit else source.tuser
-        m.d.comb += words.push_data.eq(carried)
+        m.d.comb += words.i.payload.eq(carried)
         if self.bad_bit:
             m.d.comb += engine.tuser.eq(source.tuser[0])
         with m.If(accept):
@@ -84,13 +84,13 @@ class UserForwarder(wiring.Component):
 
         answer, sink = self.from_engine, self.m_axis
         m.d.comb += [
-            sink.tvalid.eq(answer.tvalid & words.valid),
-            answer.tready.eq(sink.tready & words.valid),
+            sink.tvalid.eq(answer.tvalid & words.o.valid),
+            answer.tready.eq(sink.tready & words.o.valid),
             sink.tdata.eq(answer.tdata),
             sink.tkeep.eq(answer.tkeep),
             sink.tlast.eq(answer.tlast),
-            words.pop.eq(sink.tready & answer.tvalid & answer.tlast),
+            words.o.ready.eq(sink.tready & answer.tvalid & answer.tlast),
         ]
-        with_bad = (words.data << 1) | (answer.tuser & answer.tlast)
-        m.d.comb += sink.tuser.eq(with_bad if self.bad_bit else Mux(answer.tvalid, words.data, 0))
+        with_bad = (words.o.payload << 1) | (answer.tuser & answer.tlast)
+        m.d.comb += sink.tuser.eq(with_bad if self.bad_bit else Mux(answer.tvalid, words.o.payload, 0))
         return m

@@ -117,7 +117,7 @@ class BlockStore(wiring.Component):
         blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
         m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
-        m.d.comb += [shapes.push.eq(self.finished), shapes.push_data.eq(self.finished_shape)]
+        m.d.comb += [shapes.i.valid.eq(self.finished), shapes.i.payload.eq(self.finished_shape)]
 
         # Writing.
         for ram, valid, beat in (
@@ -140,7 +140,7 @@ class BlockStore(wiring.Component):
 
         # Stepping. The counters count what is left; their zero flags are registers of their own.
         # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
-        shape = shapes.data
+        shape = shapes.o.payload
         tag_left = Signal(len(shape.tag_beats))
         data_wait = Signal(len(shape.tag_whole))
         data_left = Signal(len(shape.data_beats))
@@ -155,11 +155,11 @@ class BlockStore(wiring.Component):
             take_tag.eq(self.step & tag_more),
             take_data.eq(self.step & data_due & data_more),
             load.eq(~self.ready | self.drop | (self.step & self.last)),
-            shapes.pop.eq(load),
+            shapes.o.ready.eq(load),
         ]
         with m.If(load):
             m.d.sync += [
-                self.ready.eq(shapes.valid),
+                self.ready.eq(shapes.o.valid),
                 self.shape.eq(shape),
                 tag_left.eq(shape.tag_beats),
                 data_wait.eq(shape.tag_whole),

@@ -120,12 +120,12 @@ class DecompressionEngine(wiring.Component):
         with m.If(valid):
             m.d.sync += before.eq(Mux(last, 0, Mux(before[16], before, before + width)))
         m.d.sync += [
-            waiting.push.eq(valid),
-            waiting.push_data.tdata.eq(beat),
-            waiting.push_data.last.eq(last),
-            waiting.push_data.bad.eq(bad),
-            waiting.push_data.short.eq(before + count < header.frame_length),
-            waiting.push_data.ending.eq(count),
+            waiting.i.valid.eq(valid),
+            waiting.i.payload.tdata.eq(beat),
+            waiting.i.payload.last.eq(last),
+            waiting.i.payload.bad.eq(bad),
+            waiting.i.payload.short.eq(before + count < header.frame_length),
+            waiting.i.payload.ending.eq(count),
         ]
 
         # The block, after the shim. An empty one gets a byte, which is no valid block either.
@@ -140,8 +140,8 @@ class DecompressionEngine(wiring.Component):
             decision.last.eq(last),
             decision.count.eq(count),
             decision.burst.eq(realigner.out_front if self.width.payload_overlaps else realigner.out_burst),
-            orders.push.eq(decision.order_valid),
-            orders.push_data.eq(decision.order),
+            orders.i.valid.eq(decision.order_valid),
+            orders.i.payload.eq(decision.order),
         ]
 
         # The order comes two cycles after the shim, the block's first burst at least one: the bursts wait
@@ -155,40 +155,40 @@ class DecompressionEngine(wiring.Component):
         with m.If(restoring):
             m.d.sync += shim.eq(decision.shim)
         m.d.comb += [
-            blocks.push_data.tdata.eq(delayed(m, realigner.out_burst, 2, name="burst")),
-            blocks.push_data.lanes.eq(shim.length // LANE_BYTES),
-            blocks.push_data.b.eq(shim.b),
+            blocks.i.payload.tdata.eq(delayed(m, realigner.out_burst, 2, name="burst")),
+            blocks.i.payload.lanes.eq(shim.length // LANE_BYTES),
+            blocks.i.payload.b.eq(shim.b),
         ]
         m.d.sync += [
-            blocks.push.eq(burst_valid & (wanted | restoring)),
-            blocks.push_data.tlast.eq(burst_last),
+            blocks.i.valid.eq(burst_valid & (wanted | restoring)),
+            blocks.i.payload.tlast.eq(burst_last),
         ]
         for i in range(width):
-            m.d.sync += blocks.push_data.tkeep[i].eq(burst_count > i)
+            m.d.sync += blocks.i.payload.tkeep[i].eq(burst_count > i)
         m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
 
         m.d.comb += [
-            decompressor.s_axis.tdata.eq(blocks.data.tdata),
-            decompressor.s_axis.tkeep.eq(blocks.data.tkeep),
-            decompressor.s_axis.tlast.eq(blocks.data.tlast),
-            decompressor.s_axis.tuser.eq(blocks.data.lanes),
-            decompressor.s_axis.tvalid.eq(blocks.valid),
-            decompressor.cfg_b.eq(blocks.data.b),
-            blocks.pop.eq(decompressor.s_axis.tready),
-            assembler.order.eq(orders.data),
-            assembler.order_valid.eq(orders.valid),
-            orders.pop.eq(assembler.order_pop),
-            assembler.wire_beat.eq(waiting.data),
-            assembler.wire_valid.eq(waiting.valid),
-            waiting.pop.eq(assembler.wire_pop),
-            payload.source_valid.eq(decompressor.m_axis.tvalid),
-            payload.source_data.tdata.eq(decompressor.m_axis.tdata),
-            payload.source_data.tuser.eq(decompressor.m_axis.tuser),
-            decompressor.m_axis.tready.eq(payload.source_ready),
-            assembler.payload.tdata.eq(payload.data.tdata),
-            assembler.payload.tuser.eq(payload.data.tuser),
-            assembler.payload.tvalid.eq(payload.valid),
-            payload.pop.eq(assembler.payload.tready),
+            decompressor.s_axis.tdata.eq(blocks.o.payload.tdata),
+            decompressor.s_axis.tkeep.eq(blocks.o.payload.tkeep),
+            decompressor.s_axis.tlast.eq(blocks.o.payload.tlast),
+            decompressor.s_axis.tuser.eq(blocks.o.payload.lanes),
+            decompressor.s_axis.tvalid.eq(blocks.o.valid),
+            decompressor.cfg_b.eq(blocks.o.payload.b),
+            blocks.o_room.eq(decompressor.s_axis.tready),
+            assembler.order.eq(orders.o.payload),
+            assembler.order_valid.eq(orders.o.valid),
+            orders.o.ready.eq(assembler.order_pop),
+            assembler.wire_beat.eq(waiting.o.payload),
+            assembler.wire_valid.eq(waiting.o.valid),
+            waiting.o.ready.eq(assembler.wire_pop),
+            payload.i.valid.eq(decompressor.m_axis.tvalid),
+            payload.i.payload.tdata.eq(decompressor.m_axis.tdata),
+            payload.i.payload.tuser.eq(decompressor.m_axis.tuser),
+            decompressor.m_axis.tready.eq(payload.i.ready),
+            assembler.payload.tdata.eq(payload.o.payload.tdata),
+            assembler.payload.tuser.eq(payload.o.payload.tuser),
+            assembler.payload.tvalid.eq(payload.o.valid),
+            payload.o.ready.eq(assembler.payload.tready),
             self.report.eq(assembler.report),
             self.report_valid.eq(assembler.report_valid),
         ]

@@ -89,11 +89,11 @@ class PayloadMerge(wiring.Component):
         else:
             m.submodules.tails = tails = PushQueue(1, 4, 0)
             m.d.comb += [
-                tails.push.eq(self.tails.valid),
-                tails.push_data.eq(self.tails.payload),
-                tails.pop.eq(go & part.awaits_tail),
-                tail_known.eq(tails.valid),
-                tail_spoilt.eq(tails.data),
+                tails.i.valid.eq(self.tails.valid),
+                tails.i.payload.eq(self.tails.payload),
+                tails.o.ready.eq(go & part.awaits_tail),
+                tail_known.eq(tails.o.valid),
+                tail_spoilt.eq(tails.o.payload),
             ]
 
         # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
@@ -129,7 +129,7 @@ class PayloadMerge(wiring.Component):
         go2 = delayed(m, go, 2, name="go", reset=True)
         with m.If(go2):
             m.d.sync += carry.eq(leftover2)
-        m.d.sync += output.push_data.tdata.eq(current2 | Mux(first2, 0, carry))
+        m.d.sync += output.i.payload.tdata.eq(current2 | Mux(first2, 0, carry))
 
         # The last burst tells whether the block is malformed. The frame's last beat may follow it without
         # a burst.
@@ -143,10 +143,10 @@ class PayloadMerge(wiring.Component):
             m, Cat(part.last, part.last & bad, Mux(part.last, part.ending, 0)), self.LATENCY, name="late"
         )
         m.d.comb += [
-            output.push.eq(delayed(m, go, self.LATENCY, name="push", reset=True)),
-            output.push_data.tlast.eq(late[0]),
-            output.push_data.tuser.eq(late[1]),
-            output.push_data.ending.eq(late[2:]),
+            output.i.valid.eq(delayed(m, go, self.LATENCY, name="push", reset=True)),
+            output.i.payload.tlast.eq(late[0]),
+            output.i.payload.tuser.eq(late[1]),
+            output.i.payload.ending.eq(late[2:]),
         ]
         m.d.comb += [
             self.faults.valid.eq(delayed(m, go & part.last, 1, name="fault_valid", reset=True)),

@@ -90,29 +90,29 @@ class ReceiveAssembler(wiring.Component):
             layout.beats.payload.eq(self.wire_beat),
             layout.beats.valid.eq(self.wire_valid),
             self.wire_pop.eq(layout.beats.ready),
-            parts.source_data.eq(layout.parts.payload),
-            parts.source_valid.eq(layout.parts.valid),
-            layout.parts.ready.eq(parts.source_ready),
-            merge.parts.payload.eq(parts.data),
-            merge.parts.valid.eq(parts.valid),
-            parts.pop.eq(merge.parts.ready),
+            parts.i.payload.eq(layout.parts.payload),
+            parts.i.valid.eq(layout.parts.valid),
+            layout.parts.ready.eq(parts.i.ready),
+            merge.parts.payload.eq(parts.o.payload),
+            merge.parts.valid.eq(parts.o.valid),
+            parts.o.ready.eq(merge.parts.ready),
         ]
 
         # One report per frame. Accounts and faults come in the frames' order, either of them first; each
         # queue holds at most what the two steps are apart.
         m.submodules.accounts = accounts = PushQueue(frame_account(self.lanes), 16, 0)
         m.submodules.faults = faults = PushQueue(1, 16, 0)
-        both = accounts.valid & faults.valid
+        both = accounts.o.valid & faults.o.valid
         m.d.comb += [
-            accounts.push.eq(layout.accounts.valid),
-            accounts.push_data.eq(layout.accounts.payload),
-            accounts.pop.eq(both),
-            faults.push.eq(merge.faults.valid),
-            faults.push_data.eq(merge.faults.payload),
-            faults.pop.eq(both),
+            accounts.i.valid.eq(layout.accounts.valid),
+            accounts.i.payload.eq(layout.accounts.payload),
+            accounts.o.ready.eq(both),
+            faults.i.valid.eq(merge.faults.valid),
+            faults.i.payload.eq(merge.faults.payload),
+            faults.o.ready.eq(both),
         ]
-        account = accounts.data
-        whole = Mux(account.short | faults.data, Verdict.MALFORMED, Verdict.RESTORED)
+        account = accounts.o.payload
+        whole = Mux(account.short | faults.o.payload, Verdict.MALFORMED, Verdict.RESTORED)
         # A frame that passes is as long as its beats.
         beats = account.beats - (account.ending != 0)
         length = Signal(17)

@@ -120,7 +120,7 @@ class ReceiveLayout(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         plans = self._plan(m)
-        following = data.View(_Plan, plans.data)
+        following = data.View(_Plan, plans.o.payload)
         beat = self.beats.payload
 
         # The flags name what the frame at hand needs next; each is a register, set one part ahead.
@@ -166,7 +166,7 @@ class ReceiveLayout(wiring.Component):
             leave.eq(self.parts.ready & ((copying & self.beats.valid & beat.last) | (closing & tail_there))),
             waited.eq(laid & tail_seen),
             load.eq(idle | leave),
-            plans.pop.eq(load),
+            plans.o.ready.eq(load),
             self.beats.ready.eq((taking & self.parts.ready) | dropping),
             walk.load.eq(load),
             walk.step.eq(issue),
@@ -196,10 +196,10 @@ class ReceiveLayout(wiring.Component):
             m.d.sync += [idle.eq(1), laid.eq(0)]
         with m.If(load):
             m.d.sync += [
-                idle.eq(~plans.valid),
+                idle.eq(~plans.o.valid),
                 plan.eq(following),
-                taking.eq(plans.valid),
-                copying.eq(plans.valid & ~following.order.restore),
+                taking.eq(plans.o.valid),
+                copying.eq(plans.o.valid & ~following.order.restore),
                 filling.eq(0),
                 laid.eq(0),
                 dropping.eq(0),
@@ -262,7 +262,7 @@ class ReceiveLayout(wiring.Component):
     def _plan(self, m: Module) -> ElasticRegister:
         """The next order, with the sums that it needs."""
         m.submodules.plans = plans = ElasticRegister(_Plan)
-        plan = data.View(_Plan, plans.source_data)
+        plan = data.View(_Plan, plans.i.payload)
         order = self.orders.payload
         # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
         # less in its last two bits alone.
@@ -273,7 +273,7 @@ class ReceiveLayout(wiring.Component):
             plan.bytes_out.eq(total),
             # The last burst begins at the place of `payload_at`; if the frame ends below that, it is a rest.
             plan.rest.eq(total[2 : self._place_bits] <= order.payload_at[2 : self._place_bits]),
-            plans.source_valid.eq(self.orders.valid),
-            self.orders.ready.eq(plans.source_ready),
+            plans.i.valid.eq(self.orders.valid),
+            self.orders.ready.eq(plans.i.ready),
         ]
         return plans

@@ -199,17 +199,17 @@ class TransmitAssembler(wiring.Component):
             word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
             m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
         header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
-        m.d.sync += output.push_data.tdata.eq(header | self.block_beat)
+        m.d.sync += output.i.payload.tdata.eq(header | self.block_beat)
 
         ends1 = delayed(m, last, 1, name="last") & order.end
         block_ending1 = delayed(m, self.block_ending, 1, name="block_ending")
         ending = Mux(order.compressed, block_ending1, order.ending)
         late = delayed(m, Cat(ends1, order.bad & ends1, Mux(ends1, ending, 0)), wait - 1, name="marks")
         m.d.comb += [
-            output.push.eq(delayed(m, go, wait, name="push", reset=True)),
-            output.push_data.tlast.eq(late[0]),
-            output.push_data.tuser.eq(late[1]),
-            output.push_data.ending.eq(late[2:]),
+            output.i.valid.eq(delayed(m, go, wait, name="push", reset=True)),
+            output.i.payload.tlast.eq(late[0]),
+            output.i.payload.tuser.eq(late[1]),
+            output.i.payload.ending.eq(late[2:]),
         ]
         return m
 

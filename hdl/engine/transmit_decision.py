@@ -154,15 +154,15 @@ class TransmitDecision(wiring.Component):
         m.submodules.judged = judged = PushQueue(_Judged, 16, 4)
         m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True)
         m.d.comb += [
-            records.push.eq(self.record_valid),
-            records.push_data.eq(self.record),
-            header_sums.push.eq(self.header_sum_valid),
-            header_sums.push_data.eq(self.header_sum),
-            statistics.push.eq(self.statistics_valid),
-            statistics.push_data.eq(self.statistics),
-            self.order.eq(orders.data),
-            self.order_valid.eq(orders.valid),
-            orders.pop.eq(self.order_pop),
+            records.i.valid.eq(self.record_valid),
+            records.i.payload.eq(self.record),
+            header_sums.i.valid.eq(self.header_sum_valid),
+            header_sums.i.payload.eq(self.header_sum),
+            statistics.i.valid.eq(self.statistics_valid),
+            statistics.i.payload.eq(self.statistics),
+            self.order.eq(orders.o.payload),
+            self.order_valid.eq(orders.o.valid),
+            orders.o.ready.eq(self.order_pop),
         ]
         m.submodules.flows = flows = FlowTable()
         m.d.sync += self.room.eq(records.room & header_sums.room & statistics.room & flows.ready)
@@ -174,12 +174,12 @@ class TransmitDecision(wiring.Component):
         self, m: Module, records: PushQueue, header_sums: PushQueue, flows: FlowTable, judged: PushQueue
     ) -> None:
         """Four cycles: present the key, two cycles of RAM, and in the last the verdict."""
-        record = records.data
+        record = records.o.payload
         sequenced = record.verdict == Verdict.SYN
         step = Signal(2)
         start = Signal()
         m.d.comb += [
-            start.eq(records.valid & judged.room & (record.partial | header_sums.valid)),
+            start.eq(records.o.valid & judged.room & (record.partial | header_sums.o.valid)),
             flows.index.eq(record.index),
             flows.key.eq(record.key),
         ]
@@ -213,7 +213,7 @@ class TransmitDecision(wiring.Component):
             # length.
             lengths.eq((record.total_length - less)[:16] + record.payload_length),
             shim.eq(SHIM_MAGIC + version),
-            header_sum.eq(swap16(header_sums.data)),
+            header_sum.eq(swap16(header_sums.o.payload)),
             addresses.eq(source + destination),
             others.eq(lengths + shim + header_sum),
             static_sum.eq(addresses + others),
@@ -243,23 +243,23 @@ class TransmitDecision(wiring.Component):
             m.d.comb += flows.learn.eq(judging & record.tcp & ~flows.known)
         m.d.comb += [
             flows.learn_phase.eq(record.phase + sequenced),  # SYN takes one sequence number
-            records.pop.eq(final),
-            header_sums.pop.eq(judging),
-            judged.push.eq(final),
-            judged.push_data.verdict.eq(verdict),
-            judged.push_data.candidate.eq(~record.partial & (headers == 0)),
-            judged.push_data.record.eq(record),
-            judged.push_data.static_sum.eq(static_sum),
+            records.o.ready.eq(final),
+            header_sums.o.ready.eq(judging),
+            judged.i.valid.eq(final),
+            judged.i.payload.verdict.eq(verdict),
+            judged.i.payload.candidate.eq(~record.partial & (headers == 0)),
+            judged.i.payload.record.eq(record),
+            judged.i.payload.static_sum.eq(static_sum),
         ]
 
     def _settle(self, m: Module, judged: PushQueue, statistics: PushQueue, orders: PushQueue) -> None:
         """A plain pipeline behind the joint of judged frames and block statistics."""
-        head, record, block = judged.data, judged.data.record, statistics.data
+        head, record, block = judged.o.payload, judged.o.payload.record, statistics.o.payload
         go = Signal()
         m.d.comb += [
-            go.eq(judged.valid & orders.room & (~head.candidate | statistics.valid)),
-            judged.pop.eq(go),
-            statistics.pop.eq(go & head.candidate),
+            go.eq(judged.o.valid & orders.room & (~head.candidate | statistics.o.valid)),
+            judged.o.ready.eq(go),
+            statistics.o.ready.eq(go & head.candidate),
         ]
 
         # Stage 1: sizes; the transport checksum; what was saved.
@@ -347,10 +347,10 @@ class TransmitDecision(wiring.Component):
         m.d.comb += [
             compressible.eq(order3.end & (verdict3 == Verdict.COMPRESSED)),
             compressed.eq(compressible & ~ambiguous),
-            orders.push.eq(go3),
-            orders.push_data.eq(order3),
-            orders.push_data.compressed.eq(compressed),
-            orders.push_data.drop.eq(candidate3 & ~compressed),
+            orders.i.valid.eq(go3),
+            orders.i.payload.eq(order3),
+            orders.i.payload.compressed.eq(compressed),
+            orders.i.payload.drop.eq(candidate3 & ~compressed),
         ]
         # Stage 5: the report.
         compressed4 = Signal(reset_less=True)

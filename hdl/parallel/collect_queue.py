@@ -115,11 +115,11 @@ class CollectQueue(wiring.Component):
             read.eq(read + self.step),
             used.eq(write - read),
             source.room.eq((used < self.DEPTH - self._MARGIN) & pieces.room),
-            pieces.push.eq((ended | cut) & self.keep),
-            pieces.push_data.words.eq(words + 1),
-            pieces.push_data.ending.eq(place * self.burst_bytes + source.count),
-            pieces.push_data.bad.eq(source.bad),
-            pieces.push_data.end.eq(source.last),
+            pieces.i.valid.eq((ended | cut) & self.keep),
+            pieces.i.payload.words.eq(words + 1),
+            pieces.i.payload.ending.eq(place * self.burst_bytes + source.count),
+            pieces.i.payload.bad.eq(source.bad),
+            pieces.i.payload.end.eq(source.last),
         ]
         for i in places:
             m.submodules[f"bank{i}"] = bank = BlockRam(8 * self.burst_bytes, self.DEPTH)
@@ -131,8 +131,8 @@ class CollectQueue(wiring.Component):
                 self.data.word_select(i, 8 * self.burst_bytes).eq(bank.read_data),
             ]
         m.d.comb += [
-            self.piece.eq(pieces.data),
-            self.piece_valid.eq(pieces.valid),
-            pieces.pop.eq(self.piece_pop),
+            self.piece.eq(pieces.o.payload),
+            self.piece_valid.eq(pieces.o.valid),
+            pieces.o.ready.eq(self.piece_pop),
         ]
         return m

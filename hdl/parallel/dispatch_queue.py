@@ -88,11 +88,11 @@ class DispatchQueue(wiring.Component):
         before = Signal.like(self.word.count)
         m.d.comb += [
             before.eq(self.word.count - 1),
-            notes.push.eq(self.push),
-            notes.push_data.last.eq(self.word.last),
-            notes.push_data.bad.eq(self.word.bad),
-            notes.push_data.final.eq(Mux(self.word.last, before // burst, self.engines - 1)),
-            notes.push_data.ending.eq(self.word.count % burst),
+            notes.i.valid.eq(self.push),
+            notes.i.payload.last.eq(self.word.last),
+            notes.i.payload.bad.eq(self.word.bad),
+            notes.i.payload.final.eq(Mux(self.word.last, before // burst, self.engines - 1)),
+            notes.i.payload.ending.eq(self.word.count % burst),
             self.room.eq(notes.room),
         ]
         m.d.sync += write.eq(write + self.push)
@@ -102,10 +102,10 @@ class DispatchQueue(wiring.Component):
         go = Signal()
         final = Signal()
         m.d.comb += [
-            final.eq(place == notes.data.final),
-            go.eq(notes.valid & output.room),
+            final.eq(place == notes.o.payload.final),
+            go.eq(notes.o.valid & output.room),
             self.popped.eq(go & final),
-            notes.pop.eq(self.popped),
+            notes.o.ready.eq(self.popped),
         ]
         with m.If(go):
             m.d.sync += place.eq(Mux(final, 0, place + 1))
@@ -121,15 +121,15 @@ class DispatchQueue(wiring.Component):
                 bank.read_address.eq(read),
             ]
             bursts.append(bank.read_data)
-        last = final & notes.data.last
-        marks = Cat(place, last, notes.data.bad, Mux(last, notes.data.ending, 0))
+        last = final & notes.o.payload.last
+        marks = Cat(place, last, notes.o.payload.bad, Mux(last, notes.o.payload.ending, 0))
         late = delayed(m, marks, BlockRam.LATENCY, name="marks")
         late_place, late_marks = late[: len(place)], late[len(place) :]
         m.d.sync += [
-            output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
-            output.push_data.tdata.eq(Cat(bursts).word_select(late_place, 8 * burst)),
-            output.push_data.tlast.eq(late_marks[0]),
-            output.push_data.tuser.eq(late_marks[0] & late_marks[1]),
-            output.push_data.ending.eq(late_marks[2:]),
+            output.i.valid.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
+            output.i.payload.tdata.eq(Cat(bursts).word_select(late_place, 8 * burst)),
+            output.i.payload.tlast.eq(late_marks[0]),
+            output.i.payload.tuser.eq(late_marks[0] & late_marks[1]),
+            output.i.payload.ending.eq(late_marks[2:]),
         ]
         return m

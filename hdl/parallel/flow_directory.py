@@ -97,11 +97,11 @@ class FlowDirectory(wiring.Component):
         m.submodules.states = states = BlockRam(_State.as_shape().size, FLOW_TABLE_SIZE)
         self._classify(m, queries)
         m.d.comb += [
-            self.ticket.eq(tickets.data),
-            self.ticket_valid.eq(tickets.valid),
-            tickets.pop.eq(self.ticket_pop),
-            confirmations.push.eq(self.confirm & confirmations.room),
-            confirmations.push_data.eq(self.confirmed),
+            self.ticket.eq(tickets.o.payload),
+            self.ticket_valid.eq(tickets.o.valid),
+            tickets.o.ready.eq(self.ticket_pop),
+            confirmations.i.valid.eq(self.confirm & confirmations.room),
+            confirmations.i.payload.eq(self.confirmed),
         ]
         m.d.sync += self.room.eq(queries.room & flows.ready)
         self._look_up(m, queries, tickets, confirmations, flows, states)
@@ -170,9 +170,9 @@ class FlowDirectory(wiring.Component):
             & (payload2 % LANE_BYTES == 0)
         )
         m.d.sync += [
-            queries.push.eq(valid2),
-            queries.push_data.eq(query2),
-            queries.push_data.touches.eq(tagged2 & (query2.syn | eligible)),
+            queries.i.valid.eq(valid2),
+            queries.i.payload.eq(query2),
+            queries.i.payload.touches.eq(tagged2 & (query2.syn | eligible)),
         ]
 
     @staticmethod
@@ -185,7 +185,7 @@ class FlowDirectory(wiring.Component):
         states: BlockRam,
     ) -> None:
         """One look-up or confirmation at a time: nothing is read that an earlier one has yet to write."""
-        query = queries.data
+        query = queries.o.payload
         step = Signal(range(FlowTable.LATENCY + 1))
         confirming = Signal()
         state = data.View(_State, states.read_data)
@@ -198,11 +198,11 @@ class FlowDirectory(wiring.Component):
         m.d.comb += [
             flows.index.eq(query.index),
             flows.key.eq(query.key),
-            slot.eq(Mux(confirming, confirmations.data.slot, query.index)),
+            slot.eq(Mux(confirming, confirmations.o.payload.slot, query.index)),
             states.read_address.eq(slot),
             states.write_address.eq(slot),
             states.write_data.eq(fresh),
-            tickets.push_data.slot.eq(query.index),
+            tickets.i.payload.slot.eq(query.index),
             flows.learn_phase.eq(generation),  # the table keeps two bits with a flow, here of its generation
         ]
         with m.If(step != 0):
@@ -212,30 +212,30 @@ class FlowDirectory(wiring.Component):
                     m.d.comb += [
                         fresh.generation.eq(found.generation),
                         fresh.certain.eq(1),
-                        states.write.eq(found.generation == confirmations.data.generation),
-                        confirmations.pop.eq(1),
+                        states.write.eq(found.generation == confirmations.o.payload.generation),
+                        confirmations.o.ready.eq(1),
                     ]
                     m.d.sync += confirming.eq(0)
                 with m.Else():
                     m.d.comb += [
-                        queries.pop.eq(1),
+                        queries.o.ready.eq(1),
                         fresh.generation.eq(generation),
                         flows.learn.eq(~flows.known),
                         states.write.eq(~flows.known),
-                        tickets.push.eq(1),
-                        tickets.push_data.generation.eq(
+                        tickets.i.valid.eq(1),
+                        tickets.i.payload.generation.eq(
                             Mux(flows.known, Cat(flows.phase, found.generation[2:]), generation)
                         ),
-                        tickets.push_data.shared.eq(query.syn | ~flows.known | ~found.certain),
+                        tickets.i.payload.shared.eq(query.syn | ~flows.known | ~found.certain),
                     ]
                     m.d.sync += generation.eq(generation + ~flows.known)
-        with m.Elif(confirmations.valid & ~confirming):
+        with m.Elif(confirmations.o.valid & ~confirming):
             # One idle cycle: the memories see the slot with the next one.
             m.d.sync += confirming.eq(1)
         with m.Elif(confirming):
             m.d.sync += step.eq(1)
-        with m.Elif(queries.valid & tickets.room):
+        with m.Elif(queries.o.valid & tickets.room):
             with m.If(query.touches):
                 m.d.sync += step.eq(1)
             with m.Else():
-                m.d.comb += [queries.pop.eq(1), tickets.push.eq(1)]
+                m.d.comb += [queries.o.ready.eq(1), tickets.i.valid.eq(1)]

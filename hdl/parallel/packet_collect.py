@@ -66,7 +66,7 @@ class PacketCollect(wiring.Component):
         numbers = range(self.engines)
         width = self.engines * Beat(self.lanes).bytes
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
-        m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
+        m.d.comb += [order.i.valid.eq(self.frame.valid), order.i.payload.eq(self.frame.owner)]
         queues = []
         for i in numbers:
             queue = CollectQueue(self.engines, lanes=self.lanes)
@@ -74,25 +74,26 @@ class PacketCollect(wiring.Component):
             m.submodules[f"queue{i}"], m.submodules[f"kept{i}"] = queue, kept
             wiring.connect(m, wiring.flipped(self.s_axis[i]), queue.s_axis)
             m.d.comb += [
-                kept.push.eq(self.frame.valid & self.frame.targets[i]),
-                kept.push_data.eq(self.frame.owner == i),
-                kept.pop.eq(queue.ended),
-                queue.keep.eq(kept.data),
+                kept.i.valid.eq(self.frame.valid & self.frame.targets[i]),
+                kept.i.payload.eq(self.frame.owner == i),
+                kept.o.ready.eq(queue.ended),
+                queue.keep.eq(kept.o.payload),
             ]
-            m.d.sync += self.collected[i].eq((queue.ended & ~kept.data) + (queue.piece_pop & queue.piece.end))
+            taken = queue.piece_pop & queue.piece.end
+            m.d.sync += self.collected[i].eq((queue.ended & ~kept.o.payload) + taken)
             queues.append(queue)
 
         # The next piece in the order of the frames, one ahead of the one that is read.
         job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines, self.lanes)})
         m.submodules.job = job = ElasticRegister(job_shape)
-        owner = order.data
+        owner = order.o.payload
         offered = Signal()
         m.d.comb += [
-            offered.eq(order.valid & Cat(queue.piece_valid for queue in queues).bit_select(owner, 1)),
-            job.source_valid.eq(offered),
-            job.source_data.engine.eq(owner),
-            job.source_data.piece.eq(Array(queue.piece.as_value() for queue in queues)[owner]),
-            order.pop.eq(offered & job.source_ready & job.source_data.piece.end),
+            offered.eq(order.o.valid & Cat(queue.piece_valid for queue in queues).bit_select(owner, 1)),
+            job.i.valid.eq(offered),
+            job.i.payload.engine.eq(owner),
+            job.i.payload.piece.eq(Array(queue.piece.as_value() for queue in queues)[owner]),
+            order.o.ready.eq(offered & job.i.ready & job.i.payload.piece.end),
         ]
 
         layout = data.StructLayout({"data": 8 * width, "last": 1, "bad": 1, "ending": range(width)})
@@ -102,38 +103,38 @@ class PacketCollect(wiring.Component):
         go = Signal()
         final = Signal()
         m.d.comb += [
-            go.eq(job.valid & output.room),
-            final.eq(Mux(begun, left == 0, job.data.piece.words == 1)),
-            job.pop.eq(go & final),
+            go.eq(job.o.valid & output.room),
+            final.eq(Mux(begun, left == 0, job.o.payload.piece.words == 1)),
+            job.o.ready.eq(go & final),
         ]
         with m.If(go):
             m.d.sync += [
                 begun.eq(~final),
-                left.eq(Mux(begun, left - 1, job.data.piece.words - 2)),
+                left.eq(Mux(begun, left - 1, job.o.payload.piece.words - 2)),
             ]
         for i, queue in enumerate(queues):
             m.d.comb += [
-                queue.piece_pop.eq(offered & job.source_ready & (owner == i)),
-                queue.step.eq(go & (job.data.engine == i)),
+                queue.piece_pop.eq(offered & job.i.ready & (owner == i)),
+                queue.step.eq(go & (job.o.payload.engine == i)),
             ]
-        last = final & job.data.piece.end
-        marks = Cat(job.data.engine, last, job.data.piece.bad, job.data.piece.ending)
+        last = final & job.o.payload.piece.end
+        marks = Cat(job.o.payload.engine, last, job.o.payload.piece.bad, job.o.payload.piece.ending)
         late = delayed(m, marks, BlockRam.LATENCY, name="marks")
-        engine, rest = late[: len(job.data.engine)], late[len(job.data.engine) :]
+        engine, rest = late[: len(job.o.payload.engine)], late[len(job.o.payload.engine) :]
         m.d.sync += [
-            output.push.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
-            output.push_data.data.eq(Cat(queue.data for queue in queues).word_select(engine, 8 * width)),
-            output.push_data.last.eq(rest[0]),
-            output.push_data.bad.eq(rest[0] & rest[1]),
-            output.push_data.ending.eq(rest[2:]),
+            output.i.valid.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
+            output.i.payload.data.eq(Cat(queue.data for queue in queues).word_select(engine, 8 * width)),
+            output.i.payload.last.eq(rest[0]),
+            output.i.payload.bad.eq(rest[0] & rest[1]),
+            output.i.payload.ending.eq(rest[2:]),
         ]
-        beat = output.data
+        beat = output.o.payload
         m.d.comb += [
-            self.m_axis.tvalid.eq(output.valid),
+            self.m_axis.tvalid.eq(output.o.valid),
             self.m_axis.tdata.eq(beat.data),
             self.m_axis.tlast.eq(beat.last),
             self.m_axis.tuser.eq(beat.bad),
-            output.pop.eq(self.m_axis.tready),
+            output.o.ready.eq(self.m_axis.tready),
         ]
         for i in range(width):
             m.d.comb += self.m_axis.tkeep[i].eq(~beat.last | (beat.ending == 0) | (beat.ending > i))

@@ -121,13 +121,13 @@ class PacketDispatch(wiring.Component):
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         begins = source.first
         m.d.comb += [
-            words.push.eq(source.valid),
-            words.push_data.data.eq(source.beat),
-            words.push_data.count.eq(source.count),
-            words.push_data.last.eq(source.last),
-            words.push_data.bad.eq(source.bad),
-            configs.push.eq(begins),
-            configs.push_data.eq(self.config),
+            words.i.valid.eq(source.valid),
+            words.i.payload.data.eq(source.beat),
+            words.i.payload.count.eq(source.count),
+            words.i.payload.last.eq(source.last),
+            words.i.payload.bad.eq(source.bad),
+            configs.i.valid.eq(begins),
+            configs.i.payload.eq(self.config),
         ]
         ticket = Signal(Ticket)
         ticket_valid = Signal()
@@ -151,7 +151,7 @@ class PacketDispatch(wiring.Component):
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
         queues = [DispatchQueue(self.engines, lanes=self.lanes) for _ in range(self.engines)]
-        word = words.data
+        word = words.o.payload
         within = Signal()
         targets = Signal(self.engines)
         ready = Signal(self.engines)
@@ -164,13 +164,13 @@ class PacketDispatch(wiring.Component):
         everyone = (1 << self.engines) - 1
         m.d.comb += [
             start.eq(
-                words.valid & ~within & ticket_valid & configs.valid
+                words.o.valid & ~within & ticket_valid & configs.o.valid
                 & Mux(ticket.shared, ready.all(), best_ready)
             ),
             chosen.eq(Mux(within, targets, Mux(ticket.shared, everyone, 1 << best))),
-            go.eq(start | (words.valid & within & ((room | ~targets) == everyone))),
-            words.pop.eq(go),
-            configs.pop.eq(start),
+            go.eq(start | (words.o.valid & within & ((room | ~targets) == everyone))),
+            words.o.ready.eq(go),
+            configs.o.ready.eq(start),
             ticket_pop.eq(start),
         ]  # fmt: skip
         with m.If(go):
@@ -185,7 +185,7 @@ class PacketDispatch(wiring.Component):
         # One row of flip-flops between the choice and the block RAMs of all queues.
         moved = Signal(word_shape, reset_less=True)
         settings = Signal(EngineConfig, reset_less=True)
-        m.d.sync += [moved.eq(word), settings.eq(configs.data)]
+        m.d.sync += [moved.eq(word), settings.eq(configs.o.payload)]
         levels = []
         for i, queue in enumerate(queues):
             m.submodules[f"queue{i}"] = queue
@@ -223,12 +223,12 @@ class PacketDispatch(wiring.Component):
         accept = Signal(name=f"accept{i}")
         m.d.comb += [
             accept.eq(stream.tvalid & stream.tready),
-            configs.push.eq(begins),
-            configs.push_data.eq(settings),
-            configs.pop.eq(accept & first),
+            configs.i.valid.eq(begins),
+            configs.i.payload.eq(settings),
+            configs.o.ready.eq(accept & first),
             self.engine_config[i].eq(current),
         ]
         with m.If(accept):
             m.d.sync += first.eq(stream.tlast)
-        with m.If(configs.pop):
-            m.d.sync += current.eq(configs.data)
+        with m.If(configs.o.ready):
+            m.d.sync += current.eq(configs.o.payload)

@@ -66,31 +66,31 @@ class ReportMerge(wiring.Component):
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
         entry = data.StructLayout({"report": FrameReport, "ticket": Ticket})
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
-        m.d.comb += [order.push.eq(self.frame.valid), order.push_data.eq(self.frame.owner)]
+        m.d.comb += [order.i.valid.eq(self.frame.valid), order.i.payload.eq(self.frame.owner)]
         reports = []
         for i in numbers:
             frames = PushQueue(known, MOST_FRAMES, 0)
             queue = PushQueue(entry, MOST_FRAMES, 0)
             m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
             m.d.comb += [
-                frames.push.eq(self.frame.valid & self.frame.targets[i]),
-                frames.push_data.keep.eq(self.frame.owner == i),
-                frames.push_data.ticket.eq(self.frame.ticket),
-                frames.pop.eq(self.engine_report_valid[i]),
-                queue.push.eq(self.engine_report_valid[i] & frames.data.keep),
-                queue.push_data.report.eq(self.engine_report[i]),
-                queue.push_data.ticket.eq(frames.data.ticket),
-                queue.pop.eq(order.valid & (order.data == i)),
+                frames.i.valid.eq(self.frame.valid & self.frame.targets[i]),
+                frames.i.payload.keep.eq(self.frame.owner == i),
+                frames.i.payload.ticket.eq(self.frame.ticket),
+                frames.o.ready.eq(self.engine_report_valid[i]),
+                queue.i.valid.eq(self.engine_report_valid[i] & frames.o.payload.keep),
+                queue.i.payload.report.eq(self.engine_report[i]),
+                queue.i.payload.ticket.eq(frames.o.payload.ticket),
+                queue.o.ready.eq(order.o.valid & (order.o.payload == i)),
             ]
             m.d.sync += self.reported[i].eq(
-                (self.engine_report_valid[i] & ~frames.data.keep) + (queue.pop & queue.valid)
+                (self.engine_report_valid[i] & ~frames.o.payload.keep) + (queue.o.ready & queue.o.valid)
             )
             reports.append(queue)
         found = Signal()
-        oldest = data.View(entry, Array(queue.data.as_value() for queue in reports)[order.data])
+        oldest = data.View(entry, Array(queue.o.payload.as_value() for queue in reports)[order.o.payload])
         m.d.comb += [
-            found.eq(order.valid & Cat(queue.valid for queue in reports).bit_select(order.data, 1)),
-            order.pop.eq(found),
+            found.eq(order.o.valid & Cat(queue.o.valid for queue in reports).bit_select(order.o.payload, 1)),
+            order.o.ready.eq(found),
         ]
         in_table = reduce(or_, (oldest.report.verdict == verdict for verdict in _IN_TABLE))
         m.d.sync += [

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Shape, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 
@@ -18,43 +18,31 @@ class ElasticRegister(wiring.Component):
 
     Members
     -------
-    source_valid, source_data : :py:`In`
-        An item is offered.
-    source_ready : :py:`Out(1)`
-        It is taken; a register.
-    valid, data : :py:`Out`
-        The oldest item; holds until popped.
-    pop : :py:`In(1)`
-        Takes the item; ignored without ``valid``.
+    i : :py:`In(stream.Signature(shape))`
+        ``i.ready`` is a register.
+    o : :py:`Out(stream.Signature(shape))`
+        ``o.valid`` and ``o.payload`` are registers.
     """
 
     def __init__(self, shape: Any):
         self.shape = shape
-        super().__init__(
-            {
-                "source_valid": In(1),
-                "source_data": In(shape),
-                "source_ready": Out(1, init=1),
-                "valid": Out(1),
-                "data": Out(shape),
-                "pop": In(1),
-            }
-        )
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
-        # `spare` holds the item that was taken while the consumer did not pop; the source then waits.
-        # `pop` is timing-critical: it reaches `source_ready` through a single gate.
+        # `spare` holds the item that was taken while the consumer was not ready; then the source waits.
+        # `o.ready` is timing-critical: it reaches `ready` through a single gate.
         m = Module()
         width = Shape.cast(self.shape).width
         output = Signal(width, reset_less=True)
         spare = Signal(width, reset_less=True)
-        m.d.comb += self.data.eq(output)
-        with m.If(self.source_ready):
-            m.d.sync += spare.eq(self.source_data)
-        with m.If(~self.valid | self.pop):
+        ready = Signal(init=1)
+        m.d.comb += [self.o.payload.eq(output), self.i.ready.eq(ready)]
+        with m.If(ready):
+            m.d.sync += spare.eq(self.i.payload)
+        with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [
-                output.eq(Mux(self.source_ready, self.source_data, spare)),
-                self.valid.eq(self.source_valid | ~self.source_ready),
+                output.eq(Mux(ready, self.i.payload, spare)),
+                self.o.valid.eq(self.i.valid | ~ready),
             ]
-        m.d.sync += self.source_ready.eq(~self.valid | self.pop | (self.source_ready & ~self.source_valid))
+        m.d.sync += ready.eq(~self.o.valid | self.o.ready | (ready & ~self.i.valid))
         return m

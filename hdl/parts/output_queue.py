@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -32,8 +32,9 @@ class OutputQueue(wiring.Component):
 
     Members
     -------
-    push, push_data, room
-        As of :class:`PushQueue`, of :func:`output_beat`.
+    i : :py:`In(stream.Signature(output_beat(lanes), always_ready=True))`
+    room : :py:`Out(1)`
+        As of :class:`PushQueue`.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
@@ -45,8 +46,7 @@ class OutputQueue(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "push": In(1),
-                "push_data": In(output_beat(lanes)),
+                "i": In(stream.Signature(output_beat(lanes), always_ready=True)),
                 "room": Out(1),
                 "m_axis": Out(AXIStream(self.data_bytes)),
             }
@@ -59,19 +59,19 @@ class OutputQueue(wiring.Component):
             {"tdata": 8 * self.data_bytes, "tlast": 1, "tuser": 1, "top": range(self.data_bytes)}
         )
         m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack, elastic=True)
-        beat = queue.data
+        beat = queue.o.payload
         m.d.comb += [
-            queue.push.eq(self.push),
-            queue.push_data.tdata.eq(self.push_data.tdata),
-            queue.push_data.tlast.eq(self.push_data.tlast),
-            queue.push_data.tuser.eq(self.push_data.tuser),
-            queue.push_data.top.eq(Mux(self.push_data.tlast, self.push_data.ending - 1, ~0)),
+            queue.i.valid.eq(self.i.valid),
+            queue.i.payload.tdata.eq(self.i.payload.tdata),
+            queue.i.payload.tlast.eq(self.i.payload.tlast),
+            queue.i.payload.tuser.eq(self.i.payload.tuser),
+            queue.i.payload.top.eq(Mux(self.i.payload.tlast, self.i.payload.ending - 1, ~0)),
             self.room.eq(queue.room),
-            self.m_axis.tvalid.eq(queue.valid),
+            self.m_axis.tvalid.eq(queue.o.valid),
             self.m_axis.tdata.eq(beat.tdata),
             self.m_axis.tlast.eq(beat.tlast),
             self.m_axis.tuser.eq(beat.tuser),
-            queue.pop.eq(self.m_axis.tready),
+            queue.o.ready.eq(self.m_axis.tready),
         ]
         for i in range(self.data_bytes):
             m.d.comb += self.m_axis.tkeep[i].eq(beat.top >= i)

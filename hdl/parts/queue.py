@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .elastic_register import ElasticRegister
@@ -15,43 +15,38 @@ _SLICE_BITS = 80
 
 
 class PushQueue(wiring.Component):
-    """First-in first-out queue with a pushing input: no ready, but ``room`` ahead of time.
+    """First-in first-out queue from a push stream to a pull stream (docs/streams.md).
 
-    Flow control is by credit. A pipeline accepts input only while ``room``, a register, is high; its last
-    stage pushes unconditionally. ``slack`` places are kept for what is in flight. So the pipeline needs no
-    combinational ready chain. Latency: an item can be popped two cycles after its push. Throughput: one item
-    per cycle.
+    A pipeline accepts input only while ``room``, a register, is high; its last stage pushes unconditionally.
+    ``slack`` places are kept for what is in flight. So the pipeline needs no combinational ready chain.
+    Latency: an item can be taken two cycles after its push. Throughput: one item per cycle.
 
     Parameters
     ----------
     shape : shape-like
-        What is stored; ``push_data`` and ``data`` have this shape.
+        Of an item.
     depth : :class:`int`
         Places, a power of two (the output register is one more).
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
     elastic : :class:`bool`
         The output register is an :class:`ElasticRegister`, one place more, for a timing-critical
-        ``pop``, which then reaches no counter and no address. Same latency, twice the registers.
+        ``o.ready``, which then reaches no counter and no address. Same latency, twice the registers.
     staged : :class:`bool`
         One more register after the RAM, for a queue so wide and deep that reading it takes a whole cycle:
-        one place more, and an item can be popped three cycles after its push.
+        one place more, and an item can be taken three cycles after its push.
     forward : :class:`bool`
-        The output pushes, too: ``valid`` is high for one cycle per item, in the cycle after one with
-        ``pop``, which here means room downstream. Nothing holds an item, so no wide register has an enable.
-        Excludes the other two.
+        The output is a push stream, too: ``o.valid`` is high for one cycle per item, in the cycle after one
+        with ``o_room``. Nothing holds an item, so no wide register has an enable. Excludes the other two.
 
     Members
     -------
-    push : :py:`In(1)`
-    push_data : :py:`In(shape)`
+    i : :py:`In(stream.Signature(shape, always_ready=True))`
     room : :py:`Out(1)`
         Registered: at least ``slack`` places are free.
-    valid : :py:`Out(1)`
-    data : :py:`Out(shape)`
-        The oldest item; holds until popped.
-    pop : :py:`In(1)`
-        Takes the item; ignored without ``valid``.
+    o : :py:`Out(stream.Signature(shape, always_ready=forward))`
+    o_room : :py:`In(1)`
+        With ``forward``: room downstream.
     """
 
     def __init__(
@@ -76,16 +71,14 @@ class PushQueue(wiring.Component):
         self.elastic = elastic
         self.staged = staged
         self.forward = forward
-        super().__init__(
-            {
-                "push": In(1),
-                "push_data": In(shape),
-                "room": Out(1),
-                "valid": Out(1),
-                "data": Out(shape),
-                "pop": In(1),
-            }
-        )
+        members = {
+            "i": In(stream.Signature(shape, always_ready=True)),
+            "room": Out(1),
+            "o": Out(stream.Signature(shape, always_ready=forward)),
+        }
+        if forward:
+            members["o_room"] = In(1)
+        super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -93,7 +86,7 @@ class PushQueue(wiring.Component):
         level = Signal(range(self.depth + 1))  # in the RAM, without the output register
         stored = Signal()  # level != 0
 
-        # The output register is loaded when it is empty or popped. What is written this cycle is
+        # The output register is loaded when it is empty or taken. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
         load = Signal()
         wanted = Signal()
@@ -111,27 +104,28 @@ class PushQueue(wiring.Component):
         m.d.comb += load.eq(stored & wanted)
         if self.forward:
             output = Signal(width, reset_less=True)
-            m.d.comb += [take.eq(self.pop), self.data.eq(output)]
-            m.d.sync += [output.eq(offer), self.valid.eq(load)]
+            m.d.comb += [take.eq(self.o_room), self.o.payload.eq(output)]
+            m.d.sync += [output.eq(offer), self.o.valid.eq(load)]
         elif self.elastic:
             m.submodules.register = register = ElasticRegister(width)
             m.d.comb += [
-                take.eq(register.source_ready),
-                register.source_valid.eq(offered),
-                register.source_data.eq(offer),
-                self.valid.eq(register.valid),
-                self.data.eq(register.data),
-                register.pop.eq(self.pop),
+                take.eq(register.i.ready),
+                register.i.valid.eq(offered),
+                register.i.payload.eq(offer),
+                self.o.valid.eq(register.o.valid),
+                self.o.payload.eq(register.o.payload),
+                register.o.ready.eq(self.o.ready),
             ]
         else:
             output = Signal(width, reset_less=True)
-            m.d.comb += [take.eq(~self.valid | self.pop), self.data.eq(output)]
+            m.d.comb += [take.eq(~self.o.valid | self.o.ready), self.o.payload.eq(output)]
             with m.If(take):
-                m.d.sync += [output.eq(offer), self.valid.eq(offered)]
+                m.d.sync += [output.eq(offer), self.o.valid.eq(offered)]
         # `push` and `load` are timing-critical: every outcome is ready before they choose.
+        push = self.i.valid
         m.d.sync += [
-            level.eq(Mux(self.push == load, level, Mux(load, level - 1, level + 1))),
-            stored.eq(Mux(load, self.push | (level != 1), self.push | (level != 0))),
+            level.eq(Mux(push == load, level, Mux(load, level - 1, level + 1))),
+            stored.eq(Mux(load, push | (level != 1), push | (level != 0))),
             self.room.eq(level < self.depth - self.slack - 1),
         ]
         return m
@@ -149,13 +143,13 @@ class PushQueue(wiring.Component):
             write = Signal(range(self.depth), init=number % self.depth, name=f"write_{number}")
             read = Signal(range(self.depth), init=number % self.depth, name=f"read_{number}")
             m.d.comb += [
-                ram.write.eq(self.push),
+                ram.write.eq(self.i.valid),
                 ram.write_address.eq(write),
-                ram.write_data.eq(Value.cast(self.push_data)[start : start + bits]),
+                ram.write_data.eq(Value.cast(self.i.payload)[start : start + bits]),
                 ram.read_address.eq(read),
             ]
             with m.If(load):
                 m.d.sync += read.eq(read + 1)
-            m.d.sync += write.eq(write + self.push)
+            m.d.sync += write.eq(write + self.i.valid)
             words.append(ram.read_data)
         return Cat(*words)

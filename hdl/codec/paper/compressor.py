@@ -259,9 +259,9 @@ class StandaloneCompressor(wiring.Component):
         m.d.comb += core.step.eq(core.ready & ready)
         step, last = delayed(m, Cat(core.step, core.last_step), behind, name="marks", reset=True)
         m.d.comb += [
-            output.push.eq(step),
-            output.push_data.tdata.eq(core.beat),
-            output.push_data.tlast.eq(last),
-            output.push_data.ending.eq(delayed(m, core.shape.ending, behind, name="ending")),
+            output.i.valid.eq(step),
+            output.i.payload.tdata.eq(core.beat),
+            output.i.payload.tlast.eq(last),
+            output.i.payload.ending.eq(delayed(m, core.shape.ending, behind, name="ending")),
         ]
         return m

@@ -221,9 +221,9 @@ class Decompressor(wiring.Component):
 
         # A cycle later, when `newest` counts the block's last beat.
         m.d.comb += [
-            ends.push.eq(recent[1]),
-            ends.push_data.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), newest)),
-            ends.push_data.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
+            ends.i.valid.eq(recent[1]),
+            ends.i.payload.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), newest)),
+            ends.i.payload.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
         ]
 
     def _issue(
@@ -251,7 +251,7 @@ class Decompressor(wiring.Component):
         room = delayed(m, output.room, 1, name="room", reset=True)
         go = Signal()
         load = Signal()
-        ended = ends.valid
+        ended = ends.o.valid
 
         def has_arrived(end: Value) -> Value:
             # Beats around the head are less than 128 apart.
@@ -264,7 +264,7 @@ class Decompressor(wiring.Component):
             burst_buffer.load.eq(load),
             burst_buffer.position.eq(tag_decoder.group.start),
             burst_buffer.tags.eq(tag_decoder.group.tags),
-            ends.pop.eq(go & head.last),
+            ends.o.ready.eq(go & head.last),
         ]
         with m.If(load):
             sync += [
@@ -292,7 +292,7 @@ class Decompressor(wiring.Component):
         went_last = delayed(m, head.last, 1, name="went_last")
         went_ended = delayed(m, ended, 1, name="went_ended")
         start_beat = delayed(m, head.start[at_beat:], 1, name="start_beat")
-        end_beat = delayed(m, ends.data.position[at_beat:], 1, name="end_beat")
+        end_beat = delayed(m, ends.o.payload.position[at_beat:], 1, name="end_beat")
         beyond = (end_beat - start_beat)[BEAT_BITS - 1]
         with m.If(went & went_last):
             sync += oldest.eq(end_beat)
@@ -307,7 +307,7 @@ class Decompressor(wiring.Component):
             | ((held < BurstBuffer.DEPTH - 18) & (tag_decoder.stored < TagDecoder.DEPTH - 10) & ends.room)
         )
 
-        wrong_end = (head.end != ends.data.position) | ends.data.fault
+        wrong_end = (head.end != ends.o.payload.position) | ends.o.payload.fault
         return {
             "valid": went,
             "last": went_last,
@@ -346,15 +346,15 @@ class Decompressor(wiring.Component):
         last_before = delayed(m, issued["last"], done - 1, name="last_before")
         present = Cat(~last_before | (more_lanes >= lane) for lane in range(self.lanes))
         m.d.comb += [
-            output.push.eq(valid),
-            output.push_data.lanes.eq(unit.burst),
-            output.push_data.present.eq(delayed(m, present, 1, name="present")),
-            output.push_data.last.eq(last),
-            output.push_data.fault.eq(last & fault),
-            self.m_axis.tdata.eq(output.data.lanes),
-            self.m_axis.tkeep.eq(Cat(lane.replicate(4) for lane in output.data.present)),
-            self.m_axis.tlast.eq(output.data.last),
-            self.m_axis.tuser.eq(output.data.fault),
-            self.m_axis.tvalid.eq(output.valid),
-            output.pop.eq(self.m_axis.tready),
+            output.i.valid.eq(valid),
+            output.i.payload.lanes.eq(unit.burst),
+            output.i.payload.present.eq(delayed(m, present, 1, name="present")),
+            output.i.payload.last.eq(last),
+            output.i.payload.fault.eq(last & fault),
+            self.m_axis.tdata.eq(output.o.payload.lanes),
+            self.m_axis.tkeep.eq(Cat(lane.replicate(4) for lane in output.o.payload.present)),
+            self.m_axis.tlast.eq(output.o.payload.last),
+            self.m_axis.tuser.eq(output.o.payload.fault),
+            self.m_axis.tvalid.eq(output.o.valid),
+            output.o.ready.eq(self.m_axis.tready),
         ]

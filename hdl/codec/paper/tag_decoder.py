@@ -259,16 +259,16 @@ class TagDecoder(wiring.Component):
         fault_4 = delayed(m, found, 1, name="fault")
 
         m.d.comb += [
-            queue.push.eq(delayed(m, valid_5, 1, name="valid_6", reset=True)),
-            queue.push_data.tags.eq(delayed(m, tags_3, 3 + join, name="tags")),
-            queue.push_data.start.eq(start),
-            queue.push_data.end.eq(end),
-            queue.push_data.last.eq(delayed(m, last_3, 3 + join, name="last_6")),
-            queue.push_data.more_lanes.eq(delayed(m, more_lanes_3, 3 + join, name="more_lanes_6")),
-            queue.push_data.base.eq(delayed(m, block.base, 6 + join, name="base")),
-            queue.push_data.fault.eq(delayed(m, fault_4, 2, name="fault_6")),
-            self.group.eq(queue.data),
-            self.group_valid.eq(queue.valid),
-            queue.pop.eq(self.group_ready),
+            queue.i.valid.eq(delayed(m, valid_5, 1, name="valid_6", reset=True)),
+            queue.i.payload.tags.eq(delayed(m, tags_3, 3 + join, name="tags")),
+            queue.i.payload.start.eq(start),
+            queue.i.payload.end.eq(end),
+            queue.i.payload.last.eq(delayed(m, last_3, 3 + join, name="last_6")),
+            queue.i.payload.more_lanes.eq(delayed(m, more_lanes_3, 3 + join, name="more_lanes_6")),
+            queue.i.payload.base.eq(delayed(m, block.base, 6 + join, name="base")),
+            queue.i.payload.fault.eq(delayed(m, fault_4, 2, name="fault_6")),
+            self.group.eq(queue.o.payload),
+            self.group_valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.group_ready),
         ]
         return m

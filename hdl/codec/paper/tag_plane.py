@@ -105,12 +105,12 @@ class TagPlane(wiring.Component):
             {"first": 1, "last": 1, "both": 1, "place": self.place.shape(), "tags": self.tags.shape()}
         )
         m.submodules.queue = queue = PushQueue(item, 4, 0)
-        m.d.comb += queue.push.eq(self.valid)
+        m.d.comb += queue.i.valid.eq(self.valid)
         for name in item.members:
-            m.d.comb += queue.push_data[name].eq(getattr(self, name))
+            m.d.comb += queue.i.payload[name].eq(getattr(self, name))
 
         # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.
-        pair = queue.data
+        pair = queue.o.payload
         following = Signal.like(self.place)
         place = Signal.like(self.place)
         lower1 = Signal(16, reset_less=True)
@@ -120,8 +120,8 @@ class TagPlane(wiring.Component):
         full1 = Signal()
         carries1 = Signal()
         alone1 = Signal()
-        valid = queue.valid & ~alone1
-        m.d.comb += [queue.pop.eq(~alone1), place.eq(Mux(pair.first, pair.place, following))]
+        valid = queue.o.valid & ~alone1
+        m.d.comb += [queue.o.ready.eq(~alone1), place.eq(Mux(pair.first, pair.place, following))]
         with m.If(valid):
             m.d.sync += following.eq(place + 2)
         carries = valid & place.all() & pair.both

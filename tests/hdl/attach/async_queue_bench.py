@@ -23,7 +23,7 @@ class TB(TestBench):
 
     def __init__(self, dut):
         super().__init__(dut, write_clk=WRITE_PS, read_clk=READ_PS)
-        dut.write_valid.value = dut.pop.value = 0
+        dut.i_valid.value = dut.o_ready.value = 0
         dut.write_rst.value = dut.read_rst.value = 1
         self.inside: deque[int] = deque()
         self.number = self.taken = 0
@@ -38,27 +38,27 @@ class TB(TestBench):
         dut = self.dut
         while count:
             offer = random.random() < probability
-            dut.write_valid.value = int(offer)
-            dut.write_data.value = self.number & 0xFFFF
+            dut.i_valid.value = int(offer)
+            dut.i_payload.value = self.number & 0xFFFF
             while True:
                 await RisingEdge(dut.write_clk)
                 if not offer:
                     break
-                if int(dut.write_ready.value):
+                if int(dut.i_ready.value):
                     self.inside.append(self.number & 0xFFFF)
                     self.number += 1
                     count -= 1
                     break
-        dut.write_valid.value = 0
+        dut.i_valid.value = 0
 
     async def consume(self, count: int, probability: float) -> None:
         dut, idle = self.dut, 0
         while count:
             take = random.random() < probability
-            dut.pop.value = int(take)
+            dut.o_ready.value = int(take)
             await RisingEdge(dut.read_clk)
-            if take and int(dut.valid.value):
-                found, idle = int(dut.data.value), 0
+            if take and int(dut.o_valid.value):
+                found, idle = int(dut.o_payload.value), 0
                 assert self.inside, f"item {found} that nobody wrote"
                 expected = self.inside.popleft()
                 assert found == expected, f"item {found}, not {expected}"
@@ -66,7 +66,7 @@ class TB(TestBench):
                 self.taken += 1
             idle += 1
             assert idle < 500, f"no item for {idle} cycles, {count} to come"
-        dut.pop.value = 0
+        dut.o_ready.value = 0
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
@@ -107,7 +107,7 @@ async def any_reset_empties_both_sides(dut, sides):
         reading = cocotb.start_soon(tb.consume(random.randint(1, 30), 0.8))
         await reading
         writing.cancel()
-        dut.write_valid.value = 0
+        dut.i_valid.value = 0
         await Timer(random.randrange(0, 2 * READ_PS), unit="ps")
         for side in ("write", "read"):
             if sides in (side, "both"):
@@ -124,7 +124,7 @@ async def any_reset_empties_both_sides(dut, sides):
         # As long as an item from before could still be on its way.
         await Timer(8 * max(WRITE_PS, READ_PS), unit="ps")
         await RisingEdge(dut.read_clk)
-        assert not int(dut.valid.value), "an item survived the reset"
+        assert not int(dut.o_valid.value), "an item survived the reset"
         both = [cocotb.start_soon(tb.produce(20, 0.9)), cocotb.start_soon(tb.consume(20, 0.9))]
         for side in both:
             await side

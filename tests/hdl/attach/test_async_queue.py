@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE, AsyncQueue, CrossingPlatform
 from inceptionn.hdl.verilog import convert
@@ -36,9 +36,8 @@ class _Clocked(wiring.Component):
             domain.clk, domain.rst = getattr(self, f"{side}_clk"), getattr(self, f"{side}_rst")
             m.domains += domain
         m.submodules.queue = self.queue
-        for name, member in self.queue.signature.members.items():
-            inner, outer = getattr(self.queue, name), getattr(self, name)
-            m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+        wiring.connect(m, wiring.flipped(self.i), self.queue.i)
+        wiring.connect(m, self.queue.o, wiring.flipped(self.o))
         return m
 
 

@@ -18,17 +18,17 @@ class TB(Lockstep):
     """A source that keeps offering an item until it is taken, and a consumer; both at random."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("source_valid", "pop"))
+        super().__init__(dut, pulses=("i_valid", "o_ready"))
         self.items: deque[int] = deque()
         self.offered: int | None = None
         self.popped = 0
 
     async def step(self, offer: float, pop: float) -> None:
         """One cycle; ``offer`` and ``pop`` are probabilities."""
-        valid, ready = self.read("valid"), self.read("source_ready")
+        valid, ready = self.read("o_valid"), self.read("i_ready")
         assert valid == bool(self.items), f"cycle {self.now}: valid is {valid} with {len(self.items)} inside"
         if valid:
-            found = self.read("data")
+            found = self.read("o_payload")
             assert found == self.items[0], f"cycle {self.now}: {found:#x}, not {self.items[0]:#x}"
         assert ready == (len(self.items) < 2), f"cycle {self.now}: ready is {ready}"
         if self.offered is None and random.random() < offer:
@@ -42,7 +42,7 @@ class TB(Lockstep):
             self.items.append(offered)
             self.offered = None
         data = random.getrandbits(WIDTH) if offered is None else offered
-        await self.cycle(source_valid=offered is not None, source_data=data, pop=takes)
+        await self.cycle(i_valid=offered is not None, i_payload=data, o_ready=takes)
 
 
 @cocotb.test()

@@ -13,14 +13,14 @@ class TB(QueueBench):
     """With a consumer that permits items to leave at random."""
 
     def __init__(self, dut):
-        super().__init__(dut, DEPTH, valid=0)
+        super().__init__(dut, DEPTH, o_valid=0)
         self.left = 0
 
     async def step(self, push: float, pop: float) -> None:
         wants, permits = self.may_push(push), random.random() < pop
         # An item can leave in the cycle behind its push, and shows one later.
         if permits and self.items and self.items[0][1] < self.now:
-            self.due(1, valid=1, data=self.items.popleft()[0])
+            self.due(1, o_valid=1, o_payload=self.items.popleft()[0])
             self.left += 1
         await self.end(wants, permits)
 

@@ -23,7 +23,7 @@ class TB(Lockstep):
     """Pushes frames as long as there is room, and ``SLACK`` beats more; a sink takes them."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("push",))
+        super().__init__(dut, pulses=("i_valid",))
         self.sink = self.stream_sink()
         self.credit = SLACK
         self.frames: list[tuple[bytes, bool]] = []
@@ -51,7 +51,7 @@ class TB(Lockstep):
         beats = [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
         for index, beat in enumerate(beats):
             while not self.read("room") and not self.credit:
-                await self.cycle(push_data=random.getrandbits(OutputBeat.size))
+                await self.cycle(i_payload=random.getrandbits(OutputBeat.size))
             self.credit = SLACK if self.read("room") else self.credit - 1
             last = index == len(beats) - 1
             filled = beat + random.randbytes(BEAT_BYTES - len(beat))
@@ -60,7 +60,7 @@ class TB(Lockstep):
             pushed = OutputBeat.const(
                 {"tdata": int.from_bytes(filled, "little"), "tlast": last, "tuser": bad, "ending": ending}
             )
-            await self.cycle(push=1, push_data=pushed.as_bits())
+            await self.cycle(i_valid=1, i_payload=pushed.as_bits())
 
     async def check(self) -> None:
         """All frames came, with every byte of every beat but the last one kept."""

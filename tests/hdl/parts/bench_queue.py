@@ -23,12 +23,12 @@ class TB(QueueBench):
         self.popped = 0
 
     async def step(self, push: float, pop: float) -> None:
-        items, valid = self.items, self.read("valid")
+        items, valid = self.items, self.read("o_valid")
         # A push LATENCY cycles ago can be popped; so an older item is at the output, and no younger one.
         due = bool(items) and items[0][1] <= self.now - LATENCY
         assert valid == due, f"cycle {self.now}: valid is {valid}"
         if valid:
-            found, (item, _) = self.read("data"), items[0]
+            found, (item, _) = self.read("o_payload"), items[0]
             assert found == item, f"cycle {self.now}: {found:#x}, not {item:#x}"
         wants, takes = self.may_push(push), random.random() < pop
         if takes and valid:

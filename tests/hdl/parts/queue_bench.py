@@ -11,6 +11,7 @@ from lockstep import Lockstep
 from inceptionn.sim.runner import bench_parameters
 
 PARAMETERS = bench_parameters()
+TAKE = "o_room" if PARAMETERS.get("forward") else "o_ready"
 WIDTH, DEPTH, SLACK = PARAMETERS["shape"], PARAMETERS["depth"], PARAMETERS["slack"]
 
 
@@ -21,7 +22,7 @@ class QueueBench(Lockstep):
     """
 
     def __init__(self, dut, places: int, **quiet: int):
-        super().__init__(dut, pulses=("push", "pop"), quiet=quiet)
+        super().__init__(dut, pulses=("i_valid", TAKE), quiet=quiet)
         self.places = places
         self.items: deque[tuple[int, int]] = deque()
         """Every item inside, with the cycle of its push."""
@@ -47,7 +48,7 @@ class QueueBench(Lockstep):
         if wants:
             self.items.append((item, self.now))
             self.most = max(self.most, len(self.items))
-        await self.cycle(push=int(wants), push_data=item, pop=int(pop))
+        await self.cycle(i_valid=int(wants), i_payload=item, **{TAKE: int(pop)})
 
     async def empty(self) -> None:
         for _ in range(DEPTH + 4):
