@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The sdist and the wheel, installed with their dependencies in clean environments of every Python here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMOKE = Path(__file__).parent / "smoke.py"
+_VERSION = "import sys; print(*sys.version_info[:2], sys.base_prefix)"
+
+
+def pythons() -> list[str]:
+    """One interpreter of each version from 3.11 on: this one, those on PATH, and those of pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    names = [sys.executable, *(f"python3.{minor}" for minor in range(11, 20))]
+    candidates = [path for name in names if (path := shutil.which(name))]
+    candidates += sorted(map(str, pyenv.glob("versions/3.*/bin/python3")))
+    found: dict[tuple[int, int], str] = {}
+    for candidate in candidates:
+        done = subprocess.run([candidate, "-c", _VERSION], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            major, minor, _ = done.stdout.split(maxsplit=2)
+            if (int(major), int(minor)) >= (3, 11):
+                found.setdefault((int(major), int(minor)), candidate)
+    return [found[key] for key in sorted(found)]
+
+
+def run(*command: object, cwd: Path | str = "/") -> str:
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, cwd=cwd
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and, built from it, the wheel; as ``python -m build`` makes them."""
+    source, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("packages")
+    listing = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listing.split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
+    return out
+
+
+def test_sdist_holds_what_a_checkout_holds(packages: Path) -> None:
+    """All but the settings of editors and services."""
+    with tarfile.open(next(packages.glob("*.tar.gz"))) as archive:
+        found = {name.partition("/")[2] for name in archive.getnames()}
+    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    wanted = {name for name in listing.splitlines() if (ROOT / name).is_file()}
+    missing = sorted(wanted - found - {".gitignore", "MANIFEST.in"})
+    assert [name for name in missing if not name.startswith((".github/", ".ci/"))] == []
+
+
+def install(python: str, package: Path, folder: Path) -> Path:
+    """Installs a package with its dependencies in a new environment; its interpreter."""
+    run(python, "-m", "venv", folder)
+    inside = folder / "bin" / "python"
+    done = subprocess.run(
+        [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(package)],
+        capture_output=True, text=True, check=False, cwd="/",
+    )  # fmt: skip
+    if re.search("No matching distribution|Connection|Temporary failure", done.stderr) and not os.environ.get(
+        "CI"
+    ):
+        pytest.skip("the dependencies cannot be downloaded here")
+    assert done.returncode == 0, done.stderr[-4000:]
+    return inside
+
+
+@pytest.mark.network
+@pytest.mark.slow
+@pytest.mark.parametrize("python", pythons())
+def test_sdist_installs_and_works(python: str, packages: Path, tmp_path: Path) -> None:
+    inside = install(python, next(packages.glob("*.tar.gz")), tmp_path / "environment")
+    assert "numpy" in run(inside, SMOKE).split()
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_wheel_installs_and_works(packages: Path, tmp_path: Path) -> None:
+    inside = install(sys.executable, next(packages.glob("*.whl")), tmp_path / "environment")
+    assert run(inside, SMOKE).split()[-1] == "numpy"
+
+
+def test_metadata_agree() -> None:
+    """One version everywhere; the workflow runs what a developer runs."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert re.search(rf"^version: {re.escape(version)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    for words in (".ci/run", "make docs", "cibuildwheel", "tests/packaging/smoke.py"):
+        assert words in workflow
