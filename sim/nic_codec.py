@@ -7,7 +7,7 @@ A NIC tells its codec itself, in ``VERSION.WIRE``; see :func:`read_codec`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from inceptionn.hdl.control.register_map import RegisterMap
 from inceptionn.hdl.control.registers import REGISTERS, class_counters, registers_of
@@ -29,11 +29,17 @@ Settings = Parameters | PlanesParameters
 
 @dataclass(frozen=True)
 class NicCodec:
-    """One codec of NICs. ``unit``: what its class counters count. ``labels``: their classes, in order."""
+    """One codec of NICs.
+
+    ``unit``: what its class counters count. ``labels``: their classes, in order. ``shares``: the classes by
+    which a short table sums them up, each with its name; ``shares_of`` says what they are.
+    """
 
     name: str
     unit: str
     labels: tuple[str, ...]
+    shares: dict[str, range] = field(hash=False)
+    shares_of: str
 
     @property
     def registers(self) -> RegisterMap:
@@ -56,6 +62,10 @@ class NicCodec:
             raise ValueError(f"the codec planes has no modes, not even {mode!r}")
         return planes_parameters(k)
 
+    def classes(self, registers: Mapping[str, int]) -> dict[str, int]:
+        """The class counters, by name; zeros without a NIC."""
+        return {name: registers.get(name, 0) for name in self.counters}
+
     def lanes(self, registers: Mapping[str, int]) -> int:
         """Values of the compressed frames, from the counters of a NIC by name; 0 without a NIC."""
         names = self.counters if self.name == "paper" else ("TX_LANES",)
@@ -64,10 +74,18 @@ class NicCodec:
 
 NIC_CODECS = {
     "paper": NicCodec(
-        "paper", "lanes", tuple(f"tag {tag:02b} ({8 * size} bits)" for tag, size in enumerate(TAG_BYTES))
+        "paper",
+        "lanes",
+        tuple(f"tag {tag:02b} ({8 * size} bits)" for tag, size in enumerate(TAG_BYTES)),
+        {f"{tag:02b}": range(tag, tag + 1) for tag in range(len(TAG_BYTES))},
+        "tags",
     ),
     "planes": NicCodec(
-        "planes", "groups", tuple(f"code {code} ({size} bytes)" for code, size in enumerate(CODE_BYTES))
+        "planes",
+        "groups",
+        tuple(f"code {code} ({size} bytes)" for code, size in enumerate(CODE_BYTES)),
+        {"0": range(1), "1-4": range(1, 5), "5-8": range(5, 9), "9-14": range(9, 15), "15": range(15, 16)},
+        "codes",
     ),
 }
 """By name."""
@@ -76,6 +94,11 @@ NIC_CODECS = {
 def codec_of(settings: Settings) -> NicCodec:
     """The codec that these numbers are for."""
     return NIC_CODECS["paper" if isinstance(settings, Parameters) else "planes"]
+
+
+def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
+    """The codec of a NIC with these counters, by name; the paper's where there are none."""
+    return NIC_CODECS["planes" if "TX_LANES" in registers else "paper"]
 
 
 def exact_exponent(settings: Settings) -> int:

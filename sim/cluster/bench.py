@@ -18,6 +18,7 @@ import typer
 from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
 from inceptionn.netns import require
 
+from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
 from .commands import Status, verilog_for
 from .nics import KINDS
@@ -134,11 +135,17 @@ def bench(
     verilog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
     ] = None,
+    codec: Annotated[
+        str, typer.Option(metavar="CODEC", help="paper or planes; a given --verilog tells its own.")
+    ] = "paper",
     report: JsonFile = None,
 ) -> None:
     """Measure how fast the virtual cluster carries tagged floats."""
     if nic not in KINDS:
         raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
+    if codec not in NIC_CODECS:
+        known = ", ".join(NIC_CODECS)
+        raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
     check_json(report)
@@ -147,9 +154,11 @@ def bench(
     console, flows, size = Console(json_file=report), list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
-        path = verilog_for([nic], verilog, step.say)
+        path = verilog_for([nic], [codec], verilog, step.say)
         for each in mtu or [1500, 9000]:
-            with Cluster(4, nic, verilog=path, mtu=each, step=step.say) as cluster:
+            with Cluster(
+                4, nic, verilog=path, codecs=None if verilog else codec, mtu=each, step=step.say
+            ) as cluster:
                 step.say(f"one way, MTU {each}")
                 flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))
                 step.say(f"four hosts, MTU {each}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from inceptionn.netns import Namespaces, NetworkError
-from inceptionn.wire import DEFAULT_K, DEFAULT_MODE
+from inceptionn.wire import DEFAULT_K
 
+from ..nic_codec import NIC_CODECS
 from .impairments import Impairments
 from .kernel_counters import checksum_errors, kernel_counters
 from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
@@ -46,7 +47,10 @@ class Cluster(Namespaces):
     nics
         Kind of each host's NIC: "rtl", "golden" or "none"; one for all, or a sequence.
     verilog
-        Of ``inceptionn_nic``; needed where a NIC is "rtl".
+        Of ``inceptionn_nic``; needed where a NIC is "rtl". One file for all, or one for each codec, by name.
+    codecs
+        Codec of each host's NIC: "paper" or "planes"; one for all, or a sequence. By default that of the
+        Verilog, or "paper".
     impairments
         Of the switch.
     mtu
@@ -57,7 +61,7 @@ class Cluster(Namespaces):
     ecn
         Whether the hosts' TCP negotiates explicit congestion notification (RFC 3168).
     k, mode
-        Error bound 2^-k and mode of all NICs.
+        Error bound 2^-k of all NICs, and mode of those with the paper's codec (None: ``bounded``).
     pcap
         Folder for ``host<i>.pcap`` (what is on the host's interface) and ``wire-host<i>.pcap`` (what is on
         its cable).
@@ -76,13 +80,14 @@ class Cluster(Namespaces):
         hosts: int,
         nics: str | Sequence[str] = "rtl",
         *,
-        verilog: Path | None = None,
+        verilog: Path | Mapping[str, Path] | None = None,
+        codecs: str | Sequence[str] | None = None,
         impairments: Impairments | None = None,
         mtu: int = 1500,
         vlan: int | None = None,
         ecn: bool = False,
         k: int = DEFAULT_K,
-        mode: str = DEFAULT_MODE,
+        mode: str | None = None,
         pcap: Path | None = None,
         congestion: str | None = None,
         seed: int = 1,
@@ -96,6 +101,12 @@ class Cluster(Namespaces):
                 raise ValueError(f"NIC must be one of {', '.join(KINDS)}, not {kind!r}")
         if len(self.kinds) != hosts:
             raise ValueError(f"nics must be one for each of the {hosts} hosts, not {self.kinds!r}")
+        self.codecs = [codecs] * hosts if codecs is None or isinstance(codecs, str) else list(codecs)
+        for codec in self.codecs:
+            if codec not in (None, *NIC_CODECS):
+                raise ValueError(f"codec must be one of {', '.join(NIC_CODECS)}, not {codec!r}")
+        if len(self.codecs) != hosts:
+            raise ValueError(f"codecs must be one for each of the {hosts} hosts, not {self.codecs!r}")
         if "rtl" in self.kinds and verilog is None:
             raise ValueError("a NIC of kind 'rtl' needs the Verilog of inceptionn_nic")
         if isinstance(mtu, bool) or not isinstance(mtu, int) or not 576 <= mtu <= MOST_MTU:
@@ -140,10 +151,16 @@ class Cluster(Namespaces):
         kind = self.kinds[number]
         if kind == "none":
             return PlainNic()
+        codec = self.codecs[number]
         if kind == "golden":
-            return GoldenNic()
+            return GoldenNic(codec or "paper")
         assert self.verilog is not None
-        return RtlNic(self.verilog, self.seed + number, self._step)
+        verilog = self.verilog if isinstance(self.verilog, Path) else self.verilog[codec or "paper"]
+        nic = RtlNic(verilog, self.seed + number, self._step)
+        if codec not in (None, nic.codec.name):
+            nic.close()
+            raise ValueError(f"host{number}: {verilog.name} has the codec {nic.codec.name}, not {codec}")
+        return nic
 
     def _settings(self, number: int) -> None:
         """TCP's variables of a host."""

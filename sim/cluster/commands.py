@@ -20,12 +20,13 @@ from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, chec
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
-from inceptionn.wire import PAPER_MODES, parameters
+from inceptionn.wire import PAPER_MODES
 
 from ..models.cache import build_root
+from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
 from .impairments import Impairments
-from .nics import KINDS, parse_kinds
+from .nics import KINDS, parse_codecs, parse_kinds
 from .program import Program, is_launcher
 from .report import Report, end_table, live_table
 from .tap import available
@@ -57,13 +58,21 @@ class Event:
             raise ValueError(f"register must be one of {', '.join(writable)}, not {match['register']!r}")
 
 
-def verilog_for(kinds: Sequence[str], given: Path | None, step: Callable[[str], None]) -> Path | None:
-    """The Verilog to simulate: the given file, or emitted now; None if no NIC is "rtl"."""
+def verilog_for(
+    kinds: Sequence[str], codecs: Sequence[str] | None, given: Path | None, step: Callable[[str], None]
+) -> Path | dict[str, Path] | None:
+    """The Verilog to simulate: the given file, or one per codec, written now; None without an RTL NIC."""
     if "rtl" not in kinds:
         return None
     from ..nic_verilog import nic_verilog
 
-    return nic_verilog(given, build_root().with_name("cluster"), step)
+    scratch = build_root().with_name("cluster")
+    if given is not None:
+        return nic_verilog(given, scratch, step)
+    needed = {
+        codec for kind, codec in zip(kinds, codecs or ["paper"] * len(kinds), strict=True) if kind == "rtl"
+    }
+    return {codec: nic_verilog(None, scratch, step, codec) for codec in sorted(needed)}
 
 
 @contextmanager
@@ -91,7 +100,13 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
     ] = None,
     k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
-    mode: Annotated[str, typer.Option(metavar="MODE", help="bounded or literal.")] = "bounded",
+    mode: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Of the paper's codec: bounded (default) or literal.")
+    ] = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
+    ] = None,
     mtu: Annotated[int, typer.Option(metavar="BYTES", help="576 to 9216.")] = 1500,
     vlan: Annotated[int | None, typer.Option(metavar="ID", help="802.1Q tag of all traffic.")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="TCP of the hosts uses ECN.")] = False,
@@ -145,8 +160,13 @@ def run(
             raise ValueError(f"time-out must be more than 0 seconds, not {limit!r}")
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
-    with _option("--bound" if mode in PAPER_MODES else "--mode"):
-        parameters(k, mode)
+    with _option("--codec"):
+        codecs = None if codec is None else parse_codecs(codec, hosts)
+    with _option("--bound" if mode in (None, *PAPER_MODES) else "--mode"):
+        NIC_CODECS["paper"].settings(k, mode)
+    with _option("--mode"):
+        if mode is not None and codecs is not None and "paper" not in codecs:
+            NIC_CODECS["planes"].settings(k, mode)
     with _option("--tos"):
         written = None if tos is None else _byte(tos)
     with _option("switch"):
@@ -166,11 +186,11 @@ def run(
     shown = errors.is_terminal if live is None else live
     step = Status(errors)
     with step:
-        path = verilog_for(kinds, verilog, step.say)
+        path = verilog_for(kinds, codecs, verilog, step.say)
         with _option("cluster"):
             cluster = Cluster(
-                hosts, kinds, verilog=path, impairments=impairments, mtu=mtu, vlan=vlan, ecn=ecn, k=k,
-                mode=mode, pcap=pcap, congestion=congestion, seed=seed, step=step.say,
+                hosts, kinds, verilog=path, codecs=codecs, impairments=impairments, mtu=mtu, vlan=vlan,
+                ecn=ecn, k=k, mode=mode, pcap=pcap, congestion=congestion, seed=seed, step=step.say,
             )  # fmt: skip
         with cluster:
             step.stop()
@@ -182,6 +202,7 @@ def run(
             cluster.check()
             conditions = {
                 "program": program, "mtu": mtu, "vlan": vlan, "ecn": ecn, "bound": k, "mode": mode,
+                "codecs": codecs,
                 "seed": seed, **asdict(impairments),
             }  # fmt: skip
             report = Report(cluster.host_reports(), seconds, status, conditions)

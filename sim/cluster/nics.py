@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.hdl.control.register_map import Register
-from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
-from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, parameters
+from inceptionn.hdl.control.registers import VERDICTS
+from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, PlanesParameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
+from ..nic_codec import NIC_CODECS, NicCodec, parameters_word
 from ..verilated import VerilatedNic
 from .switch import WireFrame
 
@@ -29,7 +30,7 @@ _SETTLE = 128
 
 
 class Nic(ABC):
-    """A NIC at work; ``kind`` is one of `KINDS`.
+    """A NIC at work; ``kind`` is one of `KINDS`, and ``codec`` that of its engines.
 
     Attributes: ``seconds`` (processor time spent in the model), ``cycles`` (simulated), ``tx_beats`` and
     ``rx_beats`` (32 bytes, on the host's side of the engines).
@@ -38,6 +39,7 @@ class Nic(ABC):
     kind = "none"
     registers = False
     """Whether there are any."""
+    codec: NicCodec = NIC_CODECS["paper"]
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -64,21 +66,22 @@ class Nic(ABC):
     ) -> tuple[list[bytes], list[WireFrame]]: ...
 
     def read(self, name: str) -> int:
-        """A register or a 64-bit counter of `REGISTERS`, over AXI4-Lite. ``KeyError`` for another name."""
+        """A register or a 64-bit counter of its codec, over AXI4-Lite. ``KeyError`` for another name."""
         return self.read_all([name])[name]
 
     def read_all(self, names: Sequence[str] | None = None) -> dict[str, int]:
         """Registers by name; every counter by default. Empty where there are no registers."""
         if not self.registers:
             return {}
-        wanted = [r for r in REGISTERS if r.width == 64] if names is None else [REGISTERS[n] for n in names]
+        known = self.codec.registers
+        wanted = [r for r in known if r.width == 64] if names is None else [known[n] for n in names]
         with self.lock:
             self._settle()
             return {register.name: self._register(register) for register in wanted}
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register of `REGISTERS` over AXI4-Lite."""
-        register = REGISTERS[name]
+        """Writes a register over AXI4-Lite."""
+        register = self.codec.registers[name]
         if register.access == "ro" or not self.registers:
             raise ValueError(f"register {name} cannot be written at a NIC of kind {self.kind!r}")
         self.write_word(register.offset, value)
@@ -129,6 +132,7 @@ class RtlNic(Nic):
     def __init__(self, verilog: Path, seed: int, step: Callable[[str], None] = lambda text: None) -> None:
         super().__init__()
         self._model = VerilatedNic(verilog, seed=seed, step=step, gated=True)
+        self.codec = self._model.codec
         self._begin = self._model.cycle
 
     def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
@@ -139,7 +143,7 @@ class RtlNic(Nic):
     def _settle(self) -> None:
         end = self._model.cycle + _SETTLE
         while self._model.cycle < end:
-            self._model.read(REGISTERS["ID"].offset)
+            self._model.read(self.codec.registers["ID"].offset)
 
     def _read_word(self, address: int) -> int:
         return self._model.read(address)
@@ -158,20 +162,23 @@ class GoldenNic(Nic):
     kind = "golden"
     registers = True
 
-    def __init__(self) -> None:
+    def __init__(self, codec: str = "paper") -> None:
         super().__init__()
+        self.codec = NIC_CODECS[codec]
         self._flows = FlowTable()
-        self._values = {r.offset: r.reset for r in REGISTERS if r.fields}
+        self._values = {r.offset: r.reset for r in self.codec.registers if r.fields}
         self._counts: Counter[int] = Counter()
         self._configure()
 
     def _configure(self) -> None:
         control, tos, payload = (self._field(name) for name in ("CONTROL", "TOS", "PAYLOAD"))
+        kind = Parameters if self.codec.name == "paper" else PlanesParameters
         lane = self._field("PARAMETERS")
+        numbers = {part.name.lower(): lane(part.name) for part in self.codec.registers["PARAMETERS"].fields}
         settings: dict[str, Any] = {
             "tos": tos("VALUE"),
             "tos_mask": tos("MASK"),
-            "parameters": Parameters(lane("E0"), lane("T"), lane("B")),
+            "parameters": kind(**numbers),
             "min_payload": payload("MIN"),
             "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
         }
@@ -179,7 +186,7 @@ class GoldenNic(Nic):
         self._rx = EngineConfig(enable=bool(control("RX_ENABLE")), **settings)
 
     def _field(self, name: str) -> Callable[[str], int]:
-        register = REGISTERS[name]
+        register = self.codec.registers[name]
         return lambda field: register[field].get(self._values[register.offset])
 
     def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
@@ -188,8 +195,10 @@ class GoldenNic(Nic):
             out = transmit(frame, self._tx, self._flows)
             self._count("TX", frame, out)
             if out.counts:
-                for tag, count in zip(Tag, out.counts, strict=True):
-                    self._add(f"TX_LANES_{tag.name}", count)
+                for name, count in zip(self.codec.counters, out.counts, strict=True):
+                    self._add(name, count)
+                if self.codec.name == "planes":
+                    self._add("TX_LANES", out.lanes)
             wire.append(out.frame)
         for frame, bad in rx:
             back = receive(frame, self._rx, bad)
@@ -207,7 +216,7 @@ class GoldenNic(Nic):
             self._add(f"{direction}_{name}", amount)
 
     def _add(self, name: str, amount: int) -> None:
-        self._counts[REGISTERS[name].offset] += amount
+        self._counts[self.codec.registers[name].offset] += amount
 
     def _read_word(self, address: int) -> int:
         if address in self._values:
@@ -215,7 +224,7 @@ class GoldenNic(Nic):
         return self._counts[address & ~7] >> (32 if address & 4 else 0) & 0xFFFF_FFFF
 
     def _write_word(self, address: int, value: int) -> None:
-        register = next(r for r in REGISTERS if r.offset == address)
+        register = next(r for r in self.codec.registers if r.offset == address)
         if register.name == "COMMAND":
             self._counts.clear()
         else:
@@ -223,23 +232,34 @@ class GoldenNic(Nic):
             self._configure()
 
 
-def set_bound(nic: Nic, k: int, mode: str) -> None:
-    """Writes E0, T and B for an error bound of 2^-k. ``ValueError`` for another k or mode than there is."""
-    chosen = parameters(k, mode)
+def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
+    """Writes the numbers of a bound 2^-k; ``mode`` is of NICs with the paper's codec.
+
+    ``ValueError`` for another k or mode than there is.
+    """
+    settings = nic.codec.settings(k, mode if nic.codec.name == "paper" else None)
     if nic.registers:
-        register = REGISTERS["PARAMETERS"]
-        fields = {"E0": chosen.e0, "T": chosen.t, "B": chosen.b}
-        nic.write(register.name, sum(register[name].put(value) for name, value in fields.items()))
+        nic.write("PARAMETERS", parameters_word(settings))
+
+
+def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list[str]:
+    """The words of a list with commas, one for all hosts or one for each. ``what``: a noun, for messages."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in known:
+            raise ValueError(f"{what} must be one of {', '.join(known)}, not {word!r}")
+    if len(words) == 1:
+        words *= hosts
+    if len(words) != hosts:
+        raise ValueError(f"{what} must be one word, or one for each of the {hosts} hosts, not {text!r}")
+    return words
 
 
 def parse_kinds(text: str, hosts: int) -> list[str]:
     """The kind of each host's NIC from "rtl" (all alike) or "rtl,none,golden" (one for each host)."""
-    kinds = [kind.strip() for kind in text.split(",")]
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(f"NIC must be one of {', '.join(KINDS)}, not {kind!r}")
-    if len(kinds) == 1:
-        kinds *= hosts
-    if len(kinds) != hosts:
-        raise ValueError(f"NICs must be one kind, or one for each of the {hosts} hosts, not {text!r}")
-    return kinds
+    return _one_or_each(text, hosts, KINDS, "NIC")
+
+
+def parse_codecs(text: str, hosts: int) -> list[str]:
+    """The codec of each host's NIC from "planes" (all alike) or "paper,planes" (one for each host)."""
+    return _one_or_each(text, hosts, list(NIC_CODECS), "codec")

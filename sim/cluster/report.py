@@ -9,7 +9,9 @@ from typing import Any
 
 from inceptionn.commands.console import Table
 from inceptionn.hdl.control.registers import VERDICTS
-from inceptionn.wire import LANE_BYTES, Tag
+from inceptionn.wire import LANE_BYTES
+
+from ..nic_codec import NicCodec, codec_of_counters
 
 _UNCHANGED = {"COMPRESSED", "RESTORED"}
 
@@ -53,14 +55,24 @@ class HostReport:
         return self.registers.get("TX_BYTES_OUT", self.mac.get("tx_bytes", 0))
 
     @property
-    def lanes(self) -> dict[str, int]:
-        """Values of compressed frames by tag class."""
-        return {tag.name: self.registers.get(f"TX_LANES_{tag.name}", 0) for tag in Tag}
+    def codec(self) -> NicCodec:
+        """Of its NIC; the paper's where there is none."""
+        return codec_of_counters(self.registers)
+
+    @property
+    def lanes(self) -> int:
+        """Values of compressed frames."""
+        return self.codec.lanes(self.registers)
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """The class counters of its codec: lanes by tag, or groups by code."""
+        return self.codec.classes(self.registers)
 
     @property
     def tagged_bytes(self) -> int:
         """Payload of the compressed frames, as the host sent it."""
-        return LANE_BYTES * sum(self.lanes.values())
+        return LANE_BYTES * self.lanes
 
     @property
     def payload_ratio(self) -> float | None:
@@ -127,10 +139,11 @@ class Report:
         for host in self.hosts:
             facts = asdict(host)
             for name in (
-                "frames", "bytes_in", "bytes_wire", "lanes", "tagged_bytes", "payload_ratio", "raw",
-                "passed", "malformed", "beats_per_cycle",
+                "frames", "bytes_in", "bytes_wire", "lanes", "classes", "tagged_bytes", "payload_ratio",
+                "raw", "passed", "malformed", "beats_per_cycle",
             ):  # fmt: skip
                 facts[name] = getattr(host, name)
+            facts["codec"] = host.codec.name if host.registers else None
             hosts.append(facts)
         return {
             "seconds": self.seconds,
@@ -144,10 +157,13 @@ class Report:
 
 def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
     """The view while a cluster runs, made of nothing but the NICs' registers, by host."""
+    codecs = {
+        codec_of_counters(values).name: codec_of_counters(values) for values in registers.values() if values
+    }
     table = Table(
         "NICs, read over AXI4-Lite",
-        "host", "frames", "bytes in", "on the wire", "ratio", "tags 00/01/10/11 %", "raw", "restored",
-        "malformed",
+        "host", "frames", "bytes in", "on the wire", "ratio", "\n".join(map(_classes, codecs.values())),
+        "raw", "restored", "malformed",
     )  # fmt: skip
     for name, values in registers.items():
         if not values:
@@ -166,9 +182,16 @@ def _ratio(host: HostReport) -> str:
     return f"{host.bytes_in / host.bytes_wire:.2f}" if host.bytes_wire else ""
 
 
+def _classes(codec: NicCodec) -> str:
+    """What `_shares` shows: ``tags 00/01/10/11 %``."""
+    return f"{codec.shares_of} {'/'.join(codec.shares)} %"
+
+
 def _shares(host: HostReport) -> str:
-    total = sum(host.lanes.values())
-    return " ".join(f"{100 * count / total:.0f}" for count in host.lanes.values()) if total else ""
+    counts = list(host.classes.values())
+    total = sum(counts)
+    sums = (sum(counts[i] for i in classes) for classes in host.codec.shares.values())
+    return " ".join(f"{100 * count / total:.0f}" for count in sums) if total else ""
 
 
 def end_table(report: Report) -> Table:
@@ -187,7 +210,11 @@ def end_table(report: Report) -> Table:
     row("ratio of all bytes", [_ratio(host) for host in hosts])
     ratios = [host.payload_ratio for host in hosts]
     row("ratio of the compressed payloads", ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios])
-    row("lanes with tag 00/01/10/11, %", [_shares(host) for host in hosts])
+    for codec in {host.codec.name: host.codec for host in hosts}.values():
+        row(
+            f"{codec.unit} by {_classes(codec)}",
+            [_shares(host) if host.codec == codec else "" for host in hosts],
+        )
     row("frames compressed", [f"{host.registers.get('TX_COMPRESSED', 0):,}" for host in hosts])
     for title, which in (("sent raw", "raw"), ("received unchanged", "passed")):
         for reason in sorted({name for host in hosts for name in getattr(host, which)}):

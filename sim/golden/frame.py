@@ -60,15 +60,16 @@ class Result:
     """What leaves an engine for one frame.
 
     ``counts``: of a compressed or restored frame, the lanes per tag, absent lanes of the last group not
-    counted (paper), or the groups per code (planes); empty for any other verdict. ``unspecified_from``:
-    bytes of ``frame`` from this index on (payload after the first fault of a malformed block, by whole
-    groups) are zero here and unspecified in another implementation; their number is specified. ``None``
-    where every byte is.
+    counted (paper), or the groups per code (planes); empty for any other verdict. ``lanes``: all of its
+    lanes. ``unspecified_from``: bytes of ``frame`` from this index on (payload after the first fault of a
+    malformed block, by whole groups) are zero here and unspecified in another implementation; their number
+    is specified. ``None`` where every byte is.
     """
 
     frame: bytes
     verdict: Verdict
     counts: Counts = ()
+    lanes: int = 0
     bad: bool = False
     unspecified_from: int | None = None
 
@@ -120,7 +121,7 @@ def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result 
     )
     if checksum.fold(pseudo_header + checksum.word_sum(sent[headers.l4 :])) == 0xFFFF:
         return Verdict.AMBIGUOUS
-    return Result(sent, Verdict.COMPRESSED, counts)
+    return Result(sent, Verdict.COMPRESSED, counts, len(lanes))
 
 
 def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = False) -> Result:
@@ -193,7 +194,7 @@ def _restored(frame: bytes, headers: Headers, length: int, form: Paper | Planes)
     head = _with_fields(frame, headers, total_length, headers.checksum)
     whole = bytes(head) + lanes.astype("<u4").tobytes()
     if fault is None:
-        return Result(whole, Verdict.RESTORED, counts)
+        return Result(whole, Verdict.RESTORED, counts, len(lanes))
     fault_at = at + fault.group * wire.BURST_BYTES
     return Result(
         whole,
@@ -221,5 +222,5 @@ def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
             verdict = length
         else:
             result = _restored(frame, headers, length, config.format)
-            return replace(result, verdict=Verdict.BAD, bad=True, counts=()) if bad else result
+            return replace(result, verdict=Verdict.BAD, bad=True, counts=(), lanes=0) if bad else result
     return Result(frame, Verdict.BAD if bad else verdict, bad=bad)

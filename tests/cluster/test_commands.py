@@ -59,7 +59,7 @@ def test_a_program_on_every_host_and_the_report(tmp_path: Path) -> None:
     assert (found["status"], len(found["hosts"])) == (0, 3)
     for host in found["hosts"]:
         assert host["registers"]["TX_COMPRESSED"] > 0
-        assert host["lanes"]["BITS16"] + host["lanes"]["BITS8"] > 1000
+        assert host["classes"]["TX_LANES_BITS16"] + host["classes"]["TX_LANES_BITS8"] > 1000
         assert host["payload_ratio"] > 1.5
         assert host["checksum_errors"] == {"tcp": 0, "udp": 0, "ip": 0}
 
@@ -115,6 +115,8 @@ def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
         (["--vlan", "5000", "--nic", "none"], "vlan must be 1..4094, not 5000"),
         (["--bound", "15"], "--bound"),
         (["--mode", "exact"], "--mode"),
+        (["--codec", "zip"], "--codec: codec must be one of paper, planes, not 'zip'"),
+        (["--codec", "planes", "--mode", "literal"], "--mode: the codec planes has no modes, not even"),
         (["--at", "soon"], "event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not 'soon'"),
         (["--at", "1:5:CONTROL=0"], "host of an event must be 0..1, not 5"),
         (["--at", "1:0:ID=0"], "register must be one of CONTROL, COMMAND, TOS, PARAMETERS, PAYLOAD, not"),

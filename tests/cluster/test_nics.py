@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn.hdl.control.registers import REGISTERS
-from inceptionn.sim.cluster.nics import GoldenNic, PlainNic, RtlNic, parse_kinds, set_bound
+from inceptionn.sim.cluster.nics import GoldenNic, PlainNic, RtlNic, parse_codecs, parse_kinds, set_bound
 from inceptionn.sim.replay.capture import read_pcap
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -54,6 +54,19 @@ def test_a_plain_nic_is_a_wire() -> None:
 def test_read_only_registers_stay() -> None:
     with pytest.raises(ValueError, match="register ID cannot be written at a NIC of kind 'golden'"):
         GoldenNic().write("ID", 0)
+
+
+def test_codecs() -> None:
+    assert parse_codecs("planes", 2) == ["planes"] * 2
+    assert parse_codecs("paper, planes", 2) == ["paper", "planes"]
+    with pytest.raises(ValueError, match="codec must be one of paper, planes, not 'gzip'"):
+        parse_codecs("gzip", 2)
+    nic = GoldenNic("planes")
+    assert nic.read("VERSION") & 0xFF == 2
+    set_bound(nic, 7, "literal")  # a mode is for NICs with the paper's codec
+    assert nic.read("PARAMETERS") == 120
+    with pytest.raises(ValueError, match="k in 1..14, not k = 15"):
+        set_bound(nic, 15)
 
 
 def test_kinds() -> None:

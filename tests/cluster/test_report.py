@@ -38,7 +38,13 @@ def registers() -> dict[str, int]:
 def test_figures_of_a_host(registers: dict[str, int]) -> None:
     host = HostReport("host0", "10.77.0.1", "golden", registers)
     assert (host.frames, host.bytes_in, host.bytes_wire) == (3, 454 + 454 + 60, 88 + 454 + 60)
-    assert host.lanes == {"ZERO": 100, "BITS8": 0, "BITS16": 0, "RAW": 0}
+    assert host.lanes == 100
+    assert host.classes == {
+        "TX_LANES_ZERO": 100,
+        "TX_LANES_BITS8": 0,
+        "TX_LANES_BITS16": 0,
+        "TX_LANES_RAW": 0,
+    }
     assert host.tagged_bytes == 400
     assert host.payload_ratio == pytest.approx(400 / 34)
     assert host.raw == {"UNTAGGED": 1, "EXPANDED": 1}
@@ -51,7 +57,30 @@ def test_figures_of_a_host(registers: dict[str, int]) -> None:
 def test_figures_of_a_host_without_a_nic() -> None:
     host = HostReport("host0", "10.77.0.1", "none", mac={"tx_frames": 3, "tx_bytes": 300})
     assert (host.frames, host.bytes_in, host.bytes_wire, host.payload_ratio) == (3, 300, 300, None)
-    assert (host.raw, host.malformed, host.lanes["ZERO"]) == ({}, 0, 0)
+    assert (host.raw, host.malformed, host.lanes) == ({}, 0, 0)
+
+
+@pytest.fixture
+def planes() -> dict[str, int]:
+    """Of a NIC with the planes codec that has sent 99 lanes: 12 groups of zeros and one of ones."""
+    nic = GoldenNic("planes")
+    nic.exchange([tcp(bytes(4 * 96) + np.ones(3, np.float32).tobytes())], [])
+    return nic.read_all()
+
+
+def test_figures_of_a_host_with_planes(planes: dict[str, int], registers: dict[str, int]) -> None:
+    host = HostReport("host0", "10.77.0.1", "golden", planes)
+    assert (host.codec.name, host.lanes, host.tagged_bytes) == ("planes", 99, 396)
+    assert host.classes == {f"TX_GROUPS_CODE_{n}": {0: 12, 11: 1}.get(n, 0) for n in range(16)}
+    block = 8 + 8 + 11
+    assert (host.bytes_in, host.bytes_wire) == (54 + 396, 54 + block)
+    assert host.payload_ratio == pytest.approx(396 / block)
+    rows = text(end_table(Report([host, HostReport("host1", "", "golden", registers)], 1, 0)))
+    assert "groups by codes 0/1-4/5-8/9-14/15 % 92 0 0 8 0" in rows
+    assert "lanes by tags 00/01/10/11 % 100 0 0 0" in rows
+    rows = text(live_table({"host0": planes, "host1": registers}, {"host0": "golden", "host1": "golden"}))
+    assert "host0 1 450 81 5.56 92 0 0 8 0 0 0 0" in rows
+    assert Report([host], 1, 0).as_dict()["hosts"][0]["codec"] == "planes"
 
 
 def test_the_live_view_shows_registers(registers: dict[str, int]) -> None:

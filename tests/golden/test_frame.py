@@ -146,7 +146,9 @@ def test_receive(sequence: cases.Sequence, referee) -> None:
             lanes = len(payload_of(result.frame))
             paper = isinstance(sequence.config.parameters, wire.Parameters)
             assert sum(result.counts) == (lanes if paper else -(-lanes // 8))
+            assert result.lanes == lanes
         else:
+            assert result.lanes == 0
             assert result.counts == ()
 
 
@@ -255,7 +257,7 @@ def test_a_wrong_checksum_stays_as_wrong(referee) -> None:
 def test_marked_bad_is_restored_and_leaves_marked_bad() -> None:
     sent = transmit(tcp(GRADIENTS), CONFIG, FlowTable()).frame
     good, bad = receive(sent, CONFIG), receive(sent, CONFIG, bad=True)
-    assert bad == replace(good, verdict=V.BAD, bad=True, counts=())
+    assert bad == replace(good, verdict=V.BAD, bad=True, counts=(), lanes=0)
     off = receive(sent, replace(CONFIG, enable=False), bad=True)
     assert (off.frame, off.verdict, off.bad) == (sent, V.BAD, True)
 

@@ -62,7 +62,7 @@ class ModelNic:
             names = (name.removeprefix("TX_") for name in self.codec.counters)
             add |= dict(zip(names, result.counts, strict=False))
             if self.codec.name == "planes" and result.counts:
-                add["LANES"] = (len(frame) - referee.payload_offset(frame)) // 4
+                add["LANES"] = result.lanes
         for name, n in add.items():
             offset = self.codec.registers[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n
