@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..collectives.parts import SUB_BLOCK
-from ..collectives.ring import LEAD
+from ..collectives.algorithms.parts import SUB_BLOCK
+from ..collectives.algorithms.ring import LEAD
 from .costs import Form, Host, Link
 
 _KEPT = 64

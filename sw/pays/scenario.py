@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from ..collectives.hierarchical import default_group_size
+from ..collectives.algorithms.hierarchical import default_group_size
 from .costs import Form, Host, Link
 from .exchange import Exchange, hierarchical, parameter_server, ring, worker_aggregator
 
@@ -166,9 +166,9 @@ class Prediction:
                 f"{scene.link.bandwidth / 1e9:g}: the engines are the limit, whatever the ratio"
             )
         if self.gain < WORTH and exchange.limit == "processor" and scene.form.where in ("nic", "box"):
+            stack = f"{scene.host.stack / 1e9:.2g} GB/s per processor"
             found.append(
-                f"the hosts' TCP stacks are the limit ({scene.host.stack / 1e9:.2g} GB/s per processor): they "
-                "move raw values whatever the NIC does"
+                f"the hosts' TCP stacks are the limit ({stack}): they move raw values whatever the NIC does"
             )
         if scene.gradients == "bfloat16":
             found.append(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...collectives import MEAN, SUM, allreduce_comp
 from ...transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
-from .variants import MPI, VARIANTS
+from .variants import MPI, variant_of
 
 WARM_UP = 1 << 18
 """Values of a first call that is not timed: it opens connections and loads code."""
@@ -87,7 +87,7 @@ def _call(
     transport: Transport, comm: Any, bound: float, op: str, name: str
 ) -> Callable[[Lanes, Lanes], None]:
     if name != MPI:
-        settings = VARIANTS[name].settings(bound)
+        settings = variant_of(name).settings(bound)
         which = MEAN if op == "mean" else SUM
         return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
     factor = np.float32(1 / transport.size)

@@ -14,7 +14,7 @@ import typer
 
 from ...codec.codec import Codec
 from ...collectives import BFloat16
-from ...collectives.hierarchical import default_group_size
+from ...collectives.algorithms.hierarchical import default_group_size
 from ...commands.console import Console, JsonFile, Table, new_progress, write_json
 from ...netns import Network, rate_text, require
 from ...pays import measure
@@ -101,7 +101,7 @@ def pays(
                     link = Link(
                         rate, latency=0.0, mtu=network.mtu, framing=ETHERNET_HEADER, burst=network.burst
                     )
-                    for key, seconds in _measured(network, arrays, 2.0**-bound, repeats):
+                    for key, seconds in measured(network, arrays, 2.0**-bound, repeats):
                         text = f"{count} hosts, {rate_text(rate)}"
                         progress.update(task, advance=repeats, description=text)
                         kind, megabytes, variant = key
@@ -151,7 +151,7 @@ def _arrays(
     return found
 
 
-def _measured(
+def measured(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
     variants: tuple[str, ...] = MODELLED,
 ) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
@@ -182,7 +182,7 @@ def calibrated(
         np.save(path, np.load(source, mmap_mode="r")[:SMALL])
     times = {
         size: seconds
-        for (_, size, _), seconds in _measured(
+        for (_, size, _), seconds in measured(
             network, {("unshaped", 0): small, ("unshaped", largest): files}, bound, 7, (RING_RAW,)
         )
     }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...codec.codec import Codec
 from ...collectives import BFloat16
+from ...wire import MODES, Mode
 
 Arguments = dict[str, Any]
 
@@ -72,3 +73,25 @@ VARIANTS = {
     "worker-aggregator bounded, up": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR, "up"),
     "worker-aggregator bounded, both": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR),
 }
+
+
+def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
+    return lambda bound: {"path": "software", "codec": Codec(bound, mode, threads=1)}
+
+
+FURTHER = {
+    name: variant
+    for mode in MODES
+    for name, variant in {
+        f"ring {mode}": Variant(_of_mode(mode)),
+        f"worker-aggregator {mode}, up": Variant(
+            _of_mode(mode), _aggregator_volume, algorithm=_AGGREGATOR, legs="up"
+        ),
+    }.items()
+}
+"""Every mode of the codec in a ring, and on the paper's one leg: for ``inceptionn reproduce``."""
+
+
+def variant_of(name: str) -> Variant:
+    """A variant of either table."""
+    return VARIANTS[name] if name in VARIANTS else FURTHER[name]

@@ -40,12 +40,12 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
     size = sum(values.size for values in model.initial(seed).values())
     wanted = min(steps, -(-count // size))
     chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
-    with _one_thread():  # matrices this small lose by threads
+    with one_thread():  # matrices this small lose by threads
         kept = _train(model, batches, steps, chosen, seed)
     return [np.resize(np.concatenate(parts), count) for parts in kept]
 
 
-def _one_thread() -> AbstractContextManager[object]:
+def one_thread() -> AbstractContextManager[object]:
     """BLAS with one thread, where threadpoolctl can see to that."""
     try:
         from threadpoolctl import threadpool_limits
