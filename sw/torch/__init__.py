@@ -11,7 +11,18 @@ from ..system.extras import pip_install
 if find_spec("torch") is None:
     raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
 
+from .backend import BACKEND, compressed
+from .fsdp import CompressedReduceScatter, all_reduce_hook, fsdp_hook
 from .hook import CompressState, compress_hook
 from .transport import TorchTransport
 
-__all__ = ["CompressState", "TorchTransport", "compress_hook"]
+__all__ = [
+    "BACKEND",
+    "CompressState",
+    "CompressedReduceScatter",
+    "TorchTransport",
+    "all_reduce_hook",
+    "compress_hook",
+    "compressed",
+    "fsdp_hook",
+]

@@ -105,6 +105,11 @@ class CompressState:
         else:
             self._codec = cast(StreamCodec | None, codec)
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the collectives of the present step are called with."""
+        return {"codec": self.codec, **self.settings}
+
     def advance(self) -> None:
         """One step further: for FSDP, whose hooks cannot know when a step ends."""
         self.step += 1

@@ -28,12 +28,13 @@ class HostCopy:
 
     A contiguous float32 tensor of the CPU is used as it is. Of others a float32 copy is made, here, and
     `store` brings it back. From a GPU it goes through pinned memory on a stream of its own, which begins
-    where the caller's stream is now: neither the caller nor the GPU waits.
+    where the caller's stream is now: neither the caller nor the GPU waits. ``filled``: False for a tensor
+    that is only written.
 
     ``TypeError`` for types other than `FLOATS`.
     """
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, filled: bool = True) -> None:
         if tensor.dtype not in FLOATS:
             raise TypeError(f"the tensor must be of a floating-point type, not {tensor.dtype}")
         self.tensor = tensor.detach()
@@ -47,9 +48,10 @@ class HostCopy:
             stream = _copy_stream(self.device)
             stream.wait_stream(torch.cuda.current_stream(self.device))
             host = torch.empty(tensor.shape, dtype=torch.float32, pin_memory=True)
-            with torch.cuda.stream(stream):
-                host.copy_(self.tensor, non_blocking=True)
-                self._event = stream.record_event()
+            if filled:
+                with torch.cuda.stream(stream):
+                    host.copy_(self.tensor, non_blocking=True)
+                    self._event = stream.record_event()
             self.tensor.record_stream(stream)
         self._host = host
 
@@ -67,6 +69,11 @@ class HostCopy:
         if not self._own:
             with self.on_stream():
                 self.tensor.copy_(self._host, non_blocking=self.device is not None)
+
+    def join(self) -> None:
+        """On a GPU, makes the caller's stream wait for what was stored; the CPU does not wait."""
+        if self.device is not None:
+            torch.cuda.current_stream(self.device).wait_stream(_copy_stream(self.device))
 
     def on_stream(self) -> AbstractContextManager[Any]:
         """The stream after which the tensor holds what was stored; nothing on a CPU."""

@@ -11,11 +11,12 @@ import pytest
 RANKS, VICTIM = 3, 1
 
 
-@pytest.mark.parametrize("way", ["hook"])
+@pytest.mark.parametrize("way", ["hook", "backend", "work"])
 def test_a_killed_rank_is_named(survivors: Callable[..., list[dict[str, Any]]], way: str) -> None:
     for found in survivors(RANKS, VICTIM, "lost_ranks.py", way, "killed", str(VICTIM)):
         assert "PeerLost" in found["said"]
         assert f"rank {VICTIM} is lost" in found["said"]
+        assert found["said"].startswith("PeerLost: " if way == "work" else "RuntimeError: ")
 
 
 def test_a_silent_rank_is_named_in_torchs_time(survivors: Callable[..., list[dict[str, Any]]]) -> None:

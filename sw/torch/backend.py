@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The backend ``"inceptionn"`` of torch.distributed: gloo, and the codec in groups for gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from ..collectives import SUM, Op
+from .hook import CompressState
+from .host_copy import FLOATS
+from .link import link_of
+from .work import Tensors, all_gathered, all_reduced, operation, reduce_scattered
+
+BACKEND = "inceptionn"
+
+
+class InceptionnProcessGroup(dist.ProcessGroup):
+    """A process group over gloo (and NCCL for CUDA tensors, where torch has it), which `compressed` changes.
+
+    As long as `compressed` was not called, everything goes to these. After it, sums and means of
+    floating-point tensors go through the codec: all-reduce and reduce-scatter, and all-gather if wanted.
+    Everything else, and small tensors, still goes to gloo and NCCL: broadcasts, barriers, counters, losses.
+
+    Torch makes it: ``init_process_group("cpu:inceptionn,cuda:nccl")``, ``new_group(backend="inceptionn")``.
+    It takes the place of the group's other backends, so NCCL is its own.
+    """
+
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self.timeout = timeout
+        self.state: CompressState | None = None
+        self.all_gather = False
+        kinds = dist.ProcessGroup.BackendType
+        gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, timeout=timeout)
+        gloo._set_sequence_number_for_group()
+        self._register_backend(torch.device("cpu"), kinds.GLOO, gloo)
+        self._set_default_backend(kinds.GLOO)
+        if torch.cuda.is_available() and dist.is_nccl_available():
+            options = dist.ProcessGroupNCCL.Options()
+            options._timeout = timeout
+            nccl = dist.ProcessGroupNCCL(dist.PrefixStore("nccl", store), rank, size, options)
+            nccl._set_sequence_number_for_group()
+            self._register_backend(torch.device("cuda"), kinds.NCCL, nccl)
+
+    def getBackendName(self) -> str:
+        """Its name, for torch."""
+        return BACKEND
+
+    def allreduce(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        """All ranks' sums or means, in place; compressed where `compressed` says so."""
+        tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
+        if (op := self._taken(tensors, opts.reduceOp)) is not None:
+            return all_reduced(self, tensors, op, self._arguments)
+        return self._other(tensors).allreduce(tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
+        """`allreduce` of several tensors."""
+        opts = _options(c10d.AllreduceCoalescedOptions, opts)
+        if (op := self._taken(tensors, opts.reduceOp)) is not None:
+            return all_reduced(self, tensors, op, self._arguments)
+        return self._other(tensors).allreduce_coalesced(tensors, opts)
+
+    def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
+        """Each rank's block of the sum or mean of all inputs; compressed where `compressed` says so."""
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
+        """`reduce_scatter_single` of several tensors."""
+        opts = _options(c10d.ReduceScatterOptions, opts)
+        if (op := self._taken(inputs, opts.reduceOp)) is not None:
+            return reduce_scattered(self, outputs, inputs, op, self._arguments)
+        return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
+        """The same, of lists of one tensor per rank."""
+        opts = _options(c10d.ReduceScatterOptions, opts)
+        outputs, inputs = _listed(outputs), inputs if isinstance(inputs[0], list | tuple) else [inputs]
+        joined = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
+        even = all(len({part.numel() for part in parts}) == 1 for parts in inputs)
+        op = self._taken(joined, opts.reduceOp) if even else None
+        if op is not None:
+            return reduce_scattered(self, outputs, joined, op, self._arguments)
+        return self._other(outputs).reduce_scatter(outputs, inputs, opts)
+
+    def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
+        """All ranks' inputs, one after the other; compressed only with ``compressed(all_gather=True)``."""
+        return self.all_gather_single_coalesced([output], [input], opts)
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
+        """`all_gather_single` of several tensors."""
+        opts = _options(c10d.AllgatherOptions, opts)
+        if self.all_gather and self._taken(inputs, dist.ReduceOp.SUM) is SUM:
+            return all_gathered(self, outputs, inputs, self._arguments)
+        return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
+
+    # Their names before torch 2.13.
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        assert self.state is not None
+        return self.state.arguments
+
+    def _taken(self, tensors: Tensors, op: Any) -> Op | None:
+        """The operation, if these tensors are to be compressed; None for gloo and NCCL."""
+        wanted = operation(op)
+        if self.state is None or wanted is None:
+            return None
+        if any(tensor.dtype not in FLOATS or tensor.is_sparse for tensor in tensors):
+            return None
+        return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel)) else wanted
+
+    def _other(self, tensors: Tensors) -> Any:
+        """The backend of torch's own for these tensors."""
+        return self._get_backend(tensors[0].device)
+
+    def shutdown(self) -> None:
+        """Closes the connections, as `torch.distributed.destroy_process_group` asks."""
+        if self.state is not None:
+            link_of(self).close()
+            self.state = None
+        super().shutdown()
+
+
+def compressed(
+    group: dist.ProcessGroup, codec: Any = None, *, all_gather: bool = False, **settings: Any
+) -> CompressState:
+    """From here on, this process group is one for gradients: all its ranks call this.
+
+    Sums and means of floating-point tensors go through the codec: all-reduce and reduce-scatter; all-gather
+    too, with ``all_gather``. (FSDP gathers weights, which are to stay exact.) ``settings``: those of
+    `CompressState` but ``error_feedback``.
+
+    Returns the state: assign its ``codec`` to change it, `CompressState.advance` it after each step if the
+    codec is a function of the step, read its counters. ``TypeError`` for a group of another backend.
+    """
+    if not isinstance(group, InceptionnProcessGroup):
+        raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
+    if settings.get("error_feedback"):
+        raise ValueError("error_feedback is for compress_hook: a group does not know which tensor is which")
+    state = CompressState(group, codec=codec, **settings)
+    link_of(group)
+    group.state, group.all_gather = state, all_gather
+    return state
+
+
+class _All(dist.Work):
+    """Several works of another backend as one."""
+
+    def __init__(self, works: list[Any]) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        for work in self._works:
+            work.wait()
+        return True
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+
+def _of_each(call: Callable[..., Any], outputs: Tensors, inputs: Tensors, opts: Any) -> Any:
+    """Another backend's work on each pair of tensors, as one."""
+    works = [call(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
+    return works[0] if len(works) == 1 else _All(works)
+
+
+def _listed(tensors: Any) -> list[torch.Tensor]:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _options(kind: Any, opts: Any) -> Any:
+    """Torch's record of options: given, made by default, or made for a reduction."""
+    if isinstance(opts, kind):
+        return opts
+    made = kind()
+    if opts is not None:
+        made.reduceOp = opts
+    return made
+
+
+def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> InceptionnProcessGroup:
+    return InceptionnProcessGroup(store, rank, size, timeout)
+
+
+if not hasattr(dist.Backend, BACKEND.upper()):
+    dist.Backend.register_backend(BACKEND, _create, devices=["cpu", "cuda"])

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""FSDP's gradients through the codec: a communication hook of FSDP1, and what FSDP2's modules take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..collectives import MEAN
+from .hook import CompressState
+from .work import all_reduced, operation, reduce_scattered
+
+REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+"""Torch's own; the second is its name before torch 2.13."""
+
+
+def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor | None = None) -> None:
+    """FSDP1's communication hook: ``model.register_comm_hook(state, fsdp_hook)``.
+
+    The mean of all ranks' gradients: of a sharded module into ``output``, this rank's part; of one that is
+    not sharded (``NO_SHARD``) in place, the same bits at all ranks.
+    """
+    _no_feedback(state)
+    group = state.process_group
+    if state.travels_raw(gradient):
+        # AVG is not in every backend; torch's own hooks divide, too.
+        if output is None:
+            dist.all_reduce(gradient, group=group)
+        else:
+            REDUCE_SCATTER(output, gradient, group=group)
+        (gradient if output is None else output).div_(dist.get_world_size(group))
+    elif output is None:
+        all_reduced(group, [gradient], MEAN, state.arguments).wait()
+    else:
+        reduce_scattered(group, [output], [gradient], MEAN, state.arguments).wait()
+
+
+class CompressedReduceScatter:
+    """FSDP2's reduce-scatter: ``module.set_custom_reduce_scatter(CompressedReduceScatter(state))``.
+
+    One object serves all modules of a model, each over its own mesh. Sums and means go through the codec;
+    small gradients and warm-up steps, and reductions of other kinds, go to the mesh's own backend. Call
+    ``state.advance()`` after each step if the state has a warm-up or a schedule.
+    """
+
+    def __init__(self, state: CompressState) -> None:
+        self.state = _no_feedback(state)
+
+    def allocate(
+        self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device
+    ) -> torch.Tensor:  # fmt: skip
+        """Memory for FSDP's buffers."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: dist.ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> dist.Work | None:
+        """This rank's block of the sum or mean of all ranks' inputs."""
+        wanted = operation(op)
+        if wanted is None or self.state.travels_raw(input_tensor):
+            return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, self.state.arguments)
+        if async_op:
+            return work
+        work.wait()
+        return None
+
+
+def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
+    """FSDP2's all-reduce between replicas: ``module.set_all_reduce_hook(all_reduce_hook(state))``.
+
+    For a model that is sharded inside a host by FSDP2 and replicated between hosts: after the
+    reduce-scatter, it takes the mean over ``state.process_group``, the group of the replicas of a shard,
+    through the codec.
+    """
+    _no_feedback(state)
+
+    def hook(gradient: torch.Tensor) -> None:
+        if state.travels_raw(gradient):
+            dist.all_reduce(gradient, group=state.process_group)
+            gradient.div_(dist.get_world_size(state.process_group))
+        else:
+            all_reduced(state.process_group, [gradient], MEAN, state.arguments).wait()
+
+    return hook
+
+
+def _no_feedback(state: CompressState) -> CompressState:
+    if state.residuals is not None:
+        raise ValueError("error_feedback is for DDP's hook: FSDP's ranks do not keep whole gradients")
+    return state

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compressed collectives on tensors, as torch's `Work`: in flight, one after the other for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future as Result
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ..transport import Transport, TransportTimeout
+from .host_copy import HostCopy, future_of
+from .link import link_of
+
+Tensors = Sequence[torch.Tensor]
+Copies = Sequence[HostCopy]
+
+
+class CompressedWork(dist.Work):
+    """A compressed collective in flight."""
+
+    def __init__(self, result: Result[None], copies: Copies, outputs: Tensors) -> None:
+        super().__init__()
+        self._result, self._copies = result, copies
+        self._future = future_of(result, copies, lambda: list(outputs))
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits, and raises what went wrong, such as `PeerLost`. CUDA: the current stream waits."""
+        seconds = timeout.total_seconds() if timeout else 0.0
+        try:
+            self._result.result(seconds if seconds > 0 else None)
+        except TimeoutError as error:
+            raise TransportTimeout(f"a compressed collective took longer than {seconds:g} s") from error
+        for copy in self._copies:
+            copy.join()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether `wait` returns or raises at once."""
+        return self._result.done()
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        """Completes with the outputs."""
+        return self._future
+
+
+def operation(op: Any) -> Op | None:
+    """This package's name of one of torch's reductions; None if it has none."""
+    # ReduceOp objects have an equality, but no hash that agrees with it.
+    if op == dist.ReduceOp.SUM:
+        return SUM
+    return MEAN if op == dist.ReduceOp.AVG else None
+
+
+def all_reduced(group: Any, tensors: Tensors, op: Op, arguments: dict[str, Any]) -> CompressedWork:
+    """`allreduce_comp` of each tensor, in place, among the ranks of a group."""
+
+    def call(transport: Transport, sources: Copies, results: Copies) -> None:
+        for copy in results:
+            allreduce_comp(transport, None, copy.array, op, **arguments)
+
+    return _submitted(group, call, (), tensors)
+
+
+def reduce_scattered(
+    group: Any, outputs: Tensors, inputs: Tensors, op: Op, arguments: dict[str, Any]
+) -> CompressedWork:
+    """`reduce_scatter_comp` of each pair of tensors."""
+
+    def call(transport: Transport, sources: Copies, results: Copies) -> None:
+        for source, result in zip(sources, results, strict=True):
+            reduce_scatter_comp(transport, source.array, result.array, op, **arguments)
+
+    return _submitted(group, call, inputs, outputs)
+
+
+def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, arguments: dict[str, Any]) -> CompressedWork:
+    """`allgather_comp` of each pair of tensors."""
+
+    def call(transport: Transport, sources: Copies, results: Copies) -> None:
+        for source, result in zip(sources, results, strict=True):
+            allgather_comp(transport, source.array, result.array, **arguments)
+
+    return _submitted(group, call, inputs, outputs)
+
+
+def _submitted(
+    group: Any, call: Callable[[Transport, Copies, Copies], None], inputs: Tensors, outputs: Tensors
+) -> CompressedWork:
+    """A call on the inputs' and the outputs' values; without inputs it works in place."""
+    link = link_of(group)
+    sources = [HostCopy(tensor) for tensor in inputs]
+    results = [HostCopy(tensor, filled=not inputs) for tensor in outputs]
+
+    def run() -> None:
+        call(link.transport, sources, results)
+        for copy in results:
+            copy.store()
+
+    return CompressedWork(link.submit(run), results, outputs)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each rank of `test_fsdp`: trainings with FSDP1 and FSDP2 on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from ranks import leave, mean_of, model, sgd, steps
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+
+from inceptionn.torch import CompressedReduceScatter, CompressState, all_reduce_hook, compressed, fsdp_hook
+
+STEPS = range(20)
+
+
+def trained(module: Any, state: CompressState | None = None) -> dict[str, Any]:
+    loss = steps(module, sgd(module), STEPS)
+    found = {"loss": mean_of(loss)}
+    if state is not None:
+        found |= {"compressed": state.compressed, "raw": state.raw}
+    return found
+
+
+def fsdp1(strategy: ShardingStrategy, state: CompressState | None) -> dict[str, Any]:
+    module = FullyShardedDataParallel(model(), sharding_strategy=strategy, device_id=torch.device("cpu"))
+    if state is not None:
+        module.register_comm_hook(state, fsdp_hook)
+    return trained(module, state)
+
+
+def fsdp2(mesh: Any, change: Callable[[Any], None], state: CompressState | None) -> dict[str, Any]:
+    module = model()
+    for layer in (module[0], module[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    for part in (module[0], module[2], module):
+        change(part)
+    return trained(module, state)
+
+
+def main() -> None:
+    dist.init_process_group("inceptionn")
+    size = dist.get_world_size()
+    found: dict[str, Any] = {}
+    for strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.NO_SHARD):
+        found[f"1 {strategy.name} plain"] = fsdp1(strategy, None)
+        found[f"1 {strategy.name}"] = fsdp1(strategy, CompressState(smallest=2048))
+    mesh = init_device_mesh("cpu", (size,))
+    found["2 plain"] = fsdp2(mesh, lambda part: None, None)
+    state = CompressState(smallest=2048)
+    found["2"] = fsdp2(
+        mesh, lambda part: part.set_custom_reduce_scatter(CompressedReduceScatter(state)), state
+    )
+    # Each rank a host of its own: nothing is sharded, and replicas are on all ranks.
+    alone = init_device_mesh("cpu", (size, 1), mesh_dim_names=("replicate", "shard"))
+    state = CompressState(alone.get_group("replicate"), smallest=2048)
+    hook = all_reduce_hook(state)
+    found["2 replicas"] = fsdp2(alone["shard"], lambda part: part.set_all_reduce_hook(hook), state)
+    # The backend itself, without a hook.
+    mesh = init_device_mesh("cpu", (size,), mesh_dim_names=("gradients",))
+    state = compressed(mesh.get_group(), smallest=2048)
+    found["2 backend"] = fsdp2(mesh, lambda part: None, state)
+    try:
+        CompressedReduceScatter(CompressState(error_feedback=True))
+    except ValueError as error:
+        found["feedback"] = str(error)
+    leave(found)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

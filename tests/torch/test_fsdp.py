@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""FSDP1 and FSDP2 with compressed gradients, in processes that torchrun has started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Ranks = list[dict[str, Any]]
+PLAIN = {
+    "1 FULL_SHARD": "1 FULL_SHARD plain",
+    "1 NO_SHARD": "1 NO_SHARD plain",
+    "2": "2 plain",
+    "2 replicas": "2 plain",
+    "2 backend": "2 plain",
+}
+
+
+@pytest.fixture(scope="module")
+def ranks(torchrun: Callable[..., Ranks]) -> Ranks:
+    return torchrun(2, "fsdp_ranks.py")
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_trains_as_without_compression(ranks: Ranks, name: str) -> None:
+    for rank in ranks:
+        assert rank[name]["compressed"] >= 20  # at least one for each step
+        assert rank[name]["loss"] != rank[PLAIN[name]]["loss"]
+        assert rank[name]["loss"] == pytest.approx(rank[PLAIN[name]]["loss"], rel=0.02)
+
+
+def test_small_gradients_travel_raw(ranks: Ranks) -> None:
+    assert ranks[0]["2"]["raw"] == 20  # the last layer, in each step
+
+
+def test_error_feedback_is_refused(ranks: Ranks) -> None:
+    assert ranks[0]["feedback"].startswith("error_feedback is for DDP's hook")
