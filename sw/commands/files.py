@@ -23,6 +23,7 @@ from ..system import atomic_file, npy_file
 from .console import Console
 
 SUFFIX = ".inc"
+_STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 BAR = 40
 """Characters of the longest bar of a histogram."""
 CHUNK = 1 << 20
@@ -69,7 +70,7 @@ def encode(
     packed = message.pack(values, _codec(bound, mode), _exponent(scale, values))
     atomic_file.write(out, packed)
     ratio = values.nbytes / len(packed)
-    typer.echo(f"{out}: {values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
+    _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
 
 
 def decode(
@@ -86,7 +87,12 @@ def decode(
     values = message.unpack(file.read_bytes())
     with atomic_file.writing(out) as opened:
         np.save(opened, values, allow_pickle=False)
-    typer.echo(f"{out}: {values.size} values of shape {values.shape}")
+    _say(out, f"{values.size} values of shape {values.shape}")
+
+
+def _say(out: Path, text: str) -> None:
+    """A line about a file, on standard error if the file is standard output."""
+    typer.echo(f"{out}: {text}", err=str(out) in _STANDARD_OUTPUT)
 
 
 def inspect(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -59,7 +59,7 @@ class Fields:
     def number(self, name: str) -> float:
         """A finite number of at least 0."""
         found = self._state[name]
-        if type(found) not in (int, float) or not (0 <= found < math.inf):
+        if type(found) not in (int, float) or not (0 <= found <= sys.float_info.max):
             raise ValueError(f"{self._path(name)} must be a number of at least 0, not {_text(found)}")
         return float(found)
 

@@ -7,6 +7,8 @@ import hmac
 import json
 import os
 import secrets
+import stat
+import warnings
 from pathlib import Path
 
 VARIABLE = "INCEPTIONN_SECRET"
@@ -18,15 +20,20 @@ def secret_of(given: str | bytes | None) -> bytes:
     ``INCEPTIONN_SECRET_FILE`` names (without a line's end); b"" where there is none of these.
 
     ``ValueError`` for an empty secret or a file that cannot be read: no group is left open by mistake.
-    ``TypeError`` for what is neither str nor bytes.
+    ``TypeError`` for what is neither str nor bytes. ``UserWarning`` for a file that all users of the host may
+    read or write.
     """
     source = "secret="
     if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
         source = f"the file {path!r} of {FILE_VARIABLE}"
         try:
-            given = Path(path).read_bytes().rstrip(b"\r\n")
+            with Path(path).open("rb") as file:
+                shared = os.fstat(file.fileno()).st_mode & (stat.S_IROTH | stat.S_IWOTH)
+                given = file.read().rstrip(b"\r\n")
         except OSError as error:
             raise ValueError(f"{source} cannot be read: {error.strerror}") from error
+        if shared:
+            warnings.warn(f"{source} is open to every user of this host: chmod 600 {path}", stacklevel=2)
     elif given is None and VARIABLE in os.environ:
         source, given = VARIABLE, os.environb[VARIABLE.encode()]
     if given is None:

@@ -21,6 +21,15 @@ def gradients(tmp_path: Path) -> Path:
     return tmp_path / "g.npy"
 
 
+def test_standard_output_holds_the_message_alone(gradients: Path) -> None:
+    x = np.load(gradients)
+    program = "import sys; from inceptionn.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "encode", str(gradients), "--out", "/dev/stdout", "--force"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert done.stdout == message.pack(x, Codec())
+    assert done.stderr.startswith(b"/dev/stdout: ")
+
+
 def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.load(gradients)
     encoded, decoded = gradients.with_name("g.npy.inc"), gradients.with_name("g.decoded.npy")

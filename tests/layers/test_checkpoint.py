@@ -187,6 +187,10 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda s: at(s, "pull", "state", "precision", "a").update(norm=float("nan")),
         "pull/state: precision: a/norm must be a number of at least 0, not nan",
     ),
+    "number beyond every float": (
+        lambda s: at(s, "pull", "state", "precision", "a").update(norm=10**400),
+        f"pull/state: precision: a/norm must be a number of at least 0, not 1{'0' * 199}...",
+    ),
     "squares": (
         lambda s: at(s, "pull", "state", "precision", "a").update(squares={"z": 1.0}),
         "pull/state: precision: a/squares/z is unknown",

@@ -166,6 +166,7 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert secret_of(None) == b""
     file = tmp_path / "secret"
     file.write_bytes(b"of the file\r\n")
+    file.chmod(0o600)
     monkeypatch.setenv("INCEPTIONN_SECRET_FILE", str(file))
     assert secret_of(None) == b"of the file"
     monkeypatch.setenv("INCEPTIONN_SECRET", "of the variable")
@@ -180,6 +181,19 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     file.unlink()
     with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
         secret_of(None)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o604])
+def test_a_secret_that_all_users_can_read_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int
+) -> None:
+    monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
+    file = tmp_path / "secret"
+    file.write_bytes(b"known")
+    file.chmod(mode)
+    monkeypatch.setenv("INCEPTIONN_SECRET_FILE", str(file))
+    with pytest.warns(UserWarning, match="is open to every user of this host: chmod 600 .*secret$"):
+        assert secret_of(None) == b"known"
 
 
 def test_a_secret_of_another_type_is_refused_and_bytes_of_the_environment_are_those_of_a_file(

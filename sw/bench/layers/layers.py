@@ -42,9 +42,9 @@ def layers(
     rates: Annotated[
         str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m.")
     ] = "100m,1g,10g",
-    systems: Annotated[str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.")] = ",".join(
-        SYSTEMS
-    ),
+    systems: Annotated[
+        str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
+    ] = ",".join(SYSTEMS),
     model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}.")] = "cnn",
     sizes: Annotated[
         str | None, typer.Option(metavar="LIST", help="Channels of the convolutions, or hidden units.")
