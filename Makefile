@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help nic test test-all soak test-exhaustive corundum same-rtl lint timing clean distclean
+.PHONY: help docs nic test test-all soak test-exhaustive corundum same-rtl lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -60,6 +60,10 @@ lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
 	rm -rf build/lib build/lib.* build/bdist.*
 	MYPYPATH=build/lint mypy --package inceptionn
+
+docs: $(VENV)/.stamp-docs ## Build the documentation site into build/docs, without network; warnings are errors
+	sphinx-build --builder html --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "build/docs/index.html"
 
 timing: $(VENV)/.stamp-dev ## Place and route the engines; print clock, critical path, and the area of every part
 	inceptionn timing

@@ -155,7 +155,7 @@ def _group(commands: dict[str, Command]) -> type[TyperGroup]:
     return _Commands
 
 
-app = typer.Typer(cls=_group(COMMANDS), add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=_group(COMMANDS), no_args_is_help=True, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:

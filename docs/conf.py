@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sphinx's settings: `make docs` builds the pages of this folder into build/docs, warnings as errors."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from importlib import import_module
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+
+project = "inceptionn"
+copyright = "the inceptionn maintainers, BSD-2-Clause"
+release = version = distribution_version("inceptionn")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["README.md"]
+nitpicky = False
+default_role = "code_text"
+
+html_theme = "furo"
+html_title = f"inceptionn {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+html_show_sphinx = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+copybutton_prompt_text = r"[$#] "
+copybutton_prompt_is_regexp = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_mock_imports = ["torch", "mpi4py"]
+autodoc_inherit_docstrings = False
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Members", "params_style"), ("Attributes", "params_style")]
+napoleon_use_param = False
+napoleon_use_rtype = False
+OUTSIDE = {
+    "../CONTRIBUTING.md": "contributing.md",
+    "../CHANGELOG.md": "changelog.md",
+    "../SECURITY.md": "security.md",
+    "../examples/README.md": "examples.md",
+    "../tests/vectors/README.md": "vectors.md",
+}
+"""Pages of the repository outside of this folder, and where the site includes them."""
+
+
+class WaveDrom(Directive):
+    """A timing diagram (WaveJSON), drawn without network by yowasp-wavedrom; the argument describes it."""
+
+    has_content = True
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        import yowasp_wavedrom
+
+        try:
+            drawing = yowasp_wavedrom.render(json.loads("\n".join(self.content)))
+        except ValueError as error:
+            raise self.error(f"no WaveJSON: {error}") from error
+        described = drawing.replace("<svg ", f'<svg role="img" aria-label="{self.arguments[0]}" ', 1)
+        html = f'<figure class="wavedrom">{described}<figcaption>{self.arguments[0]}</figcaption></figure>'
+        return [nodes.raw("", html, format="html")]
+
+
+def _code(
+    name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+    """Single back-quotes in docstrings, and the role py, are code."""
+    return [nodes.literal(rawtext, text)], []
+
+
+def _links(app: Sphinx, name: str, content: list[str]) -> None:
+    """Links that lead out of this folder, as the repository shows them, become those of the site."""
+    text = content[0]
+    for outside, inside in OUTSIDE.items():
+        text = text.replace(f"]({outside}", f"]({inside}")
+    content[0] = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)
+
+
+def _reference(name: str) -> str:
+    """The documentation of a module, or of a package's modules for ``package.*``."""
+    names = [name]
+    if name.endswith(".*"):
+        package = import_module(name.removesuffix(".*"))
+        names = [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)
+                 if not found.ispkg and not found.name.startswith("_")]  # fmt: skip
+    lines = []
+    for module in names:
+        lines += [f"## {module}", "", "```{eval-rst}", f".. automodule:: {module}", "   :members:",
+                  "   :show-inheritance:", "```", ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str]) -> None:
+    """Links of an included page of the repository are relative to that page."""
+    folder = (HERE / relative_path).resolve().parent if str(relative_path).startswith("..") else HERE
+    root = HERE.parent
+
+    def moved(match: re.Match[str]) -> str:
+        target, anchor = match[2], match[3] or ""
+        path = (root / target).resolve() if (root / target).exists() else (folder / target).resolve()
+        if path.is_relative_to(HERE):
+            return f"{match[1]}({path.relative_to(HERE)}{anchor})"
+        outside = f"../{path.relative_to(root)}" if path.is_relative_to(root) else target
+        return f"{match[1]}({OUTSIDE.get(outside, outside)}{anchor})"
+
+    content[0] = re.sub(r"(\])\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)", moved, content[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Registers the directive, the role and the two hooks on links."""
+    app.add_directive("wavedrom", WaveDrom)
+    for role in ("code_text", "py"):
+        app.add_role(role, _code)
+    app.connect("source-read", _links)
+    app.connect("include-read", _included)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The documentation site: built with warnings as errors, links followed, commands and examples tried."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from inceptionn import cli
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class _Links(HTMLParser):
+    """Targets of links, and the anchors, of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value and name in ("href", "src"):
+                self.links.append(value)
+            if value and name == "id":
+                self.anchors.add(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    pytest.importorskip("sphinx", reason="sphinx is not installed: pip install -e '.[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", str(DOCS), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_site_builds_and_no_internal_link_is_broken(site: Path) -> None:
+    pages = {}
+    for path in site.rglob("*.html"):
+        pages[path] = _Links()
+        pages[path].feed(path.read_text(encoding="utf-8"))
+    assert len(pages) > 30
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link.startswith("data:"):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                broken.append(f"{path.name}: {link}")
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                broken.append(f"{path.name}: no such place: {link}")
+    assert not broken, "\n".join(sorted(set(broken)))
+
+
+@pytest.mark.slow
+def test_waveforms_are_drawn_and_classes_documented(site: Path) -> None:
+    assert (site / "waveforms.html").read_text(encoding="utf-8").count("<svg") >= 3
+    assert "CompressionEngine" in (site / "api" / "hdl-engine.html").read_text(encoding="utf-8")
+    assert "allreduce_comp" in (site / "api" / "collectives.html").read_text(encoding="utf-8")
+
+
+# Commands
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Page and words of every `inceptionn` command that a page shows, without what a shell adds."""
+    found = []
+    for page in PAGES:
+        for kind, body in CODE.findall(page.read_text(encoding="utf-8")):
+            if kind not in ("console", "sh"):
+                continue
+            for line in body.replace("\\\n", " ").splitlines():
+                text = re.sub(r"^[$#] ", "", line) if line[:2] in ("$ ", "# ") else ""
+                words = shlex.split(text, comments=True)
+                words = words[1:] if words[:1] == ["sudo"] else words
+                if words and Path(words[0]).name == "inceptionn" and not {"|", ";", "&&", ">"} & set(words):
+                    found.append((page.name, words[1:]))
+    return found
+
+
+COMMANDS = commands()
+
+
+def parse(words: list[str]) -> None:
+    """Lets the command line read the words without running anything; usage errors are raised."""
+    import typer
+
+    group: Any = typer.main.get_command(cli.app)
+    context = group.make_context("inceptionn", list(words), resilient_parsing=False)
+    rest = [*context._protected_args, *context.args] if hasattr(context, "_protected_args") else context.args
+    while rest and hasattr(group, "resolve_command"):
+        name, group, rest = group.resolve_command(context, rest)
+        context = group.make_context(name, rest, parent=context)
+        if hasattr(group, "resolve_command"):
+            rest = [*context._protected_args, *context.args]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS, ids=[f"{page}: {' '.join(words)}" for page, words in COMMANDS]
+)
+def test_options_of_every_command_shown(
+    page: str, words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word in words:  # files that the page's reader has
+        if word.endswith((".npy", ".inc", ".pcap")) and not word.startswith("-"):
+            Path(word).parent.mkdir(parents=True, exist_ok=True)
+            Path(word).touch()
+    with contextlib.suppress(SystemExit):
+        parse(words)
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) > 40
+
+
+QUICK = {
+    "simulate --list": "tag_plane",
+    "doctor": "codec",
+    "generate --board generic --out build/mine": "inceptionn_nic.v",
+    "scale": "Gbit/s",
+}
+"""What is run, with a word of the output; each is on a page."""
+
+
+@pytest.mark.parametrize("line", QUICK)
+def test_quick_commands_run(line: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "inceptionn.cli", *line.split()],
+        capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert QUICK[line] in done.stdout
+
+
+# Examples in Python
+
+EXAMPLES = [
+    (page.name, number, body)
+    for page in PAGES
+    if page.name.startswith("tutorial-") or page.name == "getting-started.md"
+    for number, (kind, body) in enumerate(CODE.findall(page.read_text(encoding="utf-8")))
+    if kind == "python"
+]
+
+
+@pytest.mark.parametrize(("page", "number", "body"), EXAMPLES, ids=[f"{p}-{n}" for p, n, _ in EXAMPLES])
+def test_python_examples_run(page: str, number: int, body: str, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-c", body]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60,
+                          cwd=tmp_path, env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr
