@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -142,3 +143,16 @@ def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout
     assert done.stderr == f"inceptionn: {module} is not installed: {pip_install(extra)}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "found"),
+    [("inceptionn repl", 1, "replay"), ("inceptionn regs counters --wat", 3, "--watch")],
+)
+def test_the_shell_completes_commands_and_options(words: str, place: int, found: str) -> None:
+    asked = {"_INCEPTIONN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    done = subprocess.run(
+        [sys.executable, "-c", "from inceptionn.cli import main; main()"],
+        capture_output=True, text=True, check=False, env=os.environ | asked,
+    )  # fmt: skip
+    assert done.stdout.split() == [found], done.stderr

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
 
 from inceptionn import cli
 
@@ -103,8 +104,6 @@ COMMANDS = commands()
 
 def parse(words: list[str]) -> None:
     """Lets the command line read the words without running anything; usage errors are raised."""
-    import typer
-
     group: Any = typer.main.get_command(cli.app)
     context = group.make_context("inceptionn", list(words), resilient_parsing=False)
     rest = [*context._protected_args, *context.args] if hasattr(context, "_protected_args") else context.args
@@ -126,7 +125,7 @@ def test_options_of_every_command_shown(
         if word.endswith((".npy", ".inc", ".pcap")) and not word.startswith("-"):
             Path(word).parent.mkdir(parents=True, exist_ok=True)
             Path(word).touch()
-    with contextlib.suppress(SystemExit):
+    with contextlib.suppress(typer.Exit):  # of --help
         parse(words)
 
 
