@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The codec of ``docs/wire-format.md`` sections 1 and 2 on arrays in memory.
+"""The codecs of ``docs/wire-format.md`` sections 1, 2 and 10 on arrays in memory.
 
-:class:`Codec` holds the settings. The work is done by one of several *paths*, all bit-identical: ``avx512``,
-``avx2`` and ``scalar`` in C (the best one that the processor runs is taken), and ``numpy`` where the C
-extension was not built. Native paths release the GIL for 4096 lanes and more.
+:class:`Codec` holds the settings. The work is done by one of several *paths*, all bit-identical:
+``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C (the best one that the processor runs is taken), and
+``numpy`` where the C extension was not built. Native paths release the GIL for 4096 lanes and more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
-from ..wire import Mode, Parameters
+from ..wire import Mode, Parameters, PlanesParameters
 from . import numpy_kernel as _numpy_codec
 from .paths import Paths
 
@@ -33,6 +33,13 @@ except ImportError:
 __all__ = ["Codec", "active_path", "available_paths", "force_path", "scale_exponent"]
 
 Float32 = NDArray[np.float32]
+
+_PAPER, _PLANES = range(len(wire.CODECS))
+_PLANE_NAMES = ("tag", "code")
+_LANES_OF_PLANE_BYTE = (
+    wire.GROUP_LANES // wire.TAG_WORD_BYTES,
+    wire.GROUP_LANES * wire.CODE_WORD_GROUPS // wire.CODE_WORD_BYTES,
+)
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
@@ -123,9 +130,11 @@ class Codec:
     Parameters
     ----------
     error_bound
-        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 comes back within it; others are exact.
+        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 comes back within it; others are exact. In
+        ``planes``, every finite value does; those of magnitude ``2**(14 - k)`` and more are exact.
     mode
-        ``"bounded"``, or ``"literal"`` for the paper's Algorithm 2 to the bit.
+        ``"bounded"``, ``"literal"`` for the paper's Algorithm 2 to the bit, or ``"planes"`` for the planes
+        codec (wire format version 2), which takes about half of the bytes at the same bound.
     threads
         Most threads that one call uses (one for every MiB or so of values); default: the processors that the
         process may use, at most four. 1 is better where other work has the processors already. No part of
@@ -137,16 +146,19 @@ class Codec:
     error_bound: float = 2.0**-wire.DEFAULT_K
     mode: Mode = wire.DEFAULT_MODE
     threads: int | None = field(default=None, compare=False, kw_only=True)
-    parameters: Parameters = field(init=False, repr=False)
-    """E0, T and B."""
-    _numbers: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+    parameters: Parameters | PlanesParameters = field(init=False, repr=False)
+    """E0, T and B, or the E0 of ``planes``."""
+    _numbers: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
     _threads: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._settle(wire.parameters(wire.error_bound_exponent(self.error_bound), self.mode))
+        k = wire.error_bound_exponent(self.error_bound)
+        if self.mode not in wire.MODES:
+            raise ValueError(f"mode must be one of {', '.join(wire.MODES)}, not {self.mode!r}")
+        self._settle(wire.planes_parameters(k) if self.mode == "planes" else wire.parameters(k, self.mode))
         object.__setattr__(self, "error_bound", float(self.error_bound))
 
-    def _settle(self, parameters: Parameters) -> None:
+    def _settle(self, parameters: Parameters | PlanesParameters) -> None:
         threads = self.threads
         if threads is None:
             threads = _default_threads()
@@ -155,7 +167,11 @@ class Codec:
         elif not 1 <= threads <= 4096:
             raise ValueError(f"threads must be 1..4096, not {threads!r}")
         object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "_numbers", (parameters.e0, parameters.t, parameters.b))
+        if isinstance(parameters, PlanesParameters):
+            numbers = (_PLANES, parameters.e0, 0, 0)
+        else:
+            numbers = (_PAPER, parameters.e0, parameters.t, parameters.b)
+        object.__setattr__(self, "_numbers", numbers)
         object.__setattr__(self, "_threads", threads)
         if _native is None:
             _say_that_it_is_slow()
@@ -163,7 +179,11 @@ class Codec:
     def max_compressed_size(self, count: int) -> int:
         """Bytes that the stream of ``count`` values takes at most."""
         count = _count(count)
-        return -(-count // wire.GROUP_LANES) * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
+        groups = -(-count // wire.GROUP_LANES)
+        if self._numbers[0] == _PLANES:
+            words = -(-groups // wire.CODE_WORD_GROUPS)
+            return words * wire.CODE_WORD_BYTES + groups * wire.BURST_BYTES
+        return groups * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
 
     def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
         """The stream of a float32 array of any shape, in C order.
@@ -227,21 +247,22 @@ class Codec:
         )
         return accumulator
 
-    @staticmethod
-    def _check_size(stream: Any, count: int) -> None:
+    def _check_size(self, stream: Any, count: int) -> None:
         """Refuses a count that the stream cannot hold, before memory is allocated for it."""
         size = memoryview(stream).nbytes
-        if count // wire.GROUP_LANES * wire.TAG_WORD_BYTES > size:
-            raise ValueError(f"malformed stream at byte {size}: it ends inside the tag plane")
+        codec = self._numbers[0]
+        if count // _LANES_OF_PLANE_BYTE[codec] > size:
+            plane = _PLANE_NAMES[codec]
+            raise ValueError(f"malformed stream at byte {size}: it ends inside the {plane} plane")
 
     def index(self, stream: Any, count: int, blocks: int = 32) -> Index:
         """Where every ``blocks``-th block of a stream starts, for decoding in parallel.
 
-        ``ValueError`` if the stream's tags do not fill it exactly.
+        ``ValueError`` if what the stream's tags or codes ask for does not fill it exactly.
         """
         if blocks < 1:
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
-        return Index(_paths.backend.offsets(stream, _count(count), blocks), blocks)
+        return Index(_paths.backend.offsets(stream, _count(count), blocks, self._numbers[0]), blocks)
 
     def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
         """What decompressing the compressed ``x`` gives, in its shape, without making the stream.
@@ -257,15 +278,25 @@ class Codec:
         return out
 
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
-        """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III)."""
+        """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III).
+
+        ``int64[16]`` in ``planes``: how many groups of 8 values, in blocks of 2048, have each code.
+        """
         return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
-    def from_parameters(cls, parameters: Parameters, threads: int | None = None) -> Codec:
-        """A codec of any valid E0, T and B; its ``error_bound`` is ``2**(E0 - 127)``, its mode ``bounded``.
+    def from_parameters(
+        cls, parameters: Parameters | PlanesParameters, threads: int | None = None
+    ) -> Codec:
+        """A codec of any valid E0, T and B, with error bound ``2**(E0 - 127)`` and mode ``bounded``, or of
+        the E0 of ``planes``.
 
-        ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``.
+        ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``, or 113..126.
         """
+        if isinstance(parameters, PlanesParameters):
+            if not parameters.valid:
+                raise ValueError(f"E0 of the planes codec must be 113..126, not {parameters.e0!r}")
+            return cls(math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS), "planes", threads=threads)
         if not parameters.valid:
             raise ValueError(
                 f"parameters must satisfy 1 <= e0 <= t <= 127 and t <= b <= 255, not {parameters!r}"

@@ -21,6 +21,7 @@ static const adt_kernel *const kernels[] = {
 #endif
     &adt_scalar,
 };
+static const size_t kernel_count = sizeof kernels / sizeof *kernels;
 static const adt_kernel *active = &adt_scalar;
 
 typedef struct {

@@ -5,19 +5,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "codec.h"
+#include "kernels.h"
 
 /* Lanes from which on other Python threads may run meanwhile. */
 #define RELEASE_LANES 4096
 
-static const kernel *const kernels[] = {
-#if HAVE_X86
-    &avx512_kernel,
-    &avx2_kernel,
-#endif
-    &scalar_kernel,
-};
-static const kernel *active = &scalar_kernel;
+static const kernel *active;
 
 #define BEGIN_WORK(lanes)                                                                                    \
     {                                                                                                        \
@@ -47,21 +40,27 @@ static int integer_of(PyObject *object, int low, int high, const char *name)
     return (int)value;
 }
 
-/* The settings that every function takes: e0, t, b, scale, threads. */
+/* The settings that every function takes: codec, e0, t, b, scale, threads. */
 static bool settings_of(PyObject *const *numbers, settings *s)
 {
     static const struct {
         const char *name;
         int low, high;
-    } rules[] = {{"e0", 1, 127}, {"t", 1, 127}, {"b", 0, 255}, {"scale", -126, 126}, {"threads", 1, 4096}};
-    int values[5];
-    for (int i = 0; i < 5; i++)
+    } rules[] = {{"codec", 0, CODECS - 1}, {"e0", 1, 127},       {"t", 0, 127},
+                 {"b", 0, 255},            {"scale", -126, 126}, {"threads", 1, 4096}};
+    int values[6];
+    for (int i = 0; i < 6; i++)
         if ((values[i] = integer_of(numbers[i], rules[i].low, rules[i].high, rules[i].name)) == -1000)
             return false;
-    *s = (settings){.kernel = active, .p = {(uint32_t)values[0], (uint32_t)values[1], (uint32_t)values[2]},
-                    .scale = values[3], .threads = (unsigned)values[4]};
-    if (s->p.e0 > s->p.t || s->p.t > s->p.b) {
+    *s = (settings){.kernel = active, .coder = active->coders[values[0]],
+                    .p = {(uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3]},
+                    .scale = values[4], .threads = (unsigned)values[5]};
+    if (values[0] == PAPER && (s->p.e0 > s->p.t || s->p.t > s->p.b)) {
         PyErr_SetString(PyExc_ValueError, "e0, t and b must be in ascending order");
+        return false;
+    }
+    if (values[0] == PLANES && (s->p.e0 < LEAST_PLANES_E0 || s->p.e0 >= EXPONENT_BIAS)) {
+        PyErr_Format(PyExc_ValueError, "e0 of planes must be %d..126, not %d", LEAST_PLANES_E0, values[1]);
         return false;
     }
     return true;
@@ -89,10 +88,13 @@ static bool overlap(const Py_buffer *a, const Py_buffer *b)
 static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
 {
     static const char *const reasons[] = {
-        [CUT_IN_PLANE] = "it ends inside the tag plane",
+        [CUT_IN_TAGS] = "it ends inside the tag plane",
+        [CUT_IN_CODES] = "it ends inside the code plane",
         [CUT_IN_DATA] = "it ends inside the data",
-        [ABSENT_LANE] = "an absent lane of the last group has a tag",
+        [ABSENT_TAG] = "an absent lane of the last group has a tag",
         [IMPOSSIBLE] = "the exponent of an 8-bit vector falls below 1",
+        [ABSENT_CODE] = "the code plane goes on after the last group",
+        [ABSENT_VALUE] = "an absent lane of the last group is not zero",
         [LEFT_OVER] = "bytes are left over",
         [WRONG_INDEX] = "the index does not fit the blocks",
     };
@@ -104,7 +106,7 @@ static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
 }
 
 PyDoc_STRVAR(compress_doc,
-"compress(x, out, e0, t, b, scale, threads)\n--\n\n"
+"compress(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
 "The stream of the float32 values in x: bytes if out is None, else written to out, its size returned.");
 
 static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -112,7 +114,7 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     (void)module;
     settings s;
     Py_buffer x, out = {0};
-    if (!arguments_are("compress", given, 7) || !settings_of(arguments + 2, &s)
+    if (!arguments_are("compress", given, 8) || !settings_of(arguments + 2, &s)
         || !values_of(arguments[0], &x, PyBUF_SIMPLE))
         return NULL;
     const size_t lanes = (size_t)x.len / LANE_BYTES;
@@ -138,11 +140,11 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     if (result == NO_ROOM && bytes) {
         /* The sample misled. Its part of the stream is not kept: memory for both would be needed. */
         Py_DECREF(bytes);
-        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)worst_bytes(lanes))))
+        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)s.coder->format->worst_bytes(lanes))))
             goto release_x;
         BEGIN_WORK(lanes)
         uint8_t *start = (uint8_t *)PyBytes_AS_STRING(bytes);
-        result = stream_compress(s, x.buf, lanes, start, worst_bytes(lanes), &size);
+        result = stream_compress(s, x.buf, lanes, start, s.coder->format->worst_bytes(lanes), &size);
         END_WORK
     }
     if (result)
@@ -161,7 +163,7 @@ release_x:
 }
 
 PyDoc_STRVAR(decompress_doc,
-"decompress(stream, out, add, index, blocks, e0, t, b, scale, threads)\n--\n\n"
+"decompress(stream, out, add, index, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
 "Decode the stream into the float32 buffer out, or add it if add is true. index is None, or holds a uint64\n"
 "for every run of that number of blocks: where it starts.");
 
@@ -170,7 +172,7 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
     (void)module;
     settings s;
     Py_buffer stream, out, offsets = {0};
-    if (!arguments_are("decompress", given, 10) || !settings_of(arguments + 5, &s))
+    if (!arguments_are("decompress", given, 11) || !settings_of(arguments + 5, &s))
         return NULL;
     const int add = PyObject_IsTrue(arguments[2]);
     if (add < 0 || PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
@@ -222,15 +224,16 @@ release_stream:
 }
 
 PyDoc_STRVAR(offsets_doc,
-"offsets(stream, count, blocks)\n--\n\n"
+"offsets(stream, count, blocks, codec)\n--\n\n"
 "bytes: as little-endian uint64, where each run of that number of blocks starts in the stream of count lanes.");
 
 static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
     Py_buffer stream;
-    if (!arguments_are("offsets", given, 3))
+    if (!arguments_are("offsets", given, 4))
         return NULL;
+    const int codec = integer_of(arguments[3], 0, CODECS - 1, "codec");
     const Py_ssize_t lanes = PyLong_AsSsize_t(arguments[1]), blocks = PyLong_AsSsize_t(arguments[2]);
     if (PyErr_Occurred())
         return NULL;
@@ -238,19 +241,20 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
         return PyErr_Format(PyExc_ValueError, "no such runs: %zd lanes, %zd blocks each", lanes, blocks);
     if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
         return NULL;
+    const settings s = {.kernel = active, .coder = active->coders[codec]};
+    const size_t plane = s.coder->format->plane_bytes(STREAM_LANES);
     const Py_ssize_t run_lanes = blocks * STREAM_LANES;
     const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
     size_t at = 0;
     PyObject *answer = NULL;
-    /* Every 8 lanes take a tag word at least: a count beyond that needs no memory to be found wrong. */
-    if (lanes / GROUP_LANES > stream.len / TAG_WORD_BYTES) {
+    /* Every block has its tags or codes at least: a count beyond that needs no memory to be found wrong. */
+    if ((size_t)lanes / STREAM_LANES > (size_t)stream.len / plane) {
         fail(CUT_IN_DATA, (size_t)stream.len, 0, 0);
     } else if ((answer = PyBytes_FromStringAndSize(NULL, 8 * runs))) {
         uint8_t *start = (uint8_t *)PyBytes_AS_STRING(answer);
         status result;
         BEGIN_WORK(lanes)
-        result = stream_offsets((settings){.kernel = active}, stream.buf, (size_t)stream.len, (size_t)lanes,
-                                (size_t)blocks, start, &at);
+        result = stream_offsets(s, stream.buf, (size_t)stream.len, (size_t)lanes, (size_t)blocks, start, &at);
         END_WORK
         if (result) {
             fail(result, at, 0, 0);
@@ -262,7 +266,7 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
 }
 
 PyDoc_STRVAR(lossy_doc,
-"lossy(x, out, e0, t, b, scale, threads)\n--\n\n"
+"lossy(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
 "Write to the float32 buffer out, which may be x, what decompressing the compressed values gives.");
 
 static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -270,7 +274,7 @@ static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     (void)module;
     settings s;
     Py_buffer x, out;
-    if (!arguments_are("lossy", given, 7) || !settings_of(arguments + 2, &s)
+    if (!arguments_are("lossy", given, 8) || !settings_of(arguments + 2, &s)
         || !values_of(arguments[0], &x, PyBUF_SIMPLE))
         return NULL;
     if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
@@ -294,18 +298,18 @@ release_x:
 }
 
 PyDoc_STRVAR(histogram_doc,
-"histogram(x, e0, t, b, scale, threads)\n--\n\n"
-"How many of the float32 values have each tag: a tuple of four.");
+"histogram(x, codec, e0, t, b, scale, threads)\n--\n\n"
+"How many of the float32 values have each tag, or how many groups of them each code: a tuple.");
 
 static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
     settings s;
     Py_buffer x;
-    if (!arguments_are("histogram", given, 6) || !settings_of(arguments + 1, &s)
+    if (!arguments_are("histogram", given, 7) || !settings_of(arguments + 1, &s)
         || !values_of(arguments[0], &x, PyBUF_SIMPLE))
         return NULL;
-    uint64_t counts[4];
+    uint64_t counts[MAX_CLASSES] = {0};
     status result;
     BEGIN_WORK(x.len / LANE_BYTES)
     result = stream_histogram(s, x.buf, (size_t)x.len / LANE_BYTES, counts);
@@ -313,8 +317,15 @@ static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssiz
     PyBuffer_Release(&x);
     if (result)
         return fail(result, 0, s.scale, 0);
-    return Py_BuildValue("(KKKK)", (unsigned long long)counts[0], (unsigned long long)counts[1],
-                         (unsigned long long)counts[2], (unsigned long long)counts[3]);
+    PyObject *found = PyTuple_New((Py_ssize_t)s.coder->format->classes);
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(found); i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(counts[i]);
+        if (!number)
+            Py_CLEAR(found);
+        else
+            PyTuple_SET_ITEM(found, i, number);
+    }
+    return found;
 }
 
 PyDoc_STRVAR(largest_doc,
@@ -374,12 +385,17 @@ static PyMethodDef methods[] = {
 
 static int execute(PyObject *module)
 {
+    active = kernels[kernel_count - 1];
     crc32_prepare();
     if (PyModule_AddObjectRef(module, "CRC32", crc32_supported() ? Py_True : Py_False))
         return -1;
     return PyModule_AddIntConstant(module, "GROUP_LANES", GROUP_LANES)
            || PyModule_AddIntConstant(module, "STREAM_LANES", STREAM_LANES)
            || PyModule_AddIntConstant(module, "TAG_WORD_BYTES", TAG_WORD_BYTES)
+           || PyModule_AddIntConstant(module, "CODE_WORD_BYTES", CODE_WORD_BYTES)
+           || PyModule_AddIntConstant(module, "CODE_WORD_GROUPS", CODE_WORD_GROUPS)
+           || PyModule_AddIntConstant(module, "RAW_CODE", RAW_CODE)
+           || PyModule_AddIntConstant(module, "RAW_EXPONENT", RAW_EXPONENT)
            || PyModule_AddIntConstant(module, "EXPONENT_BIAS", EXPONENT_BIAS)
            || PyModule_AddIntConstant(module, "MANTISSA_BITS", MANTISSA_BITS) ? -1 : 0;
 }

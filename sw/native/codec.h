@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The native codec: docs/wire-format.md sections 1 and 2 on whole blocks, and streams made of them.
+/* The native codecs: docs/wire-format.md sections 1, 2 and 10 on whole blocks, and streams made of them.
  *
- *   codec_scalar.c    portable kernel, the reference of the others; any parameters
- *   codec_avx2.c      8 lanes at a time, byte shuffles from tables
- *   codec_avx512.c    16 lanes at a time, VPCOMPRESSB and VPEXPANDB
+ *   paper/        the paper's codec: portable, AVX2 (byte shuffles from tables), AVX-512 (VPCOMPRESSB)
+ *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI
+ *   kernels.h, kernels.c    what a processor runs: both codecs and what they share, for each instruction set
  *   compress.c, decompress.c    streams: ends, scaling, faults, threads
  *   crc32.c       CRC-32 of messages
- *   codec.c           the Python module
+ *   codec.c       the Python module
  *
  * Nothing here trusts a stream, nor that its bytes stay the same while it is read: every access is bounded
- * by what the worst tags could ask for.
+ * by what the worst tags or codes could ask for.
  */
 #ifndef INCEPTIONN_NATIVE_H
 #define INCEPTIONN_NATIVE_H
@@ -37,6 +37,11 @@ enum {
     GROUP_LANES = 8,
     STREAM_LANES = 2048,
     TAG_WORD_BYTES = 2,
+    CODE_WORD_BYTES = 2,
+    CODE_WORD_GROUPS = 4,
+    RAW_CODE = 15,
+    RAW_EXPONENT = 14,
+    LEAST_PLANES_E0 = 113,
     LANE_BYTES = 4,
     EXPONENT_BIAS = 127,
     MANTISSA_BITS = 23,
@@ -45,10 +50,10 @@ enum {
 enum {
     /* A decoder reads up to this many bytes past a block's end. */
     SLACK = 64,
-    PLANE_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES,
-    MAX_BLOCK_BYTES = PLANE_BYTES + STREAM_LANES * LANE_BYTES,
-    /* Below this base the float arithmetic of the vector kernels would meet subnormal numbers. */
-    MIN_VECTOR_BASE = 32,
+    /* Of the paper's codec; a block of planes is smaller. */
+    MAX_BLOCK_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES + STREAM_LANES * LANE_BYTES,
+    /* Tags of the paper's codec are 4, codes of groups are 16. */
+    MAX_CLASSES = 16,
 };
 
 enum {
@@ -60,6 +65,7 @@ enum {
 /* Values as they lie in a caller's buffer: at any address, and read as bits so that NaNs stay as they are. */
 typedef uint32_t __attribute__((aligned(1), may_alias)) lane_bits;
 
+/* Planes has E0 alone. */
 typedef struct {
     uint32_t e0, t, b;
 } parameters;
@@ -77,80 +83,80 @@ static inline float power_of_two(int exponent)
     return value;
 }
 
-static inline size_t plane_bytes(size_t lanes)
-{
-    return (lanes + GROUP_LANES - 1) / GROUP_LANES * TAG_WORD_BYTES;
-}
+typedef enum {
+    OK,
+    NO_ROOM,      /* `at` is unused: the stream does not fit */
+    OVERFLOWED,   /* a finite value times 2^scale is infinite */
+    CUT_IN_TAGS,  /* paper; from here on malformed streams, `at` is the byte */
+    CUT_IN_CODES, /* planes */
+    CUT_IN_DATA,
+    ABSENT_TAG,   /* paper: an absent lane has a tag */
+    IMPOSSIBLE,   /* paper: an 8-bit vector without a value */
+    ABSENT_CODE,  /* planes: an absent group has a code */
+    ABSENT_VALUE, /* planes: an absent lane is not zero */
+    LEFT_OVER,
+    WRONG_INDEX,
+} status;
 
-/* Bytes of the largest block, and of the largest stream, of that many lanes. */
-static inline size_t worst_bytes(size_t lanes)
-{
-    return plane_bytes(lanes) + lanes * LANE_BYTES;
-}
+/* The format of a codec's blocks, whatever the instruction set. `lanes` is 1..STREAM_LANES, or more where a
+ * stream's length is estimated. */
+typedef struct {
+    /* Tags or codes. */
+    size_t (*plane_bytes)(size_t lanes);
+    /* Of the largest block, and of the largest stream. */
+    size_t (*worst_bytes)(size_t lanes);
+    /* Adds to `counts` how many lanes have each tag, or how many groups have each code. */
+    void (*count)(const uint8_t *plane, size_t lanes, uint64_t counts[MAX_CLASSES]);
+    size_t classes;
+    /* Whether the plane says nothing of what is absent. */
+    bool (*plane_is_sound)(const uint8_t *plane, size_t lanes);
+    /* What is wrong with a block that did not decode, and the byte in the stream that shows it: the fault
+     * of the first group that has one. A slow walk. */
+    status (*describe_fault)(const uint8_t *stream, size_t size, size_t start, size_t lanes, parameters p,
+                             size_t *at);
+} format;
 
-/* The block operations of one instruction set. `lanes` is 1..STREAM_LANES. */
+/* The block operations of one codec in one instruction set. `lanes` is 1..STREAM_LANES. */
+typedef struct {
+    const format *format;
+    /* Writes a block and returns its size; `out` has worst_bytes(lanes) and may be written up to there. */
+    size_t (*compress)(const lane_bits *x, size_t lanes, parameters p, uint8_t *out);
+    /* Decodes a block, or adds it to `out`, and returns its size. worst_bytes(lanes) + SLACK bytes can be
+     * read. Returns 0 for data that no encoder makes; the plane may be unsound. */
+    size_t (*decompress)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
+    size_t (*decompress_add)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
+    /* What decompressing the compressed values gives; `out` may be `x`. Any number of lanes. */
+    void (*lossy)(const lane_bits *x, size_t lanes, parameters p, lane_bits *out);
+    /* Bytes of data that a plane announces. */
+    size_t (*data_bytes)(const uint8_t *plane, size_t lanes);
+} coder;
+
+enum { PAPER, PLANES, CODECS };
+
+/* What one kind of processor runs. */
 typedef struct {
     const char *name;
     bool (*supported)(void);
     /* Called once before the others. */
     void (*prepare)(void);
-    /* Smallest base that the decoder takes. */
-    uint32_t min_base;
-    /* Writes a block and returns its size; `out` has worst_bytes(lanes) and may be written up to there. */
-    size_t (*compress)(const lane_bits *x, size_t lanes, parameters p, uint8_t *out);
-    /* Decodes a block, or adds it to `out`, and returns its size. worst_bytes(lanes) + SLACK bytes can be
-     * read. Returns 0 for an impossible vector (wire-format.md section 1); absent lanes' tags are ignored. */
-    size_t (*decompress)(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out);
-    size_t (*decompress_add)(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out);
-    /* What decompressing the compressed values gives; `out` may be `x`. Any number of lanes. */
-    void (*lossy)(const lane_bits *x, size_t lanes, parameters p, lane_bits *out);
-    /* Lanes at or above each of E0, T and 127. Any number of lanes. */
-    void (*classes)(const lane_bits *x, size_t lanes, parameters p, uint64_t counts[3]);
+    const coder *coders[CODECS];
     /* y = x * factor, NaNs unchanged; `y` may be `x`. Returns whether a finite value became infinite. */
     bool (*scale)(const lane_bits *x, size_t lanes, float factor, lane_bits *y);
-    /* Sum of the vectors' sizes that a tag plane announces. */
-    size_t (*data_bytes)(const uint8_t *plane, size_t plane_size);
     /* Largest finite magnitude, as bits. Any number of lanes. */
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
 } kernel;
-
-extern const kernel scalar_kernel;
-#if HAVE_X86
-extern const kernel avx2_kernel;
-extern const kernel avx512_kernel;
-#endif
-
-/* Ends of blocks, for the vector kernels: the lanes from `done` on, which is a multiple of 8, with the data
- * cursor at `data`. They return the cursor past the block, NULL for an impossible vector. */
-uint8_t *scalar_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
-                              uint8_t *data);
-const uint8_t *scalar_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                      uint32_t b, lane_bits *out);
-const uint8_t *scalar_decompress_add_tail(const uint8_t *plane, const uint8_t *data, size_t done,
-                                          size_t lanes, uint32_t b, lane_bits *out);
 
 /* Streams (compress.c, decompress.c). */
 
 typedef struct {
     const kernel *kernel;
+    const coder *coder; /* one of the kernel's */
     parameters p;
     /* Values are multiplied by 2^scale on the way in and divided on the way out; -126..126. */
     int scale;
     /* Threads to use, the caller's included, if the array is large. */
     unsigned threads;
 } settings;
-
-typedef enum {
-    OK,
-    NO_ROOM,      /* `at` is unused: the stream does not fit */
-    OVERFLOWED,   /* a finite value times 2^scale is infinite */
-    CUT_IN_PLANE, /* from here on malformed streams, `at` is the byte */
-    CUT_IN_DATA,
-    ABSENT_LANE,
-    IMPOSSIBLE,
-    LEFT_OVER,
-    WRONG_INDEX,
-} status;
 
 /* Writes the stream of the values to `out` and its size to `size`. Bytes after it, up to `capacity`, may be
  * overwritten. */
@@ -176,7 +182,8 @@ status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lan
                       uint8_t *offsets, size_t *at);
 
 status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out);
-status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[4]);
+/* Adds to `counts`, of which the format has `classes`. */
+status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[MAX_CLASSES]);
 
 /* Threads (threads.c). */
 

@@ -25,10 +25,10 @@ static status compress_blocks(const settings *s, const lane_bits *x, size_t lane
                 return OVERFLOWED;
             values = scaled;
         }
-        if (capacity - at >= worst_bytes(here)) {
-            at += s->kernel->compress(values, here, s->p, out + at);
+        if (capacity - at >= s->coder->format->worst_bytes(here)) {
+            at += s->coder->compress(values, here, s->p, out + at);
         } else {
-            const size_t bytes = s->kernel->compress(values, here, s->p, block);
+            const size_t bytes = s->coder->compress(values, here, s->p, block);
             if (bytes > capacity - at)
                 return NO_ROOM;
             memcpy(out + at, block, bytes);
@@ -144,17 +144,19 @@ status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *ou
 size_t stream_estimate(settings s, const lane_bits *x, size_t lanes)
 {
     enum { PARTS = 32, PART_LANES = 512 };
+    const size_t worst = s.coder->format->worst_bytes(lanes);
+    uint8_t part_bytes[MAX_BLOCK_BYTES];
+    size_t bytes = 0;
     if (lanes < 2 * PARTS * PART_LANES)
-        return worst_bytes(lanes);
-    uint64_t counts[4] = {0}, bytes = 0;
+        return worst;
     for (size_t part = 0; part < PARTS; part++) {
-        if (stream_histogram(s, x + lanes / PARTS * part, PART_LANES, counts))
-            return worst_bytes(lanes);
-        bytes += counts[1] + 2 * counts[2] + 4 * counts[3];
+        size_t size;
+        if (compress_blocks(&s, x + lanes / PARTS * part, PART_LANES, part_bytes, sizeof part_bytes, &size))
+            return worst;
+        bytes += size;
     }
     const double each = (double)bytes / (PARTS * PART_LANES);
-    const size_t data = (size_t)((double)lanes * each * 1.125);
-    return smaller(worst_bytes(lanes), plane_bytes(lanes) + data + MAX_BLOCK_BYTES);
+    return smaller(worst, (size_t)((double)lanes * each * 1.125) + MAX_BLOCK_BYTES);
 }
 
 /* Lane by lane */
@@ -163,7 +165,7 @@ status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out
 {
     const float there = power_of_two(s.scale), back = power_of_two(-s.scale);
     if (!s.scale) {
-        s.kernel->lossy(x, lanes, s.p, out);
+        s.coder->lossy(x, lanes, s.p, out);
         return OK;
     }
     while (lanes) {
@@ -171,7 +173,7 @@ status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out
         lane_bits scaled[STREAM_LANES];
         if (s.kernel->scale(x, here, there, scaled))
             return OVERFLOWED;
-        s.kernel->lossy(scaled, here, s.p, scaled);
+        s.coder->lossy(scaled, here, s.p, scaled);
         s.kernel->scale(scaled, here, back, out);
         x += here;
         out += here;
@@ -180,26 +182,18 @@ status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out
     return OK;
 }
 
-status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[4])
+status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[MAX_CLASSES])
 {
-    uint64_t from[3] = {0, 0, 0};
-    const size_t all = lanes;
-    if (!s.scale) {
-        s.kernel->classes(x, lanes, s.p, from);
-        lanes = 0;
-    }
+    uint8_t block[MAX_BLOCK_BYTES];
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        lane_bits scaled[STREAM_LANES];
-        if (s.kernel->scale(x, here, power_of_two(s.scale), scaled))
-            return OVERFLOWED;
-        s.kernel->classes(scaled, here, s.p, from);
+        size_t size;
+        const status result = compress_blocks(&s, x, here, block, sizeof block, &size);
+        if (result)
+            return result;
+        s.coder->format->count(block, here, counts);
         x += here;
         lanes -= here;
     }
-    counts[0] = all - from[0];
-    counts[1] = from[0] - from[1];
-    counts[2] = from[1] - from[2];
-    counts[3] = from[2];
     return OK;
 }

@@ -2,7 +2,7 @@
 /* Streams, read: runs of blocks, with the end of the buffer, scaling, the description of faults and threads.
  *
  * Threads take runs of RUN_BLOCKS blocks in order. Where a run starts depends on the sizes of all runs before
- * it: each thread walks over the tag planes of the runs that others have taken, a quarter of the work of
+ * it: each thread walks over the tags or codes of the runs that others have taken, a quarter of the work of
  * decoding them, or looks it up in an index.
  */
 #include "codec.h"
@@ -12,79 +12,33 @@
 
 #include "loops.h"
 
-static bool absent_lane_tagged(const uint8_t *plane, size_t lanes)
-{
-    const size_t last = plane_bytes(lanes) - TAG_WORD_BYTES;
-    const unsigned word = plane[last] | (unsigned)plane[last + 1] << 8;
-    return lanes % GROUP_LANES && word >> 2 * (lanes % GROUP_LANES);
-}
-
-/* What is wrong with a block that did not decode, and the byte in the stream that shows it: the fault of
- * the first group that has one. A slow walk, lane by lane. */
-static status describe_fault(const uint8_t *stream, size_t size, size_t start, size_t lanes, uint32_t b,
-                             size_t *at)
-{
-    static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
-    const uint8_t *block = stream + start;
-    const size_t available = size - start, plane = plane_bytes(lanes);
-    const size_t groups = plane / TAG_WORD_BYTES;
-    size_t cursor = plane, cut = groups, impossible = groups, impossible_at = 0;
-    *at = size;
-    if (available < plane)
-        return CUT_IN_PLANE;
-    for (size_t lane = 0; lane < groups * GROUP_LANES && cut == groups; lane++) {
-        const unsigned tag = block[lane / 4] >> 2 * (lane % 4) & 3;
-        const size_t bytes = tag_bytes[tag];
-        if (bytes > available - cursor) {
-            cut = lane / GROUP_LANES;
-        } else if (tag == 1 && impossible == groups) {
-            const uint32_t magnitude = block[cursor] & 0x7F;
-            if (magnitude && (int)b - (__builtin_clz(magnitude) - 24) < 1) {
-                impossible = lane / GROUP_LANES;
-                impossible_at = start + cursor;
-            }
-        }
-        cursor += bytes;
-    }
-    const size_t absent = absent_lane_tagged(block, lanes) ? groups - 1 : groups;
-    if (absent < groups && absent <= cut && absent <= impossible) {
-        *at = start + plane - TAG_WORD_BYTES;
-        return ABSENT_LANE;
-    }
-    if (impossible < cut) {
-        *at = impossible_at;
-        return IMPOSSIBLE;
-    }
-    return CUT_IN_DATA;
-}
-
 /* Decodes the block at `at` and moves `at` past it. */
 static status decompress_block(const settings *s, const uint8_t *stream, size_t size, size_t *at,
                                lane_bits *out, size_t lanes, bool add)
 {
-    const kernel *k = s->p.b < s->kernel->min_base ? &scalar_kernel : s->kernel;
-    const size_t start = *at, available = size - start, worst = worst_bytes(lanes);
+    const coder *c = s->coder;
+    const size_t start = *at, available = size - start, worst = c->format->worst_bytes(lanes);
     const uint8_t *block = stream + start;
     uint8_t copy[MAX_BLOCK_BYTES + SLACK];
     lane_bits scaled[STREAM_LANES];
     if (available < worst + SLACK) {
-        /* What the tags ask for may not be there; from here on the copy counts, which nobody changes. */
-        const size_t copied = smaller(available, worst), plane = plane_bytes(lanes);
+        /* What the plane asks for may not be there; from here on the copy counts, which nobody changes. */
+        const size_t copied = smaller(available, worst), plane = c->format->plane_bytes(lanes);
         if (copied < plane)
-            return describe_fault(stream, size, start, lanes, s->p.b, at);
+            return c->format->describe_fault(stream, size, start, lanes, s->p, at);
         memcpy(copy, block, copied);
-        if (k->data_bytes(copy, plane) > copied - plane)
-            return describe_fault(stream, size, start, lanes, s->p.b, at);
+        if (c->data_bytes(copy, lanes) > copied - plane)
+            return c->format->describe_fault(stream, size, start, lanes, s->p, at);
         memset(copy + copied, 0, SLACK);
         block = copy;
     }
     size_t bytes;
     if (add && !s->scale)
-        bytes = k->decompress_add(block, lanes, s->p.b, out);
+        bytes = c->decompress_add(block, lanes, s->p, out);
     else
-        bytes = k->decompress(block, lanes, s->p.b, add ? scaled : out);
-    if (!bytes || absent_lane_tagged(block, lanes))
-        return describe_fault(stream, size, start, lanes, s->p.b, at);
+        bytes = c->decompress(block, lanes, s->p, add ? scaled : out);
+    if (!bytes || !c->format->plane_is_sound(block, lanes))
+        return c->format->describe_fault(stream, size, start, lanes, s->p, at);
     if (s->scale) {
         lane_bits *values = add ? scaled : out;
         s->kernel->scale(values, lanes, power_of_two(-s->scale), values);
@@ -109,14 +63,14 @@ static status decompress_blocks(const settings *s, const uint8_t *stream, size_t
     return OK;
 }
 
-/* Where a run of blocks ends, by its tag planes alone; false if the stream ends before. */
-static bool walk(const kernel *k, const uint8_t *stream, size_t size, size_t lanes, size_t *at)
+/* Where a run of blocks ends, by its planes of tags or codes alone; false if the stream ends before. */
+static bool walk(const coder *c, const uint8_t *stream, size_t size, size_t lanes, size_t *at)
 {
     while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES), plane = plane_bytes(here);
+        const size_t here = smaller(lanes, STREAM_LANES), plane = c->format->plane_bytes(here);
         if (size - *at < plane)
             return false;
-        const size_t data = k->data_bytes(stream + *at, plane);
+        const size_t data = c->data_bytes(stream + *at, here);
         if (size - *at - plane < data)
             return false;
         *at += plane + data;
@@ -169,7 +123,7 @@ static status go_to_run(const decompress_job *job, size_t from, size_t to, size_
         *at = (size_t)offset;
         return OK;
     }
-    return walk(job->s.kernel, job->stream, job->size, (to - from) * job->run_lanes, at) ? OK : CUT_IN_DATA;
+    return walk(job->s.coder, job->stream, job->size, (to - from) * job->run_lanes, at) ? OK : CUT_IN_DATA;
 }
 
 static void *decompress_runs(void *argument)
@@ -224,7 +178,7 @@ status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lan
         const size_t here = smaller(lanes, run_lanes);
         start = *at;
         memcpy(offsets + 8 * run, &start, 8);
-        if (!walk(s.kernel, stream, size, here, at))
+        if (!walk(s.coder, stream, size, here, at))
             return CUT_IN_DATA;
         lanes -= here;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions paths() and use(name) of a Python module whose kernels stand in `kernels`, best first, and
- * whose `active` is the one in use. Included after these two, with PREPARE(kernel) defined: what a kernel
- * needs before its first call.
+/* The functions paths() and use(name) of a Python module whose kernels stand in `kernels`, best first,
+ * `kernel_count` of them, and whose `active` is the one in use. Included after these, with PREPARE(kernel)
+ * defined: what a kernel needs before its first call.
  */
 PyDoc_STRVAR(paths_doc, "paths()\n--\n\nNames of the kernels that this processor runs, best first.");
 
@@ -10,7 +10,7 @@ static PyObject *paths(PyObject *module, PyObject *nothing)
     (void)module;
     (void)nothing;
     PyObject *names = PyList_New(0);
-    for (size_t i = 0; names && i < sizeof kernels / sizeof *kernels; i++) {
+    for (size_t i = 0; names && i < kernel_count; i++) {
         if (!kernels[i]->supported())
             continue;
         PyObject *name = PyUnicode_FromString(kernels[i]->name);
@@ -31,7 +31,7 @@ static PyObject *use(PyObject *module, PyObject *name)
     const char *wanted = PyUnicode_AsUTF8(name);
     if (!wanted)
         return NULL;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+    for (size_t i = 0; i < kernel_count; i++)
         if (!strcmp(kernels[i]->name, wanted) && kernels[i]->supported()) {
             PREPARE(kernels[i]);
             active = kernels[i];

@@ -3,15 +3,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
+from inceptionn import Codec
 from inceptionn.codec import codec
+from inceptionn.sim import golden
 
 
-@pytest.fixture(params=["avx512", "avx2", "scalar", "numpy"])
+class Pair:
+    """A codec with one thread or its default, and what the golden model says to the same settings."""
+
+    def __init__(self, mode: str, k: int = 10):
+        self.mode, self.k, self.codec = mode, k, Codec(2.0**-k, mode)  # type: ignore[arg-type]
+        self._bound, self._model = 2.0**-k, golden.planes if mode == "planes" else golden
+        self._mode = () if mode == "planes" else (mode,)
+
+    def compress(self, x: np.ndarray) -> bytes:
+        return self._model.compress(x, self._bound, *self._mode)
+
+    def decompress(self, stream: bytes, count: int) -> np.ndarray:
+        return self._model.decompress(stream, count, self._bound, *self._mode)
+
+    def lossy(self, x: np.ndarray) -> np.ndarray:
+        return self._model.lossy(x, self._bound, *self._mode)
+
+    def histogram(self, x: np.ndarray) -> np.ndarray:
+        return self._model.histogram(x, self._bound, *self._mode)
+
+
+@pytest.fixture(params=["bounded", "planes"])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    """Each codec at its default bound."""
+    return Pair(request.param)
+
+
+@pytest.fixture
+def pair_of() -> Callable[..., Pair]:
+    return Pair
+
+
+@pytest.fixture(params=["avx512-gfni", "avx512", "avx2", "scalar", "numpy"])
 def path(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param not in codec.available_paths():
         pytest.skip(f"no {request.param} here")

@@ -8,18 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codec.h"
-
-static const kernel *const kernels[] = {
-    &scalar_kernel,
-#if HAVE_X86
-    &avx2_kernel,
-    &avx512_kernel,
-#endif
-};
-enum { KERNELS = sizeof kernels / sizeof *kernels };
+#include "kernels.h"
 
 static uint64_t state;
+static int which; /* codec */
 static unsigned verdicts[WRONG_INDEX + 1];
 
 static uint64_t draw(uint64_t below)
@@ -36,6 +28,12 @@ static void demand(bool holds, const char *what)
         fprintf(stderr, "%s\n", what);
         exit(1);
     }
+}
+
+static void use_kernel(settings *s, size_t number)
+{
+    s->kernel = kernels[number];
+    s->coder = s->kernel->coders[which];
 }
 
 static void *exactly(size_t size)
@@ -67,7 +65,7 @@ static void draw_values(lane_bits *x, size_t lanes)
     }
 }
 
-static parameters draw_parameters(void)
+static parameters draw_paper_parameters(void)
 {
     const uint32_t k = 1 + (uint32_t)draw(14), e0 = 127 - k, t = e0 + (k + 1) / 2;
     if (draw(4) == 0)
@@ -75,16 +73,26 @@ static parameters draw_parameters(void)
     return (parameters){e0, t, draw(2) ? t : 127};
 }
 
+/* Parameters of a codec at random: `s.coder` of the last kernel, the portable one, and `s.p`. */
+static settings draw_settings(void)
+{
+    settings s = {.scale = draw(4) ? 0 : (int)draw(21) - 20, .threads = 1};
+    which = draw(2) ? PLANES : PAPER;
+    use_kernel(&s, kernel_count - 1);
+    s.p = which == PLANES ? (parameters){113 + (uint32_t)draw(14), 0, 0} : draw_paper_parameters();
+    return s;
+}
+
 /* Compresses on every kernel into exactly enough memory; the stream, to be freed. */
 static uint8_t *compress_everywhere(settings s, const lane_bits *x, size_t lanes, size_t *size)
 {
-    uint8_t *first = exactly(worst_bytes(lanes));
-    s.kernel = kernels[0];
-    demand(stream_compress(s, x, lanes, first, worst_bytes(lanes), size) == OK, "compress fails");
-    for (int i = 0; i < KERNELS; i++) {
+    uint8_t *first = exactly(s.coder->format->worst_bytes(lanes));
+    use_kernel(&s, kernel_count - 1);
+    demand(stream_compress(s, x, lanes, first, s.coder->format->worst_bytes(lanes), size) == OK, "compress fails");
+    for (int i = 0; i < (int)kernel_count; i++) {
         if (!kernels[i]->supported())
             continue;
-        s.kernel = kernels[i];
+        use_kernel(&s, (size_t)i);
         for (s.threads = 1; s.threads <= 3; s.threads += 2) {
             size_t again = 0;
             uint8_t *out = exactly(*size);
@@ -106,7 +114,7 @@ static uint8_t *compress_everywhere(settings s, const lane_bits *x, size_t lanes
     return stream;
 }
 
-static uint8_t *spoil(uint8_t *stream, size_t *size, size_t lanes)
+static uint8_t *spoil(settings s, uint8_t *stream, size_t *size, size_t lanes)
 {
     const uint64_t how = draw(5);
     uint8_t *spoilt;
@@ -118,8 +126,9 @@ static uint8_t *spoil(uint8_t *stream, size_t *size, size_t lanes)
     spoilt = exactly(now);
     for (size_t i = 0; i < now; i++)
         spoilt[i] = i < *size && how != 4 ? stream[i] : (uint8_t)draw(256);
+    const size_t plane = smaller(now, s.coder->format->plane_bytes(lanes));
     for (uint64_t flips = how == 3 ? 1 + draw(4) : 0; flips && now; flips--)
-        spoilt[draw(draw(2) ? now : smaller(now, plane_bytes(lanes)))] ^= (uint8_t)(1u << draw(8));
+        spoilt[draw(draw(2) ? now : plane)] ^= (uint8_t)(1u << draw(8));
     free(stream);
     *size = now;
     return spoilt;
@@ -130,15 +139,15 @@ static void decompress_everywhere(settings s, const uint8_t *stream, size_t size
     lane_bits *expected = exactly(lanes * LANE_BYTES), *out = exactly(lanes * LANE_BYTES);
     uint8_t *offsets = exactly(8 * lanes / STREAM_LANES + 8);
     size_t expected_at = 0, at = 0;
-    s.kernel = kernels[0];
+    use_kernel(&s, kernel_count - 1);
     s.threads = 1;
     const stream_index none = {0};
     const status verdict = stream_decompress(s, stream, size, expected, lanes, false, none, &expected_at);
     verdicts[verdict]++;
-    for (int i = 0; i < KERNELS; i++) {
+    for (int i = 0; i < (int)kernel_count; i++) {
         if (!kernels[i]->supported())
             continue;
-        s.kernel = kernels[i];
+        use_kernel(&s, (size_t)i);
         for (s.threads = 1; s.threads <= 3; s.threads += 2) {
             status found = stream_decompress(s, stream, size, out, lanes, false, none, &at);
             demand(found == verdict, "kernels disagree on a stream");
@@ -174,20 +183,20 @@ int main(int count, char **arguments)
     demand(count == 3, "native_fuzz SEED ROUNDS");
     state = 0x9E3779B97F4A7C15 * (strtoull(arguments[1], NULL, 0) + 1);
     const unsigned long rounds = strtoul(arguments[2], NULL, 0);
-    for (int i = 0; i < KERNELS; i++)
+    for (int i = 0; i < (int)kernel_count; i++)
         if (kernels[i]->supported()) {
             kernels[i]->prepare();
             printf("kernel %s\n", kernels[i]->name);
         }
     for (unsigned long round = 0; round < rounds; round++) {
         const size_t lanes = draw_lanes();
-        settings s = {.p = draw_parameters(), .scale = draw(4) ? 0 : (int)draw(21) - 20, .threads = 1};
+        settings s = draw_settings();
         lane_bits *x = exactly(lanes * LANE_BYTES);
         size_t size = 0;
         draw_values(x, lanes);
         uint8_t *stream = compress_everywhere(s, x, lanes, &size);
         decompress_everywhere(s, stream, size, lanes);
-        stream = spoil(stream, &size, lanes);
+        stream = spoil(s, stream, &size, lanes);
         decompress_everywhere(s, stream, size, draw(8) ? lanes : draw_lanes());
         free(stream);
         free(x);

@@ -15,7 +15,7 @@ from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
-SETTINGS = [(k, mode) for mode in wire.PAPER_MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
+SETTINGS = [(k, mode) for mode in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
 # Ends of groups, of what vector kernels take at a time, of blocks.
 COUNTS = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1023, 2047, 2048, 2049, 4096, 5003]
 
@@ -26,17 +26,18 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(("k", "mode"), SETTINGS)
-def test_golden_model(path: str, k: int, mode: wire.Mode, mixed) -> None:
-    subject = Codec(2.0**-k, mode)
+def test_golden_model(path: str, k: int, mode: wire.Mode, mixed, pair_of) -> None:
+    pair = pair_of(mode, k)
+    subject = pair.codec
     for count in COUNTS if k == wire.DEFAULT_K else COUNTS[-2:]:
         x = mixed(count, seed=k)
-        stream = golden.compress(x, 2.0**-k, mode)
-        seen = golden.lossy(x, 2.0**-k, mode)
+        stream = pair.compress(x)
+        seen = pair.lossy(x)
         assert subject.compress(x) == stream
         assert len(stream) <= subject.max_compressed_size(count)
         assert same(subject.decompress(stream, count), seen)
         assert same(subject.lossy(x), seen)
-        assert same(subject.histogram(x), golden.histogram(x, 2.0**-k, mode))
+        assert same(subject.histogram(x), pair.histogram(x))
 
         total = np.linspace(-1, 1, count, dtype=np.float32)
         with np.errstate(invalid="ignore"):
@@ -77,14 +78,34 @@ def test_parameters_of_neither_mode(path: str, mixed) -> None:
         assert same(subject.lossy(x), golden.lossy(x, params=parameters))
 
 
-def test_values_of_every_exponent_at_every_place(path: str) -> None:
+@pytest.mark.parametrize("code", range(wire.CODES))
+def test_one_code_only(path: str, code: int) -> None:
+    """The smallest stream and the largest one of planes, and those between; one group of another code."""
+    z = 0 if code == 0 else 1 << min(code, 14) - 1
+    value = 1e9 if code == wire.RAW_CODE else (-1.0 if z % 2 else 1.0) * (z + 1 >> 1) * 2.0**-9
+    planes = Codec(mode="planes")
+    for count in (40, 2048, 6001):
+        x = np.full(count, value, np.float32)
+        stream = bytes(planes.compress(x))
+        groups = -(-count // 8)
+        assert stream == golden.planes.compress(x)
+        assert len(stream) == -(-groups // 4) * 2 + wire.CODE_BYTES[code] * groups
+        assert same(planes.decompress(stream, count), golden.planes.lossy(x))
+        for place in (0, 5, 32, count - 1):
+            for other in (0.0, 2.0**-9, np.inf):
+                x = np.full(count, value, np.float32)
+                x[place] = other
+                assert planes.compress(x) == golden.planes.compress(x)
+
+
+def test_values_of_every_exponent_at_every_place(path: str, pair) -> None:
     """A vector kernel's lanes are not all alike: each exponent passes through each."""
     exponents = np.arange(512, dtype=np.uint32)
     for shift in range(33):
         bits = np.concatenate([exponents << 23 | 0x5A5A5A, np.zeros(8, np.uint32)])
         x = np.roll(bits, shift).view(np.float32)
-        assert Codec().compress(x) == golden.compress(x)
-        assert same(Codec().decompress(golden.compress(x), len(x)), golden.lossy(x))
+        assert pair.codec.compress(x) == pair.compress(x)
+        assert same(pair.codec.decompress(pair.compress(x), len(x)), pair.lossy(x))
 
 
 # The published vectors
@@ -187,5 +208,9 @@ def test_names() -> None:
 
 def test_constants_of_the_native_module() -> None:
     native = pytest.importorskip("inceptionn.native.codec")
-    for name in ("GROUP_LANES", "STREAM_LANES", "TAG_WORD_BYTES", "EXPONENT_BIAS", "MANTISSA_BITS"):
+    names = (
+        "GROUP_LANES STREAM_LANES TAG_WORD_BYTES CODE_WORD_BYTES CODE_WORD_GROUPS RAW_CODE RAW_EXPONENT "
+        "EXPONENT_BIAS MANTISSA_BITS"
+    )
+    for name in names.split():
         assert getattr(native, name) == getattr(wire, name)

@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The portable kernel, the reference of the others.
+/* The paper's codec, portable: the reference of the other kernels.
  *
  * A vector is handled left-aligned: sign in bit 31, the 7 or 15 bits of magnitude below it. Then both
  * classes are quantised by one shift, and differ only in how many of the leading bytes are kept.
  */
-#include "codec.h"
-
-#include "loops.h"
+#include "paper.h"
 
 static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
 
-static bool always(void)
-{
-    return true;
-}
-
-static void prepare(void)
-{
-}
-
-uint8_t *scalar_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
-                              uint8_t *data)
+uint8_t *paper_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
+                             uint8_t *data)
 {
     const uint32_t e0 = p.e0 << MANTISSA_BITS, t = p.t << MANTISSA_BITS;
     const uint32_t one = (uint32_t)EXPONENT_BIAS << MANTISSA_BITS;
@@ -67,8 +56,8 @@ static uint32_t restored(uint32_t aligned, int base)
            | (magnitude << first_one & 0x7FFFFFFF) >> 8;
 }
 
-INLINE const uint8_t *decode(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes, uint32_t b,
-                             lane_bits *out, bool add)
+INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+                                  uint32_t b, lane_bits *out, bool add)
 {
     if (b < MIN_VECTOR_BASE) {
         for (; done < lanes; done++) {
@@ -96,44 +85,22 @@ INLINE const uint8_t *decode(const uint8_t *plane, const uint8_t *data, size_t d
     return data;
 }
 
-const uint8_t *scalar_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                      uint32_t b, lane_bits *out)
+const uint8_t *paper_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+                                     uint32_t b, lane_bits *out, bool add)
 {
-    return decode(plane, data, done, lanes, b, out, false);
-}
-
-const uint8_t *scalar_decompress_add_tail(const uint8_t *plane, const uint8_t *data, size_t done,
-                                          size_t lanes, uint32_t b, lane_bits *out)
-{
-    return decode(plane, data, done, lanes, b, out, true);
+    return add ? decode_tail(plane, data, done, lanes, b, out, true)
+               : decode_tail(plane, data, done, lanes, b, out, false);
 }
 
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
-    return (size_t)(scalar_compress_tail(x, 0, lanes, p, out, out + plane_bytes(lanes)) - out);
+    return (size_t)(paper_compress_tail(x, 0, lanes, p, out, out + tag_plane_bytes(lanes)) - out);
 }
 
-static size_t decompress(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)
+INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
 {
-    const uint8_t *end = decode(block, block + plane_bytes(lanes), 0, lanes, b, out, false);
+    const uint8_t *end = decode_tail(block, block + tag_plane_bytes(lanes), 0, lanes, p.b, out, add);
     return end ? (size_t)(end - block) : 0;
 }
 
-static size_t decompress_add(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out)
-{
-    const uint8_t *end = decode(block, block + plane_bytes(lanes), 0, lanes, b, out, true);
-    return end ? (size_t)(end - block) : 0;
-}
-
-LOOPS(scalar, )
-
-const kernel scalar_kernel = {
-    .name = "scalar",
-    .supported = always,
-    .prepare = prepare,
-    .min_base = 0,
-    .compress = compress,
-    .decompress = decompress,
-    .decompress_add = decompress_add,
-    LOOPS_OF(scalar),
-};
+CODER(paper_scalar, paper_format, )

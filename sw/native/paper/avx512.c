@@ -5,34 +5,16 @@
  * As the AVX2 kernel, with VPCOMPRESSB and VPEXPANDB in place of shuffles from tables: a mask has a bit
  * for each byte that is kept, the topmost ones of each lane.
  */
-#include "codec.h"
+#include "paper.h"
 
 #if HAVE_X86
 
 #include <immintrin.h>
 
-#include "loops.h"
-
-#define FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt"
-#define TARGET __attribute__((target(FEATURES)))
-#define TARGET_INLINE TARGET static inline __attribute__((always_inline))
-
-static bool supported(void)
-{
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-           && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2")
-           && __builtin_cpu_supports("popcnt");
-}
-
-static void prepare(void)
-{
-}
-
-TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
     if (p.b < MIN_VECTOR_BASE)
-        return scalar_kernel.compress(x, lanes, p, out);
+        return paper_scalar.compress(x, lanes, p, out);
     const __m512i e0 = _mm512_set1_epi32((int)(p.e0 << MANTISSA_BITS));
     const __m512i t = _mm512_set1_epi32((int)(p.t << MANTISSA_BITS));
     const __m512i one = _mm512_set1_epi32(EXPONENT_BIAS << MANTISSA_BITS);
@@ -41,7 +23,7 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
     const __m512i sign = _mm512_set1_epi32((int)0x80000000);
     const __m512i keep8 = sign, keep16 = _mm512_set1_epi32((int)0x80800000);
     const __m512i keep32 = _mm512_set1_epi32((int)0x80808080);
-    uint8_t *data = out + plane_bytes(lanes);
+    uint8_t *data = out + tag_plane_bytes(lanes);
     size_t done = 0;
     for (; done + 16 <= lanes; done += 16) {
         const __m512i f = _mm512_loadu_si512(x + done);
@@ -69,19 +51,21 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
         _mm512_storeu_si512(data, _mm512_maskz_compress_epi8(kept, v));
         data += _mm_popcnt_u64(kept);
     }
-    return (size_t)(scalar_compress_tail(x, done, lanes, p, out, data) - out);
+    return (size_t)(paper_compress_tail(x, done, lanes, p, out, data) - out);
 }
 
-TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out, bool add)
+TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
 {
+    if (p.b < MIN_VECTOR_BASE)
+        return (add ? paper_scalar.decompress_add : paper_scalar.decompress)(block, lanes, p, out);
     const __m512i sign = _mm512_set1_epi32((int)0x80000000);
     const __m512i places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const float unit8 = as_float((b - 31) << MANTISSA_BITS);
+    const float unit8 = as_float((p.b - 31) << MANTISSA_BITS);
     /* By tag, in each quarter. */
     const __m512 unit_of = _mm512_broadcast_f32x4(_mm_setr_ps(0, unit8, 0x1p-31f, 0));
     const __m512 keep_of = _mm512_broadcast_f32x4(_mm_castsi128_ps(
         _mm_setr_epi32(0, (int)0x80000000, (int)0x80800000, (int)0x80808080)));
-    const uint8_t *data = block + plane_bytes(lanes);
+    const uint8_t *data = block + tag_plane_bytes(lanes);
     size_t done = 0;
     for (; done + 16 <= lanes; done += 16) {
         uint32_t word;
@@ -104,11 +88,10 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, uint32_t b, lane
             value = _mm512_add_ps(_mm512_loadu_ps(out + done), value);
         _mm512_storeu_ps(out + done, value);
     }
-    data = add ? scalar_decompress_add_tail(block, data, done, lanes, b, out)
-               : scalar_decompress_tail(block, data, done, lanes, b, out);
+    data = paper_decompress_tail(block, data, done, lanes, p.b, out, add);
     return data ? (size_t)(data - block) : 0;
 }
 
-VECTOR_KERNEL(avx512, TARGET)
+CODER(paper_avx512, paper_format, TARGET_AVX512)
 
 #endif

@@ -7,19 +7,14 @@
  * for the 256 combinations of four tags. Where the next four go depends on nothing but their tags, which
  * were known long before.
  */
-#include "codec.h"
+#include "paper.h"
 
 #if HAVE_X86
 
 #include <immintrin.h>
 
-#include "loops.h"
-
 /* Lanes that wait in vectors for their bytes to be packed; a multiple of 32. */
 enum { FEW = 128 };
-
-#define TARGET __attribute__((target("avx2,bmi2,popcnt")))
-#define TARGET_INLINE TARGET static inline __attribute__((always_inline))
 
 /* For four tags, first lane lowest. */
 typedef struct {
@@ -30,13 +25,7 @@ typedef struct {
 static shuffle gather[256] __attribute__((aligned(64))); /* kept bytes of four lanes, to the front */
 static shuffle spread[256] __attribute__((aligned(64))); /* and back to where they were */
 
-static bool supported(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
-           && __builtin_cpu_supports("popcnt");
-}
-
-static void prepare(void)
+void paper_avx2_prepare(void)
 {
     static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
     for (unsigned four = 0; four < 256; four++) {
@@ -58,7 +47,7 @@ typedef struct {
 } thresholds;
 
 /* Left-aligned vectors of 8 lanes, and their tags, negative. */
-TARGET_INLINE __m256i quantise(__m256i f, const thresholds *limit, __m256i *tags)
+TARGET_AVX2 INLINE __m256i quantise(__m256i f, const thresholds *limit, __m256i *tags)
 {
     const __m256i magnitude = _mm256_and_si256(f, _mm256_set1_epi32(0x7FFFFFFF));
     const __m256i from_e0 = _mm256_cmpgt_epi32(magnitude, limit->e0);
@@ -74,17 +63,17 @@ TARGET_INLINE __m256i quantise(__m256i f, const thresholds *limit, __m256i *tags
 }
 
 /* `offset` is where in the table the four lanes' entry is. */
-TARGET_INLINE uint8_t *put(uint8_t *data, __m128i lanes, size_t offset)
+TARGET_AVX2 INLINE uint8_t *put(uint8_t *data, __m128i lanes, size_t offset)
 {
     const shuffle *four = (const shuffle *)(const void *)((const uint8_t *)gather + offset);
     _mm_storeu_si128((__m128i *)data, _mm_shuffle_epi8(lanes, _mm_load_si128((const __m128i *)four->order)));
     return data + four->bytes;
 }
 
-TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
     if (p.b < MIN_VECTOR_BASE)
-        return scalar_kernel.compress(x, lanes, p, out);
+        return paper_scalar.compress(x, lanes, p, out);
     const thresholds limit = {
         .e0 = _mm256_set1_epi32((int)(p.e0 << MANTISSA_BITS) - 1),
         .t = _mm256_set1_epi32((int)(p.t << MANTISSA_BITS) - 1),
@@ -94,7 +83,7 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
     };
     /* From four bytes with negative tags to a number of four tags. */
     const __m256i pairs = _mm256_set1_epi16(0x0401), fours = _mm256_set1_epi32((int)0xFFF0FFFF);
-    uint8_t *data = out + plane_bytes(lanes);
+    uint8_t *data = out + tag_plane_bytes(lanes);
     size_t done = 0;
     while (lanes - done >= 32) {
         /* First the vectors and tags of some lanes, then their bytes: in one loop each step would
@@ -123,10 +112,10 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
             data = put(data, _mm_load_si128((const __m128i *)v + i), offsets[i]);
         done += here;
     }
-    return (size_t)(scalar_compress_tail(x, done, lanes, p, out, data) - out);
+    return (size_t)(paper_compress_tail(x, done, lanes, p, out, data) - out);
 }
 
-TARGET_INLINE __m128i take(const uint8_t **data, uint64_t four)
+TARGET_AVX2 INLINE __m128i take(const uint8_t **data, uint64_t four)
 {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)*data);
     *data += spread[four].bytes;
@@ -134,7 +123,7 @@ TARGET_INLINE __m128i take(const uint8_t **data, uint64_t four)
 }
 
 /* 8 lanes of the tag word in the low 16 bits. `unit` and `raw` hold what belongs to each of the four tags. */
-TARGET_INLINE __m256 restore(const uint8_t **data, uint64_t word, __m256 unit, __m256 raw)
+TARGET_AVX2 INLINE __m256 restore(const uint8_t **data, uint64_t word, __m256 unit, __m256 raw)
 {
     const __m128i lower = take(data, word & 0xFF), upper = take(data, word >> 8 & 0xFF);
     const __m256i v = _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
@@ -147,12 +136,14 @@ TARGET_INLINE __m256 restore(const uint8_t **data, uint64_t word, __m256 unit, _
     return _mm256_blendv_ps(value, _mm256_castsi256_ps(v), _mm256_permutevar_ps(raw, tags));
 }
 
-TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, uint32_t b, lane_bits *out, bool add)
+TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
 {
-    const float unit8 = as_float((b - 31) << MANTISSA_BITS);
+    if (p.b < MIN_VECTOR_BASE)
+        return (add ? paper_scalar.decompress_add : paper_scalar.decompress)(block, lanes, p, out);
+    const float unit8 = as_float((p.b - 31) << MANTISSA_BITS);
     const __m256 unit = _mm256_setr_ps(0, unit8, 0x1p-31f, 0, 0, unit8, 0x1p-31f, 0);
     const __m256 raw = _mm256_castsi256_ps(_mm256_setr_epi32(0, 0, 0, -1, 0, 0, 0, -1));
-    const uint8_t *data = block + plane_bytes(lanes);
+    const uint8_t *data = block + tag_plane_bytes(lanes);
     size_t done = 0;
     for (; done + 32 <= lanes; done += 32) {
         uint64_t words;
@@ -165,11 +156,10 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, uint32_t b, lane
             _mm256_storeu_ps(to, value);
         }
     }
-    data = add ? scalar_decompress_add_tail(block, data, done, lanes, b, out)
-               : scalar_decompress_tail(block, data, done, lanes, b, out);
+    data = paper_decompress_tail(block, data, done, lanes, p.b, out, add);
     return data ? (size_t)(data - block) : 0;
 }
 
-VECTOR_KERNEL(avx2, TARGET)
+CODER(paper_avx2, paper_format, TARGET_AVX2)
 
 #endif

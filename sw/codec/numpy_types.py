@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the NumPy modules of the codecs share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint32]
+"""fp32 values as their bit patterns."""
+Bytes = NDArray[np.uint8]
+
+
+def malformed(at: int, reason: str) -> ValueError:
+    """The error for a stream that no encoder makes; ``at`` is the byte at which that shows."""
+    return ValueError(f"malformed stream at byte {at}: {reason}")

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What each kind of processor runs. */
+#include "kernels.h"
+
+#include "loops.h"
+
+INLINE bool scale_loop(const lane_bits *x, size_t lanes, float factor, lane_bits *y)
+{
+    uint32_t overflows = 0;
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t bits = x[i], infinity = 0x7F800000;
+        const uint32_t scaled = as_bits(as_float(bits) * factor);
+        const bool finite = (bits & infinity) != infinity;
+        overflows |= finite & ((scaled & infinity) == infinity);
+        y[i] = finite ? scaled : bits;
+    }
+    return overflows;
+}
+
+INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t magnitude = x[i] & 0x7FFFFFFF;
+        const uint32_t finite = magnitude < 0x7F800000 ? magnitude : 0;
+        largest = finite > largest ? finite : largest;
+    }
+    return largest;
+}
+
+#define LOOPS(set, attributes)                                                                               \
+    attributes static bool scale_##set(const lane_bits *x, size_t lanes, float factor, lane_bits *y)         \
+    {                                                                                                        \
+        return scale_loop(x, lanes, factor, y);                                                              \
+    }                                                                                                        \
+    attributes static uint32_t largest_##set(const lane_bits *x, size_t lanes)                               \
+    {                                                                                                        \
+        return largest_loop(x, lanes);                                                                       \
+    }
+
+static bool always(void)
+{
+    return true;
+}
+
+static void nothing(void)
+{
+}
+
+LOOPS(scalar, )
+
+static const kernel scalar = {
+    .name = "scalar",
+    .supported = always,
+    .prepare = nothing,
+    .coders = {[PAPER] = &paper_scalar, [PLANES] = &planes_scalar},
+    .scale = scale_scalar,
+    .largest = largest_scalar,
+};
+
+#if HAVE_X86
+
+LOOPS(avx2, TARGET_AVX2)
+LOOPS(avx512, TARGET_AVX512)
+
+static bool runs_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
+           && __builtin_cpu_supports("popcnt");
+}
+
+static bool runs_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+           && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2")
+           && __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("bmi2")
+           && __builtin_cpu_supports("popcnt");
+}
+
+static bool runs_gfni(void)
+{
+    return runs_avx512() && __builtin_cpu_supports("gfni");
+}
+
+static const kernel avx2 = {
+    .name = "avx2",
+    .supported = runs_avx2,
+    .prepare = paper_avx2_prepare,
+    .coders = {[PAPER] = &paper_avx2, [PLANES] = &planes_avx2},
+    .scale = scale_avx2,
+    .largest = largest_avx2,
+};
+
+static const kernel avx512 = {
+    .name = "avx512",
+    .supported = runs_avx512,
+    .prepare = nothing,
+    .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_avx512},
+    .scale = scale_avx512,
+    .largest = largest_avx512,
+};
+
+static const kernel gfni = {
+    .name = "avx512-gfni",
+    .supported = runs_gfni,
+    .prepare = nothing,
+    .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_gfni},
+    .scale = scale_avx512,
+    .largest = largest_avx512,
+};
+
+#endif
+
+const kernel *const kernels[] = {
+#if HAVE_X86
+    &gfni,
+    &avx512,
+    &avx2,
+#endif
+    &scalar,
+};
+const size_t kernel_count = sizeof kernels / sizeof *kernels;

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The planes codec for AVX2: four groups at a time.
+ *
+ * Lanes become 16-bit integers, whose low and high bytes make 8x8 matrices of bits. These are transposed by
+ * shifts and masks, and stand in their places: a group's planes are a run of bytes. High bytes are mostly all
+ * zero, a branch that is foreseen. A group is written and read as 16 bytes, of which the next one overwrites
+ * what is too much.
+ */
+#include "planes.h"
+
+#if HAVE_X86
+
+#include <immintrin.h>
+
+#define AVX2_INLINE TARGET_AVX2 INLINE
+
+enum { STEP = 32 /* lanes at a time */ };
+
+AVX2_INLINE __m256i both(const void *low, const void *high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
+}
+
+/* Four 8x8 matrices of bits. */
+AVX2_INLINE __m256i transposed4(__m256i m)
+{
+    __m256i t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 7)),
+                                 _mm256_set1_epi64x(0x00AA00AA00AA00AA));
+    m = _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 7)));
+    t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 14)),
+                         _mm256_set1_epi64x(0x0000CCCC0000CCCC));
+    m = _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 14)));
+    t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 28)),
+                         _mm256_set1_epi64x(0x00000000F0F0F0F0));
+    return _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 28)));
+}
+
+/* |x| in units of 2^-16 half steps. Raw lanes have 2^30 or more, the largest 2^31 from the conversion. */
+AVX2_INLINE __m256i fixed_point(__m256i x, __m256 factor)
+{
+    const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi32(0x7FFFFFFF));
+    const __m256i normal = _mm256_max_epi32(magnitude, _mm256_set1_epi32(LEAST_NORMAL));
+    return _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(normal), factor));
+}
+
+/* The integers of two groups, low bytes before high ones in each half. Adds bits to `raw`, of RAW_BITS where a lane is raw. */
+AVX2_INLINE __m256i quantise(const lane_bits *x, __m256 factor, __m256i *raw)
+{
+    const __m256i one = _mm256_set1_epi16(1);
+    /* Lanes 0..3 and 4..7 of both groups, then in the even and the odd 16-bit places. */
+    const __m256i a = both(x, x + 8), b = both(x + 4, x + 12);
+    const __m256i h = _mm256_blend_epi16(_mm256_srli_epi32(fixed_point(a, factor), 16),
+                                         fixed_point(b, factor), 0xAA);
+    const __m256i s = _mm256_srli_epi16(_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA), 15);
+    /* 2 q, less the sign, but not less than zero. */
+    const __m256i z = _mm256_subs_epu16(_mm256_andnot_si256(one, _mm256_add_epi16(h, one)), s);
+    *raw = _mm256_or_si256(*raw, h);
+    return _mm256_shuffle_epi8(
+        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
+}
+
+/* Writes the planes of two groups, and returns their codes. */
+AVX2_INLINE unsigned put(uint8_t **data, __m256i planes)
+{
+    unsigned used = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(planes, _mm256_setzero_si256()));
+    used |= (used & 0x20002000) << 1; /* never 14 planes */
+    const unsigned first = 16 - (unsigned)__builtin_clz(used << 16 | 0x8000);
+    const unsigned second = 16 - (unsigned)__builtin_clz(used | 0x8000);
+    _mm_storeu_si128((__m128i *)*data, _mm256_castsi256_si128(planes));
+    *data += first;
+    _mm_storeu_si128((__m128i *)*data, _mm256_extracti128_si256(planes, 1));
+    *data += second;
+    return (first - first / 15) | (second - second / 15) << 4;
+}
+
+TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+{
+    const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f);
+    uint8_t *data = out + code_plane_bytes(lanes);
+    size_t done = 0;
+    begin_block(out, lanes);
+    for (; done + STEP <= lanes; done += STEP) {
+        __m256i raw = _mm256_setzero_si256();
+        const __m256i first = quantise(x + done, factor, &raw), second = quantise(x + done + 16, factor, &raw);
+        if (!_mm256_testz_si256(raw, _mm256_set1_epi16((short)RAW_BITS))) {
+            data = planes_compress_tail(x, done, done + STEP, p, out, data);
+            continue;
+        }
+        const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
+        __m256i high = _mm256_unpackhi_epi64(first, second);
+        if (!_mm256_testz_si256(high, high))
+            high = transposed4(high);
+        const unsigned codes = put(&data, _mm256_unpacklo_epi64(low, high));
+        const uint16_t word = (uint16_t)(codes | put(&data, _mm256_unpackhi_epi64(low, high)) << 8);
+        memcpy(out + done / 16, &word, CODE_WORD_BYTES);
+    }
+    return (size_t)(planes_compress_tail(x, done, lanes, p, out, data) - out);
+}
+
+/* A group's planes by its code. */
+AVX2_INLINE __m128i take(const uint8_t **data, unsigned code)
+{
+    static const uint8_t ones[32] = {255, 255, 255, 255, 255, 255, 255, 255,
+                                     255, 255, 255, 255, 255, 255, 255, 255};
+    const size_t bytes = code_bytes[code];
+    const __m128i used = _mm_loadu_si128((const __m128i *)(ones + 16 - bytes));
+    const __m128i planes = _mm_and_si128(_mm_loadu_si128((const __m128i *)*data), used);
+    *data += bytes;
+    return planes;
+}
+
+/* Writes the values of two groups. */
+AVX2_INLINE void restore(__m256i z, __m256 unit, lane_bits *out, bool add)
+{
+    z = _mm256_shuffle_epi8(
+        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15)));
+    const __m256i negative = _mm256_sub_epi16(_mm256_setzero_si256(),
+                                              _mm256_and_si256(z, _mm256_set1_epi16(1)));
+    const __m256i steps = _mm256_xor_si256(_mm256_srli_epi16(z, 1), negative);
+    /* In the upper half of each lane. */
+    const __m256i a = _mm256_slli_epi32(steps, 16);
+    const __m256i b = _mm256_and_si256(steps, _mm256_set1_epi32((int)0xFFFF0000));
+    const __m256 first = _mm256_mul_ps(_mm256_cvtepi32_ps(a), unit);
+    const __m256 second = _mm256_mul_ps(_mm256_cvtepi32_ps(b), unit);
+    float *to = (float *)(void *)out;
+    __m256 group0 = _mm256_permute2f128_ps(first, second, 0x20);
+    __m256 group1 = _mm256_permute2f128_ps(first, second, 0x31);
+    if (add) {
+        group0 = _mm256_add_ps(_mm256_loadu_ps(to), group0);
+        group1 = _mm256_add_ps(_mm256_loadu_ps(to + 8), group1);
+    }
+    _mm256_storeu_ps(to, group0);
+    _mm256_storeu_ps(to + 8, group1);
+}
+
+AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+{
+    const __m256 unit = _mm256_set1_ps(step_of(p) * 0x1p-16f);
+    const uint8_t *data = block + code_plane_bytes(lanes);
+    size_t done = 0;
+    for (; done + STEP <= lanes; done += STEP) {
+        uint8_t word[CODE_WORD_BYTES];
+        uint16_t codes;
+        memcpy(&codes, block + done / 16, CODE_WORD_BYTES);
+        memcpy(word, &codes, CODE_WORD_BYTES);
+        if (codes & codes >> 1 & codes >> 2 & codes >> 3 & 0x1111) {
+            data = planes_decompress_tail(word, data, 0, STEP, p, out + done, add);
+            continue;
+        }
+        const __m128i group0 = take(&data, codes & 15), group1 = take(&data, codes >> 4 & 15);
+        const __m128i group2 = take(&data, codes >> 8 & 15), group3 = take(&data, codes >> 12);
+        const __m256i first = _mm256_inserti128_si256(_mm256_castsi128_si256(group0), group1, 1);
+        const __m256i second = _mm256_inserti128_si256(_mm256_castsi128_si256(group2), group3, 1);
+        const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
+        __m256i high = _mm256_unpackhi_epi64(first, second);
+        if (!_mm256_testz_si256(high, high))
+            high = transposed4(high);
+        restore(_mm256_unpacklo_epi64(low, high), unit, out + done, add);
+        restore(_mm256_unpackhi_epi64(low, high), unit, out + done + 16, add);
+    }
+    data = planes_decompress_tail(block, data, done, lanes, p, out, add);
+    return data ? (size_t)(data - block) : 0;
+}
+
+CODER(planes_avx2, planes_format, TARGET_AVX2)
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Blocks of the planes codec: sizes, counts, faults. */
+#include "planes.h"
+
+static size_t worst_bytes(size_t lanes)
+{
+    return code_plane_bytes(lanes) + groups_of(lanes) * GROUP_BYTES;
+}
+
+static unsigned code_of(const uint8_t *plane, size_t group)
+{
+    return plane[group / 2] >> 4 * (group % 2) & 15;
+}
+
+static void count(const uint8_t *plane, size_t lanes, uint64_t counts[MAX_CLASSES])
+{
+    for (size_t group = 0; group < groups_of(lanes); group++)
+        counts[code_of(plane, group)]++;
+}
+
+/* The first nibble past the last group that is not zero, else how many nibbles there are. */
+static size_t absent_code(const uint8_t *plane, size_t lanes)
+{
+    size_t nibble = groups_of(lanes);
+    while (nibble < 2 * code_plane_bytes(lanes) && !code_of(plane, nibble))
+        nibble++;
+    return nibble;
+}
+
+static bool plane_is_sound(const uint8_t *plane, size_t lanes)
+{
+    return absent_code(plane, lanes) == 2 * code_plane_bytes(lanes);
+}
+
+/* The first byte of the last group's data that holds a bit of an absent lane. */
+static size_t absent_value(const uint8_t *data, unsigned code, size_t lanes)
+{
+    const size_t there = (lanes - 1) % GROUP_LANES + 1;
+    size_t at = code == RAW_CODE ? there * LANE_BYTES : 0;
+    while (at < code_bytes[code] && !(code == RAW_CODE ? data[at] : data[at] >> there))
+        at++;
+    return at;
+}
+
+static status describe_fault(const uint8_t *stream, size_t size, size_t start, size_t lanes, parameters p,
+                             size_t *at)
+{
+    (void)p;
+    const uint8_t *block = stream + start;
+    const size_t available = size - start, plane = code_plane_bytes(lanes), groups = groups_of(lanes);
+    *at = size;
+    if (available < plane)
+        return CUT_IN_CODES;
+    size_t cursor = plane, last = plane, group = 0;
+    unsigned code = 0;
+    for (; group < groups; group++) {
+        code = code_of(block, group);
+        if (code_bytes[code] > available - cursor)
+            break;
+        last = cursor;
+        cursor += code_bytes[code];
+    }
+    if (!plane_is_sound(block, lanes) && group >= (groups - 1) / CODE_WORD_GROUPS * CODE_WORD_GROUPS) {
+        *at = start + absent_code(block, lanes) / 2;
+        return ABSENT_CODE;
+    }
+    if (group < groups)
+        return CUT_IN_DATA;
+    *at = start + last + absent_value(block + last, code, lanes);
+    return ABSENT_VALUE;
+}
+
+const format planes_format = {
+    .plane_bytes = code_plane_bytes,
+    .worst_bytes = worst_bytes,
+    .count = count,
+    .classes = 16,
+    .plane_is_sound = plane_is_sound,
+    .describe_fault = describe_fault,
+};

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The planes codec, portable: the reference of the other kernels. */
+#include "planes.h"
+
+/* Lanes that are quantised together, so that the compiler makes vectors of the loop. */
+enum { FEW = 64 };
+
+typedef struct {
+    uint8_t low[FEW], high[FEW]; /* bytes of the integers */
+    bool any_raw;
+} quantised;
+
+INLINE void quantise(const lane_bits *x, size_t lanes, parameters p, quantised *few)
+{
+    const float factor = half_steps(p);
+    const uint32_t limit = raw_limit(p);
+    uint32_t raws = 0;
+    memset(few, 0, sizeof *few);
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t magnitude = x[i] & 0x7FFFFFFF;
+        const bool raw = magnitude >= limit;
+        const uint32_t q = steps_of(magnitude, raw, factor), z = 2 * q - (q ? x[i] >> 31 : 0);
+        raws |= raw;
+        few->low[i] = (uint8_t)z;
+        few->high[i] = (uint8_t)(z >> 8);
+    }
+    few->any_raw = raws;
+}
+
+static bool any_raw(const lane_bits *x, size_t lanes, parameters p)
+{
+    bool found = false;
+    for (size_t i = 0; i < lanes; i++)
+        found |= (x[i] & 0x7FFFFFFF) >= raw_limit(p);
+    return found;
+}
+
+/* Writes the planes of 8 lanes, of which 16 bytes can be written, and returns their code. */
+INLINE unsigned put_planes(const uint8_t *low_bytes, const uint8_t *high_bytes, uint8_t *data)
+{
+    uint64_t low, high;
+    memcpy(&low, low_bytes, 8);
+    memcpy(&high, high_bytes, 8);
+    low = transposed(low);
+    high = transposed(high);
+    memcpy(data, &low, 8);
+    memcpy(data + 8, &high, 8);
+    const unsigned width = high  ? 16u - (unsigned)__builtin_clzll(high) / 8
+                           : low ? 8u - (unsigned)__builtin_clzll(low) / 8
+                                 : 0;
+    return width < 14 ? width : 14;
+}
+
+uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
+                              uint8_t *data)
+{
+    while (done < lanes) {
+        const size_t few_lanes = smaller(lanes - done, FEW);
+        quantised few;
+        quantise(x + done, few_lanes, p, &few);
+        for (size_t at = 0; at < few_lanes; at += GROUP_LANES, done += GROUP_LANES) {
+            const size_t group = done / GROUP_LANES, here = smaller(few_lanes - at, GROUP_LANES);
+            unsigned code = RAW_CODE;
+            if (few.any_raw && any_raw(x + done, here, p)) {
+                memset(data, 0, GROUP_BYTES);
+                lossy_loop(x + done, here, p, (lane_bits *)(void *)data);
+            } else {
+                code = put_planes(few.low + at, few.high + at, data);
+            }
+            plane[group / 2] = (uint8_t)(group % 2 ? plane[group / 2] | code << 4 : code);
+            data += code_bytes[code];
+        }
+    }
+    return data;
+}
+
+INLINE void put_lane(lane_bits *out, uint32_t bits, bool add)
+{
+    *out = add ? added(*out, bits) : bits;
+}
+
+/* 15 bytes can be read. Whether absent lanes are zero. */
+INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, parameters p, lane_bits *out, bool add)
+{
+    if (code == RAW_CODE) {
+        uint32_t absent = 0;
+        for (size_t i = 0; i < GROUP_LANES; i++) {
+            uint32_t word;
+            memcpy(&word, data + LANE_BYTES * i, LANE_BYTES);
+            if (i < lanes)
+                put_lane(out + i, word, add);
+            else
+                absent |= word;
+        }
+        return !absent;
+    }
+    uint64_t low, high;
+    memcpy(&low, data, 8);
+    memcpy(&high, data + 8, 8);
+    const unsigned bits = 8 * code_bytes[code];
+    high = bits > 64 ? high & ((1ull << (bits - 64)) - 1) : 0;
+    low = bits < 64 ? low & ((1ull << bits) - 1) : low;
+    low = transposed(low);
+    high = transposed(high);
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t z = (uint32_t)(low >> 8 * i & 0xFF) | (uint32_t)(high >> 8 * i & 0xFF) << 8;
+        const int32_t steps = (int32_t)(z >> 1) ^ -(int32_t)(z & 1);
+        put_lane(out + i, as_bits((float)steps * step_of(p)), add);
+    }
+    return lanes == GROUP_LANES || !((low | high) >> 8 * lanes);
+}
+
+INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+                                  parameters p, lane_bits *out, bool add)
+{
+    for (; done < lanes; done += GROUP_LANES) {
+        const size_t group = done / GROUP_LANES;
+        const unsigned code = plane[group / 2] >> 4 * (group % 2) & 15;
+        if (!decode_group(data, code, smaller(lanes - done, GROUP_LANES), p, out + done, add))
+            return NULL;
+        data += code_bytes[code];
+    }
+    return data;
+}
+
+const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+                                      parameters p, lane_bits *out, bool add)
+{
+    return add ? decode_tail(plane, data, done, lanes, p, out, true)
+               : decode_tail(plane, data, done, lanes, p, out, false);
+}
+
+static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+{
+    begin_block(out, lanes);
+    return (size_t)(planes_compress_tail(x, 0, lanes, p, out, out + code_plane_bytes(lanes)) - out);
+}
+
+INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+{
+    const uint8_t *end = decode_tail(block, block + code_plane_bytes(lanes), 0, lanes, p, out, add);
+    return end ? (size_t)(end - block) : 0;
+}
+
+CODER(planes_scalar, planes_format, )
