@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pkgutil
 import re
@@ -94,13 +95,25 @@ def _reference(name: str) -> str:
     names = [name]
     if name.endswith(".*"):
         package = import_module(name.removesuffix(".*"))
-        names = [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)
-                 if not found.ispkg and not found.name.startswith("_")]  # fmt: skip
+        found = (found.name for found in pkgutil.iter_modules(package.__path__) if not found.ispkg)
+        names = [f"{package.__name__}.{module}" for module in found if not module.startswith("_")]
     lines = []
     for module in names:
-        lines += [f"## {module}", "", "```{eval-rst}", f".. automodule:: {module}", "   :members:",
+        lines += [f"## {module.rpartition('.')[2]}", "", "```{eval-rst}", f".. automodule:: {module}", "   :members:",
                   "   :show-inheritance:", "```", ""]  # fmt: skip
     return "\n".join(lines)
+
+
+def _signature(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:  # fmt: skip
+    """Amaranth's components take their arguments through a metaclass; those of ``__init__`` are shown."""
+    if what != "class" or "src_loc_at" not in (signature or ""):
+        return None
+    _, *parameters = inspect.signature(thing.__init__).parameters.values()
+    shown = inspect.Signature([one for one in parameters if one.name != "src_loc_at"])
+    return str(shown), returns
 
 
 def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str]) -> None:
@@ -124,5 +137,6 @@ def setup(app: Sphinx) -> None:
     app.add_directive("wavedrom", WaveDrom)
     for role in ("code_text", "py"):
         app.add_role(role, _code)
+    app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _links)
     app.connect("include-read", _included)
