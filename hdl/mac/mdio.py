@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""MDIO, the PHY's management interface (IEEE 802.3, clause 22)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+_PREAMBLE = 32
+_FRAME = 64
+_TURNAROUND_AT = 46  # from the first preamble bit; the PHY drives from here on when it is read
+
+
+class MdioRequest(data.Struct):
+    """One access to a register of a PHY."""
+
+    write: 1
+    phy: 5
+    register: 5
+    value: 16  # to be written
+
+
+class Mdio(wiring.Component):
+    """Reads and writes the registers of PHYs on one pair of wires.
+
+    An access takes 64 periods of ``mdc``. The master changes ``mdio`` with the falling edge of ``mdc``, and
+    samples it just before a rising one.
+
+    Parameters
+    ----------
+    half_period : :class:`int`
+        Cycles of half a period of ``mdc``; at most 2.5 MHz, so at least 10 at 50 MHz.
+
+    Members
+    -------
+    requests : :py:`In(stream.Signature(MdioRequest))`
+    values : :py:`Out(stream.Signature(16, always_ready=True))`
+        What was read, once per access that reads. All ones if no PHY answers.
+    mdc, mdio_out, mdio_enable : :py:`Out(1)`
+    mdio_in : :py:`In(1)`
+        The pin, synchronised.
+    """
+
+    requests: In(stream.Signature(MdioRequest))
+    values: Out(stream.Signature(16, always_ready=True))
+    mdc: Out(1)
+    mdio_out: Out(1, init=1)
+    mdio_enable: Out(1)
+    mdio_in: In(1)
+
+    def __init__(self, half_period: int):
+        if half_period < 2:
+            raise ValueError(f"half a period of MDC must be at least 2 cycles, not {half_period!r}")
+        self.half_period = half_period
+        super().__init__()
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        request = self.requests.payload
+        phase = Signal(range(self.half_period))
+        place = Signal(range(_FRAME))
+        busy = Signal()
+        reading = Signal()
+        shift = Signal(_FRAME - _PREAMBLE)  # the highest bit is next
+        taken = Signal(16)
+        edge = phase == self.half_period - 1
+        m.d.sync += [phase.eq(Mux(edge | ~busy, 0, phase + 1)), self.values.valid.eq(0)]
+        m.d.comb += [self.requests.ready.eq(~busy), self.values.payload.eq(taken)]
+        with m.If(~busy):
+            m.d.sync += [self.mdc.eq(0), self.mdio_enable.eq(self.requests.valid), self.mdio_out.eq(1)]
+            with m.If(self.requests.valid):
+                # Start 01, operation 01 (write) or 10 (read), turnaround 10; the highest bits go first.
+                m.d.sync += [
+                    busy.eq(1),
+                    place.eq(0),
+                    reading.eq(~request.write),
+                    shift.eq(
+                        Cat(
+                            request.value,
+                            Const(0b10, 2),
+                            request.register,
+                            request.phy,
+                            request.write,
+                            ~request.write,
+                            Const(0b01, 2),
+                        )
+                    ),
+                ]
+        with m.Elif(edge):
+            m.d.sync += self.mdc.eq(~self.mdc)
+            with m.If(~self.mdc):
+                m.d.sync += taken.eq(Cat(self.mdio_in, taken))
+            with m.Else():
+                m.d.sync += place.eq(place + 1)
+                with m.If(place >= _PREAMBLE - 1):
+                    m.d.sync += [self.mdio_out.eq(shift[-1]), shift.eq(shift << 1)]
+                with m.If(reading & (place >= _TURNAROUND_AT - 1)):
+                    m.d.sync += self.mdio_enable.eq(0)
+                with m.If(place == _FRAME - 1):
+                    m.d.sync += [busy.eq(0), self.mdio_enable.eq(0), self.values.valid.eq(reading)]
+        return m

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Brings a PHY out of reset, says what the MAC can do, and reads what the link has become."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .mdio import MdioRequest
+from .octets import Speed
+
+# Registers of clause 22.
+_CONTROL, _STATUS, _ADVERTISED, _PARTNER, _GIGABIT_CONTROL, _GIGABIT_STATUS = 0, 1, 4, 5, 9, 10
+_RESTART = 1 << 12 | 1 << 9
+_LINK_UP, _NEGOTIATED = 2, 5
+_SELECTOR = 1
+_FULL_10, _FULL_100, _FULL_1000 = 1 << 6, 1 << 8, 1 << 9
+_PARTNER_FULL_10, _PARTNER_FULL_100, _PARTNER_FULL_1000 = 6, 8, 11
+
+
+class _State(enum.Enum):
+    RESET = 0
+    WAIT = 1
+    ASK = 2
+    ANSWER = 3
+    PAUSE = 4
+
+
+class PhyMonitor(wiring.Component):
+    """Full duplex only: the MAC knows no collisions, and neither half duplex nor PAUSE is advertised.
+
+    After power-up the PHY is held in reset for 10 ms and left alone for 100 ms. Then its advertisement is
+    written and negotiation restarted, and ten times a second its registers are read.
+
+    Parameters
+    ----------
+    clock_hz : :class:`int`
+        Of ``sync``.
+    phy : :class:`int`
+        The PHY's address, 0..31.
+    fastest : :class:`Speed`
+        The fastest that the interface and the board can do.
+
+    Members
+    -------
+    requests, values
+        To :class:`~inceptionn.hdl.mac.mdio.Mdio`.
+    phy_reset : :py:`Out(1)`
+        Active high.
+    up : :py:`Out(1)`
+        The link is up, negotiated, at full duplex.
+    speed : :py:`Out(2)`
+        Its :class:`Speed`.
+    """
+
+    requests: Out(stream.Signature(MdioRequest))
+    values: In(stream.Signature(16, always_ready=True))
+    phy_reset: Out(1, init=1)
+    up: Out(1)
+    speed: Out(2)
+
+    def __init__(self, clock_hz: int, *, phy: int, fastest: Speed):
+        if not 0 <= phy <= 31:
+            raise ValueError(f"a PHY's address must be 0..31, not {phy!r}")
+        self.clock_hz = clock_hz
+        self.phy = phy
+        self.fastest = Speed(fastest)
+        super().__init__()
+
+    def _script(self) -> list[tuple[bool, int, int]]:
+        """Write or read, register, value; from `_polls` on it is repeated."""
+        advertised = _SELECTOR | _FULL_10 | (_FULL_100 if self.fastest >= Speed.MBIT_100 else 0)
+        setup = [(True, _ADVERTISED, advertised)]
+        polls = [(False, _STATUS, 0), (False, _PARTNER, 0)]
+        if self.fastest == Speed.MBIT_1000:
+            setup.append((True, _GIGABIT_CONTROL, _FULL_1000))
+            polls.append((False, _GIGABIT_STATUS, 0))
+        return [*setup, (True, _CONTROL, _RESTART), *polls]
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        script = self._script()
+        first_poll = next(place for place, (write, _, _) in enumerate(script) if not write)
+        reset_cycles, quiet_cycles = self.clock_hz // 100, self.clock_hz // 10
+        state = Signal(_State)
+        timer = Signal(range(quiet_cycles + 1))
+        place = Signal(range(len(script)))
+        write = Array(entry[0] for entry in script)[place]
+        register = Array(entry[1] for entry in script)[place]
+        linked = Signal()
+        rate = Signal(2)
+        able = Signal()
+        last = place == len(script) - 1
+        m.d.comb += [
+            self.requests.valid.eq(state == _State.ASK),
+            self.requests.payload.write.eq(write),
+            self.requests.payload.phy.eq(self.phy),
+            self.requests.payload.register.eq(register),
+            self.requests.payload.value.eq(Array(entry[2] for entry in script)[place]),
+        ]
+        with m.Switch(state):
+            with m.Case(_State.RESET):
+                m.d.sync += timer.eq(timer + 1)
+                with m.If(timer == reset_cycles):
+                    m.d.sync += [self.phy_reset.eq(0), timer.eq(0), state.eq(_State.WAIT)]
+            with m.Case(_State.WAIT):
+                m.d.sync += timer.eq(timer + 1)
+                with m.If(timer == quiet_cycles):
+                    m.d.sync += [timer.eq(0), state.eq(_State.ASK)]
+            with m.Case(_State.ASK), m.If(self.requests.ready):
+                m.d.sync += state.eq(_State.ANSWER)
+                with m.If(write):
+                    m.d.sync += [place.eq(place + 1), state.eq(_State.ASK)]
+            with m.Case(_State.ANSWER), m.If(self.values.valid):
+                m.d.sync += [place.eq(Mux(last, first_poll, place + 1)), state.eq(_State.ASK)]
+                with m.If(last):
+                    m.d.sync += state.eq(_State.PAUSE)
+            with m.Case(_State.PAUSE):
+                m.d.sync += [
+                    self.up.eq(linked & able),
+                    self.speed.eq(rate),
+                    timer.eq(0),
+                    state.eq(_State.WAIT),
+                ]
+
+        value = self.values.payload
+        with m.If((state == _State.ANSWER) & self.values.valid):
+            with m.If(register == _STATUS):
+                # All ones: nobody answers.
+                m.d.sync += linked.eq(value[_LINK_UP] & value[_NEGOTIATED] & ~value.all())
+            with m.Elif(register == _PARTNER):
+                fast = value[_PARTNER_FULL_100] & (self.fastest >= Speed.MBIT_100)
+                m.d.sync += [rate.eq(fast), able.eq(fast | value[_PARTNER_FULL_10])]
+            with m.Elif(value[_PARTNER_FULL_1000]):
+                m.d.sync += [rate.eq(Speed.MBIT_1000), able.eq(1)]
+        return m

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The PHY's management in simulation: registers written once, then the link as it changes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.mac.mdio import Mdio
+from inceptionn.hdl.mac.octets import Speed
+from inceptionn.hdl.mac.phy_monitor import PhyMonitor
+from inceptionn.sim.runner import run_bench
+
+CLOCK_HZ = 20_000
+"""So slow that a tenth of a second is a few thousand cycles."""
+
+
+class ManagedPhy(wiring.Component):
+    """The monitor with its wires."""
+
+    mdc: Out(1)
+    mdio_out: Out(1)
+    mdio_enable: Out(1)
+    mdio_in: In(1)
+    phy_reset: Out(1)
+    up: Out(1)
+    speed: Out(2)
+
+    def __init__(self, phy: int, fastest: Speed):
+        self.phy = phy
+        self.fastest = fastest
+        super().__init__()
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.mdio = mdio = Mdio(2)
+        m.submodules.monitor = monitor = PhyMonitor(CLOCK_HZ, phy=self.phy, fastest=self.fastest)
+        wiring.connect(m, monitor.requests, mdio.requests)
+        wiring.connect(m, mdio.values, monitor.values)
+        m.d.comb += [
+            self.mdc.eq(mdio.mdc),
+            self.mdio_out.eq(mdio.mdio_out),
+            self.mdio_enable.eq(mdio.mdio_enable),
+            mdio.mdio_in.eq(self.mdio_in),
+            self.phy_reset.eq(monitor.phy_reset),
+            self.up.eq(monitor.up),
+            self.speed.eq(monitor.speed),
+        ]
+        return m
+
+
+@pytest.mark.parametrize(("phy", "fastest"), [(0, Speed.MBIT_1000), (5, Speed.MBIT_100), (31, Speed.MBIT_10)])
+def test_bench(phy: int, fastest: Speed) -> None:
+    bench = Path(__file__).with_name("phy_monitor_bench.py")
+    parameters = {"phy": phy, "fastest": int(fastest), "clock_hz": CLOCK_HZ}
+    run_bench(ManagedPhy(phy, fastest), f"managed_phy_{phy}", bench, parameters=parameters)
+
+
+def test_refused() -> None:
+    with pytest.raises(ValueError, match=r"0\.\.31, not 32"):
+        PhyMonitor(CLOCK_HZ, phy=32, fastest=Speed.MBIT_100)
+    with pytest.raises(ValueError, match="at least 2 cycles, not 1"):
+        Mdio(1)
