@@ -30,8 +30,15 @@ class TB:
     def __init__(self, dut):
         self.dut = dut
         if INTERFACE == "rgmii":
-            pins = dut.txd, dut.tx_ctl, dut.tx_clk, dut.rxd, dut.rx_ctl, dut.rx_clk
-            self.phy = RgmiiPhy(*pins, speed=SPEED * 1e6)
+            pins = (
+                dut.rgmii_txd,
+                dut.rgmii_tx_ctl,
+                dut.rgmii_tx_clk,
+                dut.rgmii_rxd,
+                dut.rgmii_rx_ctl,
+                dut.rx_clk,
+            )
+            self.phy = RgmiiPhy(*pins, dut.rx_clk, speed=SPEED * 1e6)
             silence(self.phy.tx, self.phy.rx)
             self.receive_clock = dut.rx_clk
         else:
@@ -45,7 +52,8 @@ class TB:
 
     @classmethod
     async def started(cls, dut) -> TB:
-        dut.speed.value = {10: 0, 100: 1, 1000: 2}[SPEED]
+        speed = dut.rgmii_speed if INTERFACE == "rgmii" else dut.speed
+        speed.value = {10: 0, 100: 1, 1000: 2}[SPEED]
         dut.rst.value = 1
         tb = cls(dut)
         Clock(dut.clk, CLOCK_PS, unit="ps").start()

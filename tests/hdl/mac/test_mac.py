@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import ClockDomain, DomainRenamer, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.mac.octets import Speed
+from inceptionn.hdl.mac.octets import Octet, Speed
+from inceptionn.hdl.mac.port import EthernetPort, PortEvents
 from inceptionn.hdl.mac.receiver import MacReceiver, ReceiveEvents
 from inceptionn.hdl.mac.rgmii import LinkStatus, RgmiiReceive, RgmiiTransmit
 from inceptionn.hdl.mac.rmii import RmiiReceive, RmiiTransmit
@@ -18,74 +19,130 @@ from inceptionn.hdl.parts.axi import AXIStream
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim.runner import run_bench
 
+RGMII = wiring.Signature(
+    {
+        "txd": Out(4),
+        "tx_ctl": Out(1),
+        "tx_clk": Out(1),
+        "rxd": In(4),
+        "rx_ctl": In(1),
+        "speed": In(2),
+        "status": Out(LinkStatus),
+    }
+)
 
-class RgmiiMac(wiring.Component):
-    """A MAC with RGMII pins; the pads' double-data-rate cells are described by clock levels.
 
-    ``tx_clk`` comes of ``clk_late``, a quarter of a cycle after ``clk``, as a pad's delay would make it.
+class RgmiiPads(wiring.Component):
+    """RGMII with the pads' double-data-rate cells described by clock levels.
+
+    ``tx_clk`` comes of the domain ``late``, a quarter of a cycle after ``transmit``, as a pad's delay would
+    make it.
     """
 
-    clk: In(1)
-    clk_late: In(1)
-    rst: In(1)
-    speed: In(2)
-    txd: Out(4)
-    tx_ctl: Out(1)
-    tx_clk: Out(1)
-    rxd: In(4)
-    rx_ctl: In(1)
-    rx_clk: In(1)
-    s_axis: In(AXIStream(1))
-    m_axis: Out(AXIStream(1))
-    underrun: Out(1)
-    events: Out(ReceiveEvents)
-    status: Out(LinkStatus)
+    rgmii: Out(RGMII)
+    sent: In(stream.Signature(Octet))
+    received: Out(stream.Signature(Octet, always_ready=True))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for name, clock, edge in (
-            ("sync", self.clk, "pos"),
-            ("late", self.clk_late, "pos"),
-            ("receive", self.rx_clk, "pos"),
-            ("falling", self.rx_clk, "neg"),
-        ):
-            domain = ClockDomain(name, clk_edge=edge)
-            domain.clk, domain.rst = clock, self.rst
-            m.domains += domain
-        m.submodules.transmitter = transmitter = MacTransmitter()
-        m.submodules.rgmii_transmit = transmit = RgmiiTransmit()
-        m.submodules.rgmii_receive = receive = DomainRenamer("receive")(RgmiiReceive())
-        m.submodules.receiver = receiver = DomainRenamer("receive")(MacReceiver())
-        wiring.connect(m, wiring.flipped(self.s_axis), transmitter.s_axis)
-        wiring.connect(m, transmitter.octets, transmit.octets)
-        wiring.connect(m, receive.octets, receiver.octets)
-        wiring.connect(m, receiver.m_axis, wiring.flipped(self.m_axis))
+        m.submodules.transmit = transmit = DomainRenamer("transmit")(RgmiiTransmit())
+        m.submodules.receive = receive = DomainRenamer("receive")(RgmiiReceive())
+        wiring.connect(m, wiring.flipped(self.sent), transmit.octets)
+        wiring.connect(m, receive.octets, wiring.flipped(self.received))
         m.d.comb += [
-            transmit.speed.eq(self.speed),
-            receive.gigabit.eq(self.speed[1]),
-            self.underrun.eq(transmitter.underrun),
-            self.events.eq(receiver.events),
-            self.status.eq(receive.status),
+            transmit.speed.eq(self.rgmii.speed),
+            receive.gigabit.eq(self.rgmii.speed[1]),
+            self.rgmii.status.eq(receive.status),
         ]
 
         # Outputs: the first half of the cycle while the clock is high.
         clock = Signal(2)
         m.d.late += clock.eq(transmit.clock)
-        half = Mux(self.clk, transmit.pins.rise.as_value(), transmit.pins.fall.as_value())
+        half = Mux(ClockSignal("transmit"), transmit.pins.rise.as_value(), transmit.pins.fall.as_value())
         m.d.comb += [
-            self.txd.eq(half[:4]),
-            self.tx_ctl.eq(half[4]),
-            self.tx_clk.eq(Mux(self.clk_late, clock[0], clock[1])),
+            self.rgmii.txd.eq(half[:4]),
+            self.rgmii.tx_ctl.eq(half[4]),
+            self.rgmii.tx_clk.eq(Mux(ClockSignal("late"), clock[0], clock[1])),
         ]
 
         # Inputs: both edges are handed over with the next rising one.
         rise = Signal(5)
         fall = Signal(5)
         taken = Signal(5)
-        m.d.comb += [taken[:4].eq(self.rxd), taken[4].eq(self.rx_ctl)]
+        m.d.comb += [taken[:4].eq(self.rgmii.rxd), taken[4].eq(self.rgmii.rx_ctl)]
         m.d.receive += rise.eq(taken)
         m.d.falling += fall.eq(taken)
         m.d.receive += [receive.pins.rise.eq(rise), receive.pins.fall.eq(fall)]
+        return m
+
+
+def _domains(m: Module, **clocks: tuple[Signal, Signal]) -> None:
+    """Clock domains of these clocks and resets; ``falling`` counts the falling edges."""
+    for name, (clock, reset) in clocks.items():
+        domain = ClockDomain(name, clk_edge="neg" if name == "falling" else "pos")
+        domain.clk, domain.rst = clock, reset
+        m.domains += domain
+
+
+class RgmiiMac(wiring.Component):
+    """A MAC with RGMII pins; ``clk_late`` is a quarter of a cycle after ``clk``."""
+
+    clk: In(1)
+    clk_late: In(1)
+    rst: In(1)
+    rx_clk: In(1)
+    rgmii: Out(RGMII)
+    s_axis: In(AXIStream(1))
+    m_axis: Out(AXIStream(1))
+    underrun: Out(1)
+    events: Out(ReceiveEvents)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        late, receive = (self.clk_late, self.rst), (self.rx_clk, self.rst)
+        _domains(m, transmit=(self.clk, self.rst), late=late, receive=receive, falling=receive)
+        m.submodules.transmitter = transmitter = DomainRenamer("transmit")(MacTransmitter())
+        m.submodules.receiver = receiver = DomainRenamer("receive")(MacReceiver())
+        m.submodules.pads = pads = RgmiiPads()
+        wiring.connect(m, wiring.flipped(self.s_axis), transmitter.s_axis)
+        wiring.connect(m, transmitter.octets, pads.sent)
+        wiring.connect(m, pads.received, receiver.octets)
+        wiring.connect(m, receiver.m_axis, wiring.flipped(self.m_axis))
+        wiring.connect(m, pads.rgmii, wiring.flipped(self.rgmii))
+        m.d.comb += [self.underrun.eq(transmitter.underrun), self.events.eq(receiver.events)]
+        return m
+
+
+class RgmiiPort(wiring.Component):
+    """A port with RGMII pins, three clocks, and a reset for each."""
+
+    clk: In(1)
+    rst: In(1)
+    tx_clk125: In(1)
+    clk_late: In(1)
+    tx_rst: In(1)
+    rx_clk: In(1)
+    rx_rst: In(1)
+    rgmii: Out(RGMII)
+    s_axis: In(AXIStream(32))
+    m_axis: Out(AXIStream(32))
+    events: Out(PortEvents)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        late, receive = (self.clk_late, self.tx_rst), (self.rx_clk, self.rx_rst)
+        _domains(m, sync=(self.clk, self.rst), transmit=(self.tx_clk125, self.tx_rst))
+        _domains(m, late=late, receive=receive, falling=receive)
+        m.submodules.port = port = EthernetPort(
+            receive_domain="receive", transmit_domain="transmit", wide_bytes=32
+        )
+        m.submodules.pads = pads = RgmiiPads()
+        wiring.connect(m, wiring.flipped(self.s_axis), port.s_axis)
+        wiring.connect(m, port.m_axis, wiring.flipped(self.m_axis))
+        wiring.connect(m, port.sent, pads.sent)
+        wiring.connect(m, pads.received, port.received)
+        wiring.connect(m, pads.rgmii, wiring.flipped(self.rgmii))
+        m.d.comb += self.events.eq(port.events)
         return m
 
 
@@ -107,9 +164,7 @@ class RmiiMac(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        domain = ClockDomain("sync")
-        domain.clk, domain.rst = self.clk, self.rst
-        m.domains += domain
+        _domains(m, sync=(self.clk, self.rst))
         m.submodules.transmitter = transmitter = MacTransmitter()
         m.submodules.rmii_transmit = transmit = RmiiTransmit()
         m.submodules.rmii_receive = receive = RmiiReceive()
@@ -143,3 +198,23 @@ def test_bench(interface: str, speed: int, tmp_path: Path) -> None:
     source.write_text(convert(_MACS[interface](), f"{interface}_mac", own_clocks=True))
     parameters = {"interface": interface, "speed": speed}
     run_bench(source, source.stem, Path(__file__).with_name("mac_bench.py"), parameters=parameters)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("port") / "rgmii_port.v"
+    source.write_text(convert(RgmiiPort(), "rgmii_port", own_clocks=True))
+    return source
+
+
+@pytest.mark.parametrize(
+    ("speed", "clock_ps"),
+    [
+        (1000, 20_000),
+        pytest.param(1000, 5_000, marks=pytest.mark.slow),
+        pytest.param(100, 20_000, marks=pytest.mark.slow),
+    ],
+)
+def test_port(speed: int, clock_ps: int, port: Path) -> None:
+    parameters = {"speed": speed, "clock_ps": clock_ps}
+    run_bench(port, "rgmii_port", Path(__file__).with_name("port_bench.py"), parameters=parameters)
