@@ -75,7 +75,7 @@ CATALOGUE = {
         Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
-        Entry("standalone_compressor", "codec.paper.compressor:StandaloneCompressor", _BOTH_WIDTHS),
+        Entry("standalone_compressor", "codec.compressor:StandaloneCompressor", _BOTH_WIDTHS),
         # The paper's Fig. 10: decompression.
         Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS),
         Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS),

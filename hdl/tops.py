@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
-from .codec.paper.compressor import StandaloneCompressor
+from .codec.compressor import StandaloneCompressor
 from .codec.paper.decompressor import Decompressor
 from .nic import Nic
 

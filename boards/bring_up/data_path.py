@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.codec.paper.compressor import StandaloneCompressor
+from inceptionn.hdl.codec.compressor import StandaloneCompressor
 from inceptionn.hdl.codec.paper.decompressor import Decompressor
 from inceptionn.wire import BURST_BYTES
 

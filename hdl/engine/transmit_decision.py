@@ -281,7 +281,7 @@ class TransmitDecision(wiring.Component):
             size1.eq(size),
             checksum1.eq(add16(record.checksum, cleared)),
             summed1.eq(head.static_sum + (swap16(block.block_sum) + cleared)),
-            lanes1.eq(block.lanes),
+            lanes1.eq(block.counts),
         ]
 
         # Stage 2: the wire form's fields. Its L4 length (in the pseudo header and, with UDP, in the header

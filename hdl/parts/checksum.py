@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -47,27 +47,33 @@ class OnesComplementSum(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat.
+    carries : :class:`bool`
+        Adds one more bit for each lane.
 
     Members
     -------
     valid, last : :py:`In(1)`
         ``last`` ends a sum and may come without ``valid`` (nothing added).
     beat : :py:`In(32 * lanes)`
+    carry : :py:`In(lanes)`
+        With ``carries=True``: added like words of one bit.
     sum : :py:`Out(16)`
         Folded sum, 0..65535; 0 only if every word was 0. Holds until the next ``sum_valid``.
     sum_valid : :py:`Out(1)`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, carries: bool = False):
         self.width = Beat(lanes)
         self.words = self.width.words
         self.lanes = lanes
         self.latency = self.latency_of(self.width)
+        self.carries = carries
         super().__init__(
             {
                 "valid": In(1),
                 "last": In(1),
                 "beat": In(16 * self.words),
+                **({"carry": In(lanes)} if carries else {}),
                 "sum": Out(16),
                 "sum_valid": Out(1),
             }
@@ -82,13 +88,17 @@ class OnesComplementSum(wiring.Component):
         m = Module()
         # A binary adder tree of one level per stage, gated at its input.
         words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(self.words)]
+        if self.carries:
+            # Each enters the carry chain of its lane's two words, one place below them.
+            bits = [(Const(1, 1), self.valid & self.carry[i // 2])[i % 2] for i in range(self.words)]
+            words = [Cat(bit, word) for bit, word in zip(bits, words, strict=True)]
         depth = 0
         while len(words) > 1:
             sums = []
             for i in range(len(words) // 2):
                 partial = Signal(len(words[0]) + 1, name=f"partial{depth}_{i}", reset_less=True)
                 m.d.sync += partial.eq(words[2 * i] + words[2 * i + 1])
-                sums.append(partial)
+                sums.append(partial[1:] if self.carries and not depth else partial)
             words = sums
             depth += 1
         last = delayed(m, self.last, depth, name="last", reset=True)

@@ -45,7 +45,7 @@ class Report:
         """``AssertionError`` unless the hardware's report says the same."""
         found = Statistics.as_shape().from_bits(bits)
         assert found.block_bytes == self.block_bytes, f"{found.block_bytes} bytes, not {self.block_bytes}"
-        lanes = tuple(found.lanes[tag] for tag in Tag)
+        lanes = tuple(found.counts[tag] for tag in Tag)
         assert lanes == self.lanes, f"lanes {lanes}, not {self.lanes}"
         for name in ("block_sum", "cleared_sum"):
             one, other = found[name], getattr(self, name)

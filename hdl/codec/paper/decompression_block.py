@@ -3,13 +3,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import EXPONENT_BIAS, Tag
 
 from ...parts.pipeline import Pipeline
+from ..normalise import normalise, zero_tests
 
 
 def _floor(base: Value) -> Value:
@@ -51,9 +52,6 @@ class DecompressionBlock(wiring.Component):
     impossible: Out(1)
 
     def elaborate(self, platform: Any) -> Module:
-        # Normalisation by halves: three zero tests on the incoming vector tell the shift by 8 and by
-        # 4, the top nibble of what is left tells the rest. Lanes without magnitude carry zeros
-        # through the shifter and raw lanes zeros beside it, so that the two only need an OR at the end.
         m = Module()
         p = Pipeline(m)
 
@@ -63,47 +61,17 @@ class DecompressionBlock(wiring.Component):
         p.stage(
             raw=self.vector,
             sign=Mux(p.is_short, self.vector[7], self.vector[15]),
-            high_zero=p.magnitude[7:15] == 0,
-            top_zero=p.magnitude[11:15] == 0,
-            middle_zero=p.magnitude[3:7] == 0,
+            **zero_tests(p.magnitude),
             base=Mux(p.is_short, self.base, EXPONENT_BIAS),
             floor=_floor(self.base),
             is_raw=self.tag == Tag.RAW,
             is_vector=p.is_short | (self.tag == Tag.BITS16),
         )
 
-        # Stage 2: shift by 8 and 4.
-        by_8 = p.high_zero
-        by_4 = Mux(p.high_zero, p.middle_zero, p.top_zero)
-        p.let(
-            shifted=Mux(
-                by_8,
-                Mux(p.middle_zero, p.magnitude[:3] << 12, p.magnitude[:7] << 8),
-                Mux(p.top_zero, p.magnitude[:11] << 4, p.magnitude),
-            )[:15]
-        )
+        # Stages 2 and 3.
+        value = normalise(m, p)
         p.stage(
-            magnitude=Mux(p.is_vector, p.shifted, 0),
-            raw=Mux(p.is_raw, p.raw, 0),
-            exponent=(p.base - Cat(Const(1, 2), by_4, by_8))[:8],
-            by_4=by_4,
-        )
-
-        # Stage 3: shift by 0..3, drop the leading 1.
-        top = p.magnitude[11:15]
-        p.let(
-            by_low=Mux(top[3], 0, Mux(top[2], 1, Mux(top[1], 2, 3))),
-            # After normalisation a 1 is in the top four bits or nowhere.
-            any_set=top.any(),
-        )
-        fraction = Signal(15)
-        with m.Switch(p.by_low):
-            for shift in range(4):
-                with m.Case(shift):
-                    m.d.comb += fraction.eq(p.magnitude << (shift + 1))
-        exponent = Mux(p.any_set, (p.exponent - p.by_low)[:8], 0)
-        p.stage(
-            value=p.raw | Cat(Const(0, 8), fraction, exponent, p.any_set & p.sign),
+            value=value,
             impossible=p.is_short & p.any_set & (Cat(p.by_low, p.by_4) >= p.floor),
         )
         m.d.comb += [self.value.eq(p.value), self.impossible.eq(p.impossible)]

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -11,20 +11,12 @@ from amaranth.utils import exact_log2
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, TAG_BYTES
 
 from ...parts.beat import Beat
-from ...parts.pipeline import Pipeline
+from ..joining import join_parts
 
 
 def bytes_of_tag(tag: Value) -> Value:
     """Bytes of a vector, 0, 1, 2 or 4, from its tag (3 bits): ``2**tag >> 1``."""
     return Cat(tag == TAG_BYTES.index(1), tag == TAG_BYTES.index(2), tag == TAG_BYTES.index(4))
-
-
-def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value:
-    """``value`` moved up by ``digit * step`` bytes, cut to ``width`` bits: a 2**len(digit):1 mux."""
-    result = value
-    for position in range(len(digit)):
-        result = Mux(digit[position], result << (8 * step << position), result)
-    return result[:width] if len(result) > width else result
 
 
 def _join_stages(level: int) -> int:
@@ -83,25 +75,16 @@ class ShifterTree(wiring.Component):
         level = 0
         while len(parts) > 1:
             pairs = [
-                self._join(m, f"level{level}_{pair}_", level, parts[at : at + 2], sizes[at : at + 2])
+                join_parts(
+                    m,
+                    f"level{level}_{pair}_",
+                    parts[at : at + 2],
+                    sizes[at : at + 2],
+                    _join_stages(level),
+                )
                 for pair, at in enumerate(range(0, len(parts), 2))
             ]
             parts, sizes = [vector for vector, _ in pairs], [size for _, size in pairs]
             level += 1
         m.d.comb += [self.aligned.eq(parts[0]), self.size.eq(sizes[0])]
         return m
-
-    @staticmethod
-    def _join(
-        m: Module, prefix: str, level: int, parts: list[Value], sizes: list[Value]
-    ) -> tuple[Value, Value]:
-        """Two parts as one, the upper moved down onto the end of the lower, and the sum of their sizes."""
-        p = Pipeline(m, prefix)
-        width, step = 2 * 8 * LANE_BYTES << level, 1
-        p.let(low=parts[0], high=parts[1], rest=sizes[0], total=sizes[0] + sizes[1])
-        for _ in range(_join_stages(level) - 1):
-            reach = min(width, len(p.high) + 8 * 3 * step)
-            p.stage(high=shift_left_bytes(p.high, p.rest[:2], step, reach), rest=p.rest[2:])
-            step *= 4
-        p.stage(joined=p.low | shift_left_bytes(p.high, p.rest, step, width))
-        return p.joined, p.total

@@ -11,6 +11,7 @@ from inceptionn.wire import GROUP_LANES
 
 from ...parts.beat import Beat
 from ...parts.queue import PushQueue
+from ..word_plane import collect_words
 
 
 class TagPlane(wiring.Component):
@@ -72,27 +73,16 @@ class TagPlane(wiring.Component):
         if self.width.groups > 1:
             self._collect_pairs(m)
             return m
-        # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.
-        following = Signal(4)
-        place = Signal(4)
-        tags1 = Signal(2 * GROUP_LANES, reset_less=True)
-        select1 = Signal(self.words)
-        fresh1 = Signal(reset_less=True)
-        full1 = Signal()
-        m.d.comb += place.eq(Mux(self.first, self.place, following))
-        with m.If(self.valid):
-            m.d.sync += following.eq(place + 1)
-        m.d.sync += [
-            tags1.eq(self.tags),
-            select1.eq(Mux(self.valid, 1 << place, 0)),
-            fresh1.eq(self.valid & (self.first | (place == 0))),
-            full1.eq(self.valid & (self.last | place.all())),
-            self.beat_valid.eq(full1),
-        ]
-        # Stage 2: the beat.
-        for i in range(self.words):
-            word = self.beat.word_select(i, 16)
-            m.d.sync += word.eq(Mux(select1[i], tags1, Mux(fresh1, 0, word)))
+        collect_words(
+            m,
+            self.tags,
+            self.beat,
+            self.beat_valid,
+            valid=self.valid,
+            first=self.first,
+            last=self.last,
+            place=self.place,
+        )
         return m
 
     def _collect_pairs(self, m: Module) -> None:

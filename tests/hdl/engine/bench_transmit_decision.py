@@ -108,7 +108,7 @@ class Known:
             "block_bytes": len(block),
             "block_sum": little_endian_sum(block),
             "cleared_sum": little_endian_sum(cleared.astype("<u4").tobytes()),
-            "lanes": np.bincount(tags, minlength=4).tolist(),
+            "counts": np.bincount(tags, minlength=4).tolist(),
         }
         return int(Statistics.as_shape().const(values).as_bits())
 

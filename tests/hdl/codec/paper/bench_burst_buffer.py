@@ -10,7 +10,7 @@ import cocotb
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
-from inceptionn.hdl.codec.paper.tag_decoder import BEAT_BITS, position_bits
+from inceptionn.hdl.codec.plane_decoder import BEAT_BITS, position_bits
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench

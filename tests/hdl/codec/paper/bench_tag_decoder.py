@@ -9,13 +9,8 @@ from dataclasses import dataclass
 import cocotb
 from cocotb.triggers import FallingEdge
 
-from inceptionn.hdl.codec.paper.tag_decoder import (
-    WORDS,
-    TagDecoder,
-    block_layout,
-    group_layout,
-    position_bits,
-)
+from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder
+from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, position_bits
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -24,7 +19,8 @@ from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_BYTES
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a word: tags of one group, or two."""
 BEAT_BITS = 8 * LANE_BYTES * WIDTH
-BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH)
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH, "tags", 2 * WIDTH)
+WORDS = TagDecoder.WORDS
 POSITIONS = 1 << position_bits(WIDTH)
 CYCLE_LIMIT = 100_000
 

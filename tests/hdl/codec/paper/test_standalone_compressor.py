@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from inceptionn.hdl.codec.paper.compressor import StandaloneCompressor
+from inceptionn.hdl.codec.compressor import StandaloneCompressor
 from inceptionn.sim.golden import codec
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the engine must know of a block before it decides on the frame: what both codecs share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..parts.beat import Beat
+from ..parts.checksum import OnesComplementSum
+from ..parts.delay import delayed
+from .alignment_unit import AlignmentUnit
+
+
+class BlockStatistics(wiring.Component):
+    """Sums and counts over one block.
+
+    The report follows the block's last vector after :attr:`latency` cycles: 12, with 16 lanes 14. With 8
+    lanes there is at least one idle cycle between blocks, with 16 there need be none.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes of a burst: 8 or 16.
+    report : shape
+        Of ``report``.
+    members : mapping
+        The codec's own ports.
+
+    Members
+    -------
+    valid, last : :py:`In(1)`
+        A vector from the codec's unit; the block's last.
+    block_bytes : :py:`In(14)`
+        Size of the block, three cycles after ``last``.
+    beat_valid, beat, done
+        The Alignment Unit's output for the same vectors.
+    report : :py:`Out(report)`
+    report_valid : :py:`Out(1)`
+    """
+
+    def __init__(self, lanes: int, report: Any, members: Mapping[str, Any]):
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
+        super().__init__(
+            {
+                "valid": In(1),
+                "last": In(1),
+                **members,
+                "block_bytes": In(14),
+                "beat_valid": In(1),
+                "beat": In(self.width.bits),
+                "done": In(1),
+                "report": Out(report),
+                "report_valid": Out(1),
+            }
+        )
+
+    @staticmethod
+    def latency_of(width: Beat) -> int:
+        """Cycles from a block's last vector to its report."""
+        # The data's sum comes last. A block's last beat may leave the aligner one cycle after its latency.
+        return AlignmentUnit.latency_of(width) + 1 + OnesComplementSum.latency_of(width)
+
+    @staticmethod
+    def _sum_words(m: Module, words: Value, ends: Value) -> Signal:
+        """One's-complement sum of the plane's words, 16 bits, three cycles after ``ends``.
+
+        At most 288 words of 16 bits, which fit 25 bits.
+        """
+        total = Signal(25, name="plane_total")
+        finished = Signal(25, name="plane_finished", reset_less=True)
+        folded = Signal(17, name="plane_folded", reset_less=True)
+        result = Signal(16, name="plane_sum", reset_less=True)
+        accumulated = (total + words)[:25]
+        m.d.sync += [
+            total.eq(Mux(ends, 0, accumulated)),
+            finished.eq(accumulated),
+            folded.eq(finished[:16] + finished[16:]),
+            result.eq(folded[:16] + folded[16]),
+        ]
+        return result
+
+    def _sum_data(self, m: Module) -> Value:
+        """The data's sum, in the cycle of the block's report.
+
+        It came in this cycle or the one before, and holds until the next block's. Where that can come at
+        once, `early` tells which it was.
+        """
+        m.submodules.data_sum = data_sum = OnesComplementSum(lanes=self.lanes)
+        m.d.comb += [
+            data_sum.valid.eq(self.beat_valid),
+            data_sum.last.eq(self.done),
+            data_sum.beat.eq(self.beat),
+        ]
+        if not self.width.payload_overlaps:
+            return data_sum.sum
+        early = Signal()
+        m.d.sync += early.eq(early ^ data_sum.sum_valid ^ self.report_valid)
+        return Mux(early, delayed(m, data_sum.sum, 1, name="data_sum"), data_sum.sum)

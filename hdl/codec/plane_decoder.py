@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the planes at the heads of successive blocks to a stream of groups with their places in the data."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import GROUP_LANES
+
+from ..parts.beat import Beat
+from ..parts.delay import delayed
+from ..parts.memory import LutRam
+from ..parts.pipeline import Pipeline
+from ..parts.queue import PushQueue
+
+BEAT_BITS = 9
+"""Beats are numbered modulo 512: a block's last group may lie 288 beats after the last one received."""
+
+
+def position_bits(lanes: int = GROUP_LANES) -> int:
+    """Bits of a position: number of the beat, and byte in it."""
+    return BEAT_BITS + Beat(lanes).place_bits
+
+
+def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What is known of a block at its first beat."""
+    return data.StructLayout(
+        {
+            # Groups in the block, or pairs of groups, less one.
+            "more_groups": 12 - exact_log2(lanes),
+            # Lanes of its last group or pair, less one.
+            "more_lanes": exact_log2(lanes),
+            # The shim's byte 3: B or E0.
+            "base": 8,
+            # Position of the byte before the block's data.
+            "origin": position_bits(lanes),
+            # The announced lane count is out of range.
+            "unusable": 1,
+        }
+    )
+
+
+def group_layout(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
+    """A group, or two, ready to be cut out of the data."""
+    return data.StructLayout(
+        {
+            marks: mark_bits,
+            # Positions of the byte before the group's data, and of their last byte.
+            "start": position_bits(lanes),
+            "end": position_bits(lanes),
+            # The last of its block, and the lanes in it, less one.
+            "last": 1,
+            "more_lanes": exact_log2(lanes),
+            "base": 8,
+            # The marks are impossible, or the block is unusable.
+            "fault": 1,
+        }
+    )
+
+
+def quarter(m: Module, value: Value, digit: Value, name: str) -> Signal:
+    """Register holding the quarter ``digit`` of ``value``."""
+    chosen = Signal(len(value) // 4, name=name, reset_less=True)
+    with m.Switch(digit):
+        for index in range(4):
+            with m.Case(index):
+                m.d.sync += chosen.eq(value.word_select(index, len(chosen)))
+    return chosen
+
+
+class PlaneDecoder(wiring.Component):
+    """Finds every group's place in the data from the plane at the head of its block alone.
+
+    The base of the paper's Tag Decoder and of the Code Decoder, which read a group's *marks*: its tag word or
+    its code. Takes the beats of successive planes, one block after the other, and offers one group per cycle,
+    at best :attr:`latency` cycles after the beat that holds its marks (10). With 16 lanes (11 cycles), two
+    groups are one in all that follows; where a block has an odd number of groups, the last one is joined by
+    lanes that are absent. The writer may not wait, but must keep ``stored`` below ``DEPTH - 1``.
+
+    Since all marks come first, the only loop is the sum of the sizes; everything else is feed-forward.
+
+    If a block ends inside its plane (``w_ends`` at a beat that is not the plane's last), the missing marks
+    are arbitrary, but the number of groups is not: the block is malformed, and its end position, which
+    lies outside of it, shows it unless the sum happens to fit, so the writer must remember the fact.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: beats of 32 bytes, one group per cycle. 16: 64 bytes, two groups.
+
+    Members
+    -------
+    w_data : :py:`In(32 * lanes)`
+        A beat that holds marks.
+    w_block : :py:`In(block_layout(lanes))`
+        The block, read with the first beat of its plane.
+    w_ends : :py:`In(1)`
+        The block ends with this beat.
+    w_valid : :py:`In(1)`
+    stored : :py:`Out(5)`
+        Beats written and not yet in use, one cycle late.
+    group : :py:`Out(group_layout(...))`
+    group_valid : :py:`Out(1)`
+    group_ready : :py:`In(1)`
+    """
+
+    DEPTH = 32
+    GROUPS = 32
+    MARKS: str
+    """Name of a group's marks."""
+    WORDS: int
+    """Groups' marks, or with 16 lanes pairs of them, in a beat."""
+
+    def __init__(self, *, lanes: int = GROUP_LANES):
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
+        self.mark_bits = self.width.bits // self.WORDS
+        super().__init__(
+            {
+                "w_data": In(self.width.bits),
+                "w_block": In(block_layout(lanes)),
+                "w_ends": In(1),
+                "w_valid": In(1),
+                "stored": Out(range(self.DEPTH)),
+                "group": Out(group_layout(lanes, self.MARKS, self.mark_bits)),
+                "group_valid": Out(1),
+                "group_ready": In(1),
+            }
+        )
+
+    @staticmethod
+    def latency_of(width: Beat) -> int:
+        """Cycles from a beat to the group of its first marks, at best."""
+        return 7 + exact_log2(width.lanes)
+
+    def _measure(self, m: Module, p: Pipeline) -> None:
+        """Takes the marks out of their beat: ``marks``, their bytes ``total``, and ``fault``.
+
+        Stage 0 of ``p`` has the ``beat`` out of its memory, the marks' ``index`` in it, ``last``,
+        ``more_lanes`` and ``unusable``. The total comes at stage 5, with 16 lanes at stage 6.
+        """
+        raise NotImplementedError
+
+    def elaborate(self, platform: Any) -> Module:
+        # A small sequencer names one group's marks per cycle by beat and index; the marks are fetched
+        # through free-running registers. Only room in the queue at the end can hold it up.
+        m = Module()
+        sync = m.d.sync
+
+        layout = block_layout(self.lanes)
+        block_bits = layout.size
+        join = self.width.groups > 1  # a stage more for the sum over two groups
+        m.submodules.beats = beats = LutRam(self.width.bits, self.DEPTH)
+        m.submodules.blocks = blocks = LutRam(block_bits + 2, self.DEPTH)
+        free = Signal(range(self.DEPTH))
+        alone = self.w_block.more_groups == 0
+        for memory, item in ((beats, self.w_data), (blocks, Cat(self.w_block, self.w_ends, alone))):
+            # The slot at `free` is unused by contract: write it always, count it if valid.
+            m.d.comb += [memory.write.eq(1), memory.write_address.eq(free), memory.write_data.eq(item)]
+        with m.If(self.w_valid):
+            sync += free.eq(free + 1)
+
+        # A group sent takes six cycles to the queue, or seven, and `room` is three cycles old.
+        out = self.group.shape()
+        m.submodules.queue = queue = PushQueue(out, self.GROUPS, slack=10 + join, elastic=True)
+        room = delayed(m, queue.room, 1, name="room", reset=True)
+
+        # The sequencer.
+        next_beat = Signal(range(self.DEPTH))
+        after_next = Signal(range(self.DEPTH), init=1)
+        available = Signal()
+        m.d.comb += blocks.read_address.eq(next_beat)
+        next_block = data.View(layout, blocks.read_data[:block_bits])
+
+        active = Signal()
+        beat = Signal(range(self.DEPTH))
+        word = Signal(range(self.WORDS))
+        more = Signal(len(self.w_block.more_groups))
+        last = Signal()
+        first = Signal()
+        was_last = Signal(init=1)
+        wraps = Signal()
+        ends = Signal()
+        block = Signal(layout, reset_less=True)
+        emit = Signal()
+        leave = Signal()
+        take = Signal()
+        some = Signal()
+        m.d.comb += [
+            emit.eq(active & room),
+            # A plane cut short repeats its last beat until all its groups are counted.
+            leave.eq(emit & (last | wraps)),
+            take.eq((~active | leave) & available),
+            some.eq(free != next_beat),
+        ]
+        # `take` is timing-critical, so both outcomes are ready before it chooses.
+        sync += [
+            self.stored.eq(free - next_beat),
+            active.eq(take | (active & ~leave)),
+            available.eq(self.w_valid | Mux(take, some & (free != after_next), some)),
+        ]
+        with m.If(take):
+            sync += [next_beat.eq(after_next), after_next.eq(after_next + 1)]
+        with m.If(emit):
+            sync += [
+                word.eq(word + 1),
+                wraps.eq((word == self.WORDS - 2) & ~ends),
+                more.eq(more - 1),
+                last.eq(more == 1),
+                first.eq(0),
+                was_last.eq(last),
+            ]
+        with m.If(take):
+            sync += [beat.eq(next_beat), word.eq(0), wraps.eq(0), ends.eq(blocks.read_data[-2])]
+            with m.If(Mux(active, last, was_last)):
+                sync += [
+                    block.eq(next_block),
+                    more.eq(next_block.more_groups),
+                    last.eq(blocks.read_data[-1]),
+                    first.eq(1),
+                ]
+
+        m.d.comb += beats.read_address.eq(beat)
+        p = Pipeline(m, control={"valid"})
+        p.let(valid=emit, first=first, index=word, last=last)
+        p.let(origin=block.origin, more_lanes=block.more_lanes, base=block.base, unusable=block.unusable)
+        p.let(beat=beats.read_data)
+        self._measure(m, p)
+
+        # Where a group's bytes take the position.
+        start = Signal(len(self.group.start), reset_less=True)
+        end = Signal(len(self.group.end), reset_less=True)
+        valid, before, total = p.valid, Mux(p.first, p.origin, end), p.total
+        with m.If(valid):
+            sync += [start.eq(before), end.eq(before + total)]
+        p.stage()
+        m.d.comb += [
+            queue.i.valid.eq(p.valid),
+            queue.i.payload[self.MARKS].eq(p.marks),
+            queue.i.payload.start.eq(start),
+            queue.i.payload.end.eq(end),
+            queue.i.payload.last.eq(p.last),
+            queue.i.payload.more_lanes.eq(p.more_lanes),
+            queue.i.payload.base.eq(p.base),
+            queue.i.payload.fault.eq(p.fault),
+            self.group.eq(queue.o.payload),
+            self.group_valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.group_ready),
+        ]
+        return m

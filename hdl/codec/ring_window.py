@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ring of received beats, and the rotation that brings a group's data to byte 0."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..parts.beat import Beat
+from ..parts.delay import delayed
+from ..parts.memory import LutRam
+from .plane_decoder import BEAT_BITS, position_bits
+
+
+def pick(m: Module, select: Value, choices: Sequence[Value], name: str) -> Signal:
+    """Register holding ``choices[select]``, or the last choice beyond: one digit of a staged shifter."""
+    register = Signal(max(len(choice) for choice in choices), name=name, reset_less=True)
+    if len(choices) == 1:
+        m.d.sync += register.eq(choices[0])
+        return register
+    with m.Switch(select):
+        for index, choice in enumerate(choices):
+            if index == len(choices) - 1:
+                with m.Default():
+                    m.d.sync += register.eq(choice)
+            else:
+                with m.Case(index):
+                    m.d.sync += register.eq(choice)
+    return register
+
+
+def digits_of(bits: int) -> list[tuple[int, int]]:
+    """A shift amount as base-4 digits, the highest first: bounds of their bits. The last may have one bit."""
+    return [(max(0, low), low + 2) for low in range(bits - 2, -2, -2)]
+
+
+def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name: str) -> list[Value]:
+    """Each digit of ``amount``, a cycle after the one before it."""
+    parts = []
+    for stage, (low, _) in enumerate(digits):
+        parts.append(amount[low:])
+        if low:
+            following = name.format(("middle", "fine", "finest")[stage])
+            amount = delayed(m, amount[:low], 1, name=following)
+    return parts
+
+
+class RingWindow(wiring.Component):
+    """Keeps up to ``DEPTH`` beats, and brings a group, or two, out of two of them to byte 0 per cycle.
+
+    The base of the buffers of both codecs. The paper's Burst Buffer (Fig. 10) holds two bursts and shifts
+    consumed bits away; this one leaves the bytes where they are and moves a position over them, so that
+    nothing wide waits for a size.
+
+    A *position* counts bytes from reset on, modulo 2^14 (16 lanes: 2^15): beat number in the upper 9 bits,
+    byte in the lower 5 (6). A group is named by the position of the byte *before* its first one, and two
+    groups of a cycle are taken as one. ``DEPTH`` beats are kept: beat *i* can be read from the cycle after
+    ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
+
+    The buffer holds one request at a time (``position`` and the codec's marks of the group), replaced when
+    ``load``. After it, everything is free-running.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
+    marks : :class:`str`, :class:`int`
+        Name and width of the member with the group's marks.
+    members : :class:`dict`
+        The codec's own outputs.
+
+    Members
+    -------
+    w_data : :py:`In(32 * lanes)`
+        A beat.
+    w_valid : :py:`In(1)`
+        Append it: ``newest`` counts up.
+    newest : :py:`Out(9)`
+        Number of the last beat appended, modulo 512; 511 after reset.
+    following : :py:`Out(9)`
+        ``newest + 1``.
+    load : :py:`In(1)`
+        Take ``position`` and the marks as the request.
+    position : :py:`In(position_bits(lanes))`
+    """
+
+    DEPTH = 64
+
+    def __init__(self, lanes: int, marks: tuple[str, int], members: dict[str, Any]):
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        self.latency = self.latency_of(self.width)
+        self._marks, self._mark_bits = marks
+        super().__init__(
+            {
+                "w_data": In(self.width.bits),
+                "w_valid": In(1),
+                "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
+                "following": Out(BEAT_BITS),
+                "load": In(1),
+                "position": In(position_bits(lanes)),
+                self._marks: In(self._mark_bits),
+                **members,
+            }
+        )
+
+    @staticmethod
+    def window_latency(width: Beat) -> int:
+        """Cycles from a held request to its data at byte 0: the memory, and the rotation of two beats."""
+        return 1 + len(digits_of(width.place_bits + 1))
+
+    @classmethod
+    def latency_of(cls, width: Beat) -> int:
+        """Cycles from a held request to the codec's outputs."""
+        raise NotImplementedError
+
+    def _window(self, m: Module) -> tuple[Value, list[Value], Value]:
+        """All but the last digit of the rotation.
+
+        In the cycle before ``window_latency``: the last digit, and the choices for the data at byte 0, which
+        the caller registers. One cycle after the request: its marks.
+        """
+        # Even and odd beats lie in banks of their own, so that a window of two neighbouring beats
+        # comes out in one cycle from any position. It is then rotated and cut by one base-4 digit
+        # per stage. Each bank writes its own next free slot in every cycle; only the counters know
+        # which of the two writes counted.
+        sync = m.d.sync
+        offset_bits = self.width.place_bits
+        with m.If(self.w_valid):
+            sync += [self.newest.eq(self.following), self.following.eq(self.following + 1)]
+
+        # The request, with both banks' addresses worked out beforehand.
+        even_address = Signal(range(self.DEPTH // 2), reset_less=True)
+        odd_address = Signal(range(self.DEPTH // 2), reset_less=True)
+        request_marks = Signal(self._mark_bits, reset_less=True, name=f"request_{self._marks}")
+        amount_0 = Signal(offset_bits + 1, reset_less=True)
+        beat = self.position[offset_bits:]
+        with m.If(self.load):
+            sync += [
+                even_address.eq((beat + 1)[1:]),
+                odd_address.eq(beat[1:]),
+                amount_0.eq(self.position),
+                request_marks.eq(getattr(self, self._marks)),
+            ]
+
+        window = []
+        for parity, read_address in enumerate((even_address, odd_address)):
+            m.submodules[f"bank_{parity}"] = bank = LutRam(self.width.bits, self.DEPTH // 2)
+            free = Signal(range(self.DEPTH // 2), name=f"free_{parity}")
+            burst = Signal(self.width.bits, name=f"burst_{parity}", reset_less=True)
+            m.d.comb += [
+                bank.write_address.eq(free),
+                bank.write_data.eq(self.w_data),
+                bank.write.eq(1),
+                bank.read_address.eq(read_address),
+            ]
+            with m.If(self.w_valid & (self.following[0] == parity)):
+                sync += free.eq(free + 1)
+            sync += burst.eq(bank.read_data)
+            window.append(burst)
+
+        # Rotate the window of two beats; the group starts one byte after `position`.
+        names = ("coarse", "middle", "fine")
+        rotation = digits_of(offset_bits + 1)
+        amounts = digit_amounts(m, delayed(m, amount_0, 1, name="amount_coarse"), rotation, "amount_{}")
+        aligned: Value = Cat(*window, *window)
+        for stage, (low, high) in enumerate(rotation):
+            step, start = 1 << low, 0 if stage else 1
+            size = self.width.bytes + step - 1
+            starts = range(start, start + (step << high - low), step)
+            choices = [aligned[8 * at : 8 * (at + size)] for at in starts]
+            if stage < len(rotation) - 1:
+                aligned = pick(m, amounts[stage], choices, names[stage])
+        return amounts[-1], choices, delayed(m, request_marks, 1, name=f"{self._marks}_window")
