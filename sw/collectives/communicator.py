@@ -1,39 +1,50 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A communicator whose ``Allreduce`` compresses and can stand where mpi4py's stands."""
+"""A communicator whose collectives of floats compress and which can stand where mpi4py's stands."""
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..transport import Transport
 from ..transport.mpi import mpi_of
-from .allreduce import MEAN, SUM, allreduce_comp
-from .buffers import CONVERTED, is_in_place
+from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
+from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
+from .buffers import is_in_place
 from .call import transport_of
-from .settings import Op
-
-_MAKERS = frozenset(
-    "Clone Create Create_cart Create_dist_graph Create_dist_graph_adjacent Create_graph Create_group Dup "
-    "Dup_with_info Split Split_type Sub".split()
+from .mpi_arguments import (
+    FLOATS,
+    MAKERS,
+    MOVEMENTS,
+    REDUCTIONS,
+    SaidOnce,
+    is_float_array,
+    is_whole_float_array,
 )
-_REDUCTIONS = re.compile(r"I?(All)?reduce(_scatter)?(_block)?(_init)?|I?(ex)?scan(_init)?", re.IGNORECASE)
-_OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLACE NO_OP".split()
+from .requests import in_order
+from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
+from .settings import RING_ALGORITHMS, Op
+
+_TREE_SETTINGS = ("legs", "upper")
+_ALGORITHM_SETTINGS = ("algorithm", "group_size")
 
 
 class CompressedCommunicator:
     """Wraps an mpi4py communicator or a `Transport`.
 
-    ``Allreduce`` of floating-point arrays with SUM (mpi4py's, or this package's `SUM` and `MEAN`) goes
-    through `allreduce_comp` with the ``settings`` given here (its keyword arguments). Everything else, other
-    types, operations and methods, goes to the communicator itself.
+    It compresses whole arrays of floating-point values in ``Allreduce``, ``Reduce``,
+    ``Reduce_scatter_block``, ``Reduce_scatter`` with its counts, ``Allgather`` and ``Bcast``; in their
+    non-blocking variants (``Iallreduce`` ...), which return a `CollectiveRequest`; and in ``allreduce``,
+    ``reduce``, ``allgather`` and ``bcast``, where all ranks give such arrays. Reductions are those with SUM,
+    mpi4py's or this package's `SUM` and `MEAN`. They go through the functions of this package with the
+    ``settings`` given here: keyword arguments of `allreduce_comp`. An algorithm that only an all-reduce has
+    is a ring elsewhere. After ``Bcast`` and ``Allgather`` the sender's own values are what the others see.
 
-    What goes to MPI and could have been meant to be compressed, the other reductions, is said once for each
-    method, type and operation, in a ``UserWarning`` at rank 0 (not with ``path="off"``).
+    Everything else, other types, operations and methods, goes to the communicator itself. What could have
+    been meant to be compressed, a reduction or a collective of floats, is said once for each method, type and
+    operation, in a ``UserWarning`` at rank 0 (not with ``path="off"``).
 
     ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
 
@@ -46,7 +57,7 @@ class CompressedCommunicator:
         self.comm = comm
         self.transport = transport_of(comm, settings.get("timeout")) if transport is None else transport
         self.settings = settings
-        self._said: set[tuple[str, str, str]] = set()
+        self._said = SaidOnce(silent=self.Get_rank() != 0 or settings.get("path") == "off")
         if self.transport.size != self.Get_size():
             raise ValueError(f"the transport has {self.transport.size} ranks, not {self.Get_size()}")
 
@@ -69,24 +80,139 @@ class CompressedCommunicator:
         return self.Get_size()
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> None:
-        """All ranks' send buffers, combined, into every receive buffer; arguments as mpi4py's.
+        """`allreduce_comp` with mpi4py's arguments."""
+        self._run("Allreduce", allreduce_comp, self.settings, (sendbuf, recvbuf), op)
 
-        With SUM or MEAN of floats the result is `allreduce_comp`'s, the same bits at every rank.
-        """
-        ours = self._op(op)
+    def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Any:
+        """`iallreduce_comp` with mpi4py's arguments."""
+        return self._run("Iallreduce", iallreduce_comp, self.settings, (sendbuf, recvbuf), op)
+
+    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> None:
+        """`reduce_comp` with mpi4py's arguments."""
+        buffers = (sendbuf, recvbuf if self.rank == root else None)
+        self._run("Reduce", reduce_comp, self._rooted, buffers, op, root=root)
+
+    def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> Any:
+        """`ireduce_comp` with mpi4py's arguments."""
+        buffers = (sendbuf, recvbuf if self.rank == root else None)
+        return self._run("Ireduce", ireduce_comp, self._rooted, buffers, op, root=root)
+
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> None:
+        """`reduce_scatter_comp` with mpi4py's arguments."""
+        self._run("Reduce_scatter_block", reduce_scatter_comp, self._blockwise, (sendbuf, recvbuf), op)
+
+    def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Any:
+        """`ireduce_scatter_comp` with mpi4py's arguments."""
+        buffers = (sendbuf, recvbuf)
+        return self._run("Ireduce_scatter_block", ireduce_scatter_comp, self._blockwise, buffers, op)
+
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> None:
+        """`reduce_scatter_comp` with mpi4py's arguments; without counts, MPI's own."""
+        ours = self._counted(reduce_scatter_comp, recvcounts)
+        self._run("Reduce_scatter", ours, self._blockwise, (sendbuf, recvbuf), op, recvcounts=recvcounts)
+
+    def Ireduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Any:
+        """`ireduce_scatter_comp` with mpi4py's arguments; without counts, MPI's own."""
+        ours = self._counted(ireduce_scatter_comp, recvcounts)
+        buffers = (sendbuf, recvbuf)
+        return self._run("Ireduce_scatter", ours, self._blockwise, buffers, op, recvcounts=recvcounts)
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """`allgather_comp` with mpi4py's arguments."""
+        self._run("Allgather", allgather_comp, self._blockwise, (sendbuf, recvbuf))
+
+    def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Any:
+        """`iallgather_comp` with mpi4py's arguments."""
+        return self._run("Iallgather", iallgather_comp, self._blockwise, (sendbuf, recvbuf))
+
+    def Bcast(self, buf: Any, root: int = 0) -> None:
+        """`bcast_comp` with mpi4py's arguments."""
+        self._run("Bcast", bcast_comp, self._rooted, (buf,), root=root)
+
+    def Ibcast(self, buf: Any, root: int = 0) -> Any:
+        """`ibcast_comp` with mpi4py's arguments."""
+        return self._run("Ibcast", ibcast_comp, self._rooted, (buf,), root=root)
+
+    def allreduce(self, sendobj: Any, op: Any = SUM) -> Any:
+        """The sum of all ranks' arrays, as a new array; other objects by MPI's own method."""
+        if self._ours(op) is None or not self._all_arrays(sendobj, alike=True):
+            return self._by_mpi("allreduce", (sendobj,), op)
+        result = np.empty_like(sendobj)
+        self.Allreduce(sendobj, result, op)
+        return result
+
+    def reduce(self, sendobj: Any, op: Any = SUM, root: int = 0) -> Any:
+        """The sum of all ranks' arrays, as a new array at the root, None elsewhere; else as MPI's own."""
+        if self._ours(op) is None or not self._all_arrays(sendobj, alike=True):
+            return self._by_mpi("reduce", (sendobj,), op, root=root)
+        result = np.empty_like(sendobj) if self.rank == root else None
+        self.Reduce(sendobj, result, op, root)
+        return result
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """All ranks' arrays, of any shapes, as new ones; other objects by MPI's own method."""
+        shapes = self._all_arrays(sendobj)
+        if not shapes:
+            gathered: list[Any] = self._by_mpi("allgather", (sendobj,))
+            return gathered
+        counts = [int(np.prod(shape)) for shape in shapes]
+        whole = np.empty(sum(counts), sendobj.dtype)
+        allgather_comp(self.transport, sendobj, whole, counts=counts, **self._blockwise)
+        parts = np.split(whole, np.cumsum(counts)[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        """The root's array, as a new one at every rank; other objects by MPI's own method."""
+        described = self._descriptions(obj if self.rank == root else None)[root]
+        if described is None:
+            return self._by_mpi("bcast", (obj,), root=root)
+        kind, shape = described
+        result = np.array(obj) if self.rank == root else np.empty(shape, kind)
+        bcast_comp(self.transport, result, root, **self._rooted)
+        return result
+
+    @property
+    def _rooted(self) -> dict[str, Any]:
+        """The settings of collectives with a root."""
+        left_out = (*_TREE_SETTINGS, *_ALGORITHM_SETTINGS)
+        return {name: value for name, value in self.settings.items() if name not in left_out}
+
+    @property
+    def _blockwise(self) -> dict[str, Any]:
+        """The settings of a reduce-scatter or all-gather."""
+        if self.settings.get("algorithm", "ring") not in RING_ALGORITHMS:
+            return self._rooted
+        return {name: value for name, value in self.settings.items() if name not in _TREE_SETTINGS}
+
+    def _counted(self, function: Callable[..., Any], recvcounts: Any) -> Callable[..., Any] | None:
+        """A reduce-scatter with mpi4py's name of the counts; MPI alone knows what ranks without them want."""
+        if recvcounts is None and not isinstance(self.comm, Transport):
+            return None
+        return lambda *buffers, recvcounts, **rest: function(*buffers, counts=recvcounts, **rest)
+
+    def _run(
+        self,
+        method: str,
+        ours: Callable[..., Any] | None,
+        settings: dict[str, Any],
+        buffers: Sequence[Any],
+        op: Any = None,
+        **rest: Any,
+    ) -> Any:
+        """Calls ``ours``, if it takes these arguments, else MPI's method. ``op``: None for no reduction."""
+        chosen = None if op is None else self._ours(op)
+        given = () if op is None else (chosen,)
         if isinstance(self.comm, Transport):
-            if ours is None:
+            if ours is None or (op is not None and chosen is None):
                 raise ValueError(f"op must be SUM or MEAN on a transport, not {op!r}")
-            allreduce_comp(self.transport, sendbuf, recvbuf, ours, **self.settings)
-        elif ours is None or not (self._floats(recvbuf) and (is_in_place(sendbuf) or self._floats(sendbuf))):
-            if ours is MEAN:
-                raise TypeError("MEAN is for arrays of floating-point values")
-            self._say("Allreduce", (sendbuf, recvbuf), op)
-            self.comm.Allreduce(sendbuf, recvbuf, mpi_of(self.comm).SUM if ours is SUM else op)
-        else:
-            allreduce_comp(self.transport, sendbuf, recvbuf, ours, **self.settings)
+            return ours(self.transport, *buffers, *given, **rest, **settings)
+        dtype = self.settings.get("dtype")
+        whole = all(is_in_place(buffer) or is_whole_float_array(buffer, dtype) for buffer in buffers)
+        if ours is None or (op is not None and chosen is None) or not whole:
+            return self._by_mpi(method, buffers, op, **rest)
+        return ours(self.transport, *buffers, *given, **rest, **settings)
 
-    def _op(self, op: Any) -> Op | None:
+    def _ours(self, op: Any) -> Op | None:
         """The operation if it is one of this package's, or stands for one."""
         if isinstance(op, Op):
             return op
@@ -94,59 +220,49 @@ class CompressedCommunicator:
             return SUM
         return None
 
-    def _floats(self, buffer: Any) -> bool:
-        """Whether a buffer is an array that `allreduce_comp` takes as a whole."""
-        if isinstance(buffer, list | tuple):
-            if not buffer or not isinstance(buffer[0], np.ndarray):
-                return False
-            array, rest = buffer[0], buffer[1:]
-            # [array, count, type] with fewer values than the array holds, or counts per rank, are MPI's
-            # matter.
-            counts = [item for item in rest if isinstance(item, int)]
-            if any(count != array.size for count in counts) or any(isinstance(item, tuple) for item in rest):
-                return False
-            types = [item for item in rest if not isinstance(item, int)]
-            if any(not self._is_type_of(item, array) for item in types):
-                return False
-            buffer = array
-        return isinstance(buffer, np.ndarray) and (
-            buffer.dtype.name in ("float32", *CONVERTED) and buffer.dtype.isnative
-        )
+    def _by_mpi(self, method: str, arguments: Sequence[Any], op: Any = None, **rest: Any) -> Any:
+        """Calls the communicator's own method, and says so."""
+        if isinstance(self.comm, Transport):
+            raise TypeError(f"{method} on a transport takes arrays of {', '.join(FLOATS)}")
+        if op is MEAN:
+            raise TypeError("MEAN is for arrays of floating-point values")
+        self._said(method, arguments, op, mpi_of(self.comm))
+        if op is not None:
+            rest["op"] = mpi_of(self.comm).SUM if op is SUM else op
+        return getattr(self.comm, method)(*arguments, **rest)
 
-    @staticmethod
-    def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
-        """Whether an MPI datatype (or its name) is that of an array's elements."""
-        code = datatype if isinstance(datatype, str) else getattr(datatype, "typechar", "")
-        return bool(code == array.dtype.char)
+    def _descriptions(self, value: Any) -> list[Any]:
+        """Type and shape of every rank's value; None for what is no array of floats, and with path "off"."""
+        if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
+            return [None] * self.size
+        mine = (value.dtype.name, value.shape) if is_float_array(value) else None
+        found: list[Any] = []
+        in_order(
+            self.transport, self.settings.get("timeout"), lambda: found.extend(self.transport.exchange(mine))
+        )
+        return found
 
-    def _say(self, method: str, arguments: Iterable[Any], op: Any) -> None:
-        """Warns, once, that a call goes to MPI as it is."""
-        mpi = mpi_of(self.comm)
-        buffers = [a[0] if isinstance(a, list | tuple) and a else a for a in arguments]
-        first = next((b for b in buffers if not is_in_place(b)), None)
-        kind = first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__
-        named = (
-            "SUM" if op is SUM else next((o for o in _OPERATIONS if getattr(mpi, o) == op), "an operation")
-        )
-        told = (method, kind, named)
-        if told in self._said or self.rank != 0 or self.settings.get("path") == "off":
-            return
-        self._said.add(told)
-        warnings.warn(
-            f"{method} of {kind} with {named} goes to MPI as it is; compressed is Allreduce with SUM or MEAN "
-            f"of whole arrays of float32, {', '.join(CONVERTED)}",
-            stacklevel=3,
-        )
+    def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:
+        """The shapes of all ranks' values; [] unless all are arrays of one type of floats.
+
+        ``alike``: and of one shape.
+        """
+        found = self._descriptions(value)
+        if None in found or len({kind for kind, _ in found}) != 1:
+            return []
+        shapes = [tuple(shape) for _, shape in found]
+        return [] if alike and len(set(shapes)) != 1 else shapes
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.comm, name)
         if isinstance(self.comm, Transport):
             return method
-        if name in _MAKERS:
+        mpi = mpi_of(self.comm)
+        if name in MAKERS:
 
             def make(*arguments: Any, **named: Any) -> Any:
                 made = method(*arguments, **named)
-                if made == mpi_of(self.comm).COMM_NULL:
+                if made == mpi.COMM_NULL:
                     return made
                 settings = dict(self.settings)
                 if settings.get("group_size"):
@@ -154,13 +270,15 @@ class CompressedCommunicator:
                 return CompressedCommunicator(made, **settings)
 
             return make
-        if _REDUCTIONS.fullmatch(name):
-            mpi = mpi_of(self.comm)
+        if not (REDUCTIONS.fullmatch(name) or MOVEMENTS.fullmatch(name)):
+            return method
 
-            def reduce(*arguments: Any, **named: Any) -> Any:
-                given = [*arguments, *named.values()]
-                self._say(name, given, next((a for a in given if isinstance(a, mpi.Op)), mpi.SUM))
-                return method(*arguments, **named)
+        def carry(*arguments: Any, **named: Any) -> Any:
+            given = [*arguments, *named.values()]
+            reduces = REDUCTIONS.fullmatch(name)
+            op = next((a for a in given if isinstance(a, mpi.Op)), mpi.SUM) if reduces else None
+            self._said(name, given, op, mpi)
+            return method(*arguments, **named)
 
-            return reduce
-        return method
+        return carry
+

@@ -83,6 +83,99 @@ def communicator() -> None:
     assert np.abs(result - 0.1 * size).max() <= bound
 
 
+def every_collective() -> None:
+    """Blocking, non-blocking and lower case: close to MPI's own result, and not equal to it."""
+    bound = 2.0**-8
+    c = CompressedCommunicator(comm, codec=Codec(bound), algorithm="hierarchical", scale=None)
+    count = 30_000
+    own = x[: count * size]
+    exact = np.empty_like(own)
+    comm.Allreduce(own, exact)
+    mine = exact[rank * count : (rank + 1) * count]
+    counts = [count * 2 * (each == 0) for each in range(size)]
+    own_count = counts[rank]
+
+    def near(found: np.ndarray, wanted: np.ndarray, compressions: int) -> None:
+        assert found.shape == wanted.shape
+        assert wanted.size == 0 or 0 < np.abs(found - wanted).max() <= compressions * bound
+
+    for begin in ("", "I"):
+
+        def call(name: str, *arguments: object, begin: str = begin, **named: object) -> None:
+            done = getattr(c, begin + (name.lower() if begin else name))(*arguments, **named)
+            if begin:
+                done.Wait()
+
+        y = np.empty_like(own)
+        call("Allreduce", own, y, MPI.SUM)
+        same_everywhere(y)
+        near(y, exact, size + 1)
+        for root in range(size):
+            y = np.empty_like(own) if rank == root else None
+            call("Reduce", own, y, MEAN, root)
+            if y is not None:
+                near(y, exact / size, 2)
+            y = own.copy() if rank == root else np.empty_like(own)
+            call("Bcast", [y, MPI.FLOAT], root=root)
+            same_everywhere(y)
+            near(y, comm.bcast(own, root), 1)
+        y = np.empty(count, np.float32)
+        call("Reduce_scatter_block", own, [y, MPI.FLOAT])
+        near(y, mine, size)
+        y = np.empty(own_count, np.float32)
+        call("Reduce_scatter", own[: 2 * count], y, counts)
+        near(y, exact[:own_count], size)
+        y = own.copy()
+        call("Reduce_scatter_block", MPI.IN_PLACE, y)
+        near(y[:count], mine, size)
+        y = np.empty((size, count), np.float32)
+        call("Allgather", x[:count], y)
+        same_everywhere(y)
+        near(y[rank], x[:count], 1)
+    found = c.allreduce(own)
+    same_everywhere(found)
+    near(found, exact, size + 1)
+    found = c.reduce(own, root=size - 1)
+    assert (found is None) == (rank != size - 1)
+    if found is not None:
+        near(found, exact, size)
+    listed = c.allgather(x[: 10_000 + rank].reshape(1, -1))
+    assert [each.shape for each in listed] == [(1, 10_000 + each) for each in range(size)]
+    near(listed[rank], x[: 10_000 + rank].reshape(1, -1), 1)
+    given = x[:20_000].reshape(2, -1)
+    found = c.bcast(given if rank == 1 else None, root=1)
+    same_everywhere(found)
+    near(found, comm.bcast(given, 1), 1)
+    # Objects of which some are no arrays of floats, or not alike, go to MPI.
+    assert c.allreduce(rank if rank else 1.5) == 1.5 + sum(range(size))
+    assert c.allgather(x[:2] if rank else "text")[0] == "text"
+    assert c.allreduce(own.astype(int)).dtype == int
+    assert c.bcast(["list"] if rank == 0 else None) == ["list"]
+
+
+def in_flight() -> None:
+    """Non-blocking collectives while the main thread talks to MPI, and one that fails."""
+    c = CompressedCommunicator(comm, path="off")
+    results = [np.empty_like(x) for _ in range(6)]
+    requests = [c.Iallreduce(x, result) for result in results]
+    for _ in range(20):
+        assert comm.allreduce(1) == size
+    for request, result in zip(requests, results, strict=True):
+        request.Wait()
+        assert request.Test()
+        assert np.allclose(result, total, atol=1e-5)
+    wrong = c.Iallreduce(x[: 10 + (rank == 1)], np.empty(10 + (rank == 1), np.float32))
+    with pytest.raises(MismatchError, match="count differs: rank 0 has 10, rank 1 has 11"):
+        wrong.Wait()
+    late = CompressedCommunicator(comm.Dup(), timeout=1.0)
+    comm.Barrier()
+    if rank == size - 1:
+        time.sleep(2.5)
+    else:
+        with pytest.raises((TransportTimeout, PeerLost), match=f"nothing from rank {size - 1} for 1 s"):
+            late.Iallreduce(x, total.copy()).Wait()
+
+
 def parts() -> None:
     """What is made of a compressed communicator compresses too, with the same settings."""
     c = CompressedCommunicator(comm, codec=Codec(2**-8), algorithm="hierarchical", group_size=size)
@@ -126,15 +219,27 @@ def raw() -> None:
             c.Allreduce(MPI.IN_PLACE, m)
             c.Allreduce(n, m, MPI.MAX)
             c.Allreduce([x, 5, MPI.FLOAT], [y, 5, MPI.FLOAT])
-            c.Reduce(x, y, op=MPI.SUM, root=0)
-            c.Iallreduce(x, y).Wait()
+            c.Reduce(x, y, op=MPI.MAX, root=0)
+            c.Iallreduce(n, m).Wait()
             c.allreduce(1.5, MPI.PROD)
+            c.allreduce(x, MPI.PROD)
+            c.Scan(x, y)
+            c.Gather(x[:2], np.empty((size, 2), np.float32) if rank == 0 else None)
+            c.gather(x[:2])
+            c.Allgather(n, np.empty((size, 2), np.int64))  # no floats
+            c.bcast({"step": 1})
+            c.scatter([None] * size if rank == 0 else None)
+            c.Reduce_scatter(x[: 2 * size], y[:2])
             c.Bcast(y)
+            c.Reduce(x, y)
+            c.Iallreduce(x, y).Wait()
             c.Barrier()
             CompressedCommunicator(comm, path="off").Allreduce(n, m)  # raw is what was asked for
     said = [
         "Allreduce of int64 with SUM", "Allreduce of int64 with MAX", "Allreduce of float32 with SUM",
-        "Reduce of float32 with SUM", "Iallreduce of float32 with SUM", "allreduce of float with PROD",
+        "Reduce of float32 with MAX", "Iallreduce of int64 with SUM", "allreduce of float with PROD",
+        "allreduce of float32 with PROD", "Scan of float32 with SUM", "Gather of float32",
+        "gather of float32", "Reduce_scatter of float32 with SUM",
     ]  # fmt: skip
     assert [str(w.message).partition(" goes to MPI as it is")[0] for w in caught] == (
         said if rank == 0 else []

@@ -33,6 +33,33 @@ def test_over_a_transport(group: Group) -> None:
         assert np.any(mean != np.float32(0.2))
 
 
+def test_every_collective_over_a_transport(group: Group) -> None:
+    def run(t: Transport) -> bool:
+        comm = CompressedCommunicator(t, algorithm="worker_aggregator", legs="up", path="off")
+        x = np.arange(6, dtype=np.float32) * (t.rank + 1)
+        total, two, six = 6 * np.arange(6), np.empty(2, np.float32), np.empty(6, np.float32)
+        comm.Reduce(x, six, root=2)
+        assert t.rank != 2 or np.array_equal(six, total)
+        comm.Reduce_scatter_block(x, two)
+        assert np.array_equal(two, total[2 * t.rank :][:2])
+        comm.Reduce_scatter(x, two)
+        comm.Ireduce_scatter(x, two, [2, 2, 2]).wait()
+        assert np.array_equal(two, total[2 * t.rank :][:2])
+        comm.Allgather(two, six)
+        assert np.array_equal(six, total)
+        comm.Ibcast(six[: t.size], root=1).wait()
+        assert np.array_equal(comm.allreduce(x), total)
+        assert np.array_equal(comm.bcast(x, root=1), 2 * np.arange(6))
+        assert [part.size for part in comm.allgather(x[: t.rank])] == [0, 1, 2]
+        with pytest.raises(TypeError, match="allreduce on a transport takes arrays of float32, float16"):
+            comm.allreduce(t.rank)
+        with pytest.raises(TypeError, match="recvbuf must be float32, .* not int64"):
+            comm.Bcast(np.arange(3))
+        return True
+
+    assert group(3, run) == [True] * 3
+
+
 def test_operations_that_a_transport_does_not_have(threads: Group) -> None:
     def run(t: Transport) -> None:
         CompressedCommunicator(t).Allreduce(np.ones(1, np.float32), np.ones(1, np.float32), "max")

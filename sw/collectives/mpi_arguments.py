@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the arguments of mpi4py's methods hold, and whether a collective of this package takes them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .buffers import CONVERTED, is_in_place
+from .settings import Op
+
+FLOATS = ("float32", *CONVERTED)
+
+MAKERS = frozenset(
+    "Clone Create Create_cart Create_dist_graph Create_dist_graph_adjacent Create_graph Create_group Dup "
+    "Dup_with_info Split Split_type Sub".split()
+)
+"""Methods that make a communicator."""
+REDUCTIONS = re.compile(r"I?(All)?reduce(_scatter)?(_block)?(_init)?|I?(ex)?scan(_init)?", re.IGNORECASE)
+"""Methods that combine the values of all ranks."""
+MOVEMENTS = re.compile(
+    r"I?(neighbor_)?(bcast|(all)?gatherv?|scatterv?|alltoall[vw]?)(_init)?", re.IGNORECASE
+)
+"""Collectives that hand values on as they are."""
+_OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLACE NO_OP".split()
+
+
+def is_float_array(value: Any, dtype: str | None = None) -> bool:
+    """Whether a value is an array whose type the collectives take; ``dtype`` as theirs."""
+    return isinstance(value, np.ndarray) and (
+        (value.dtype.name in FLOATS and value.dtype.isnative)
+        or (dtype == "bfloat16" and value.dtype == np.uint16)
+    )
+
+
+def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
+    """The same of a buffer as mpi4py takes them, such as ``[array, MPI.FLOAT]``: an array as a whole."""
+    if isinstance(buffer, list | tuple):
+        if not buffer or not isinstance(buffer[0], np.ndarray):
+            return False
+        array, rest = buffer[0], buffer[1:]
+        # [array, count, type] with fewer values than the array holds, or counts per rank, are MPI's matter.
+        counts = [item for item in rest if isinstance(item, int)]
+        if any(count != array.size for count in counts) or any(isinstance(item, tuple) for item in rest):
+            return False
+        types = [item for item in rest if not isinstance(item, int)]
+        if any(not _is_type_of(item, array) for item in types):
+            return False
+        buffer = array
+    return is_float_array(buffer, dtype)
+
+
+def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
+    """Whether an MPI datatype (or its name) is that of an array's elements."""
+    code = datatype if isinstance(datatype, str) else getattr(datatype, "typechar", "")
+    return bool(code == array.dtype.char)
+
+
+class SaidOnce:
+    """Says, once for each method, type and operation, that a call goes to MPI as it is.
+
+    ``silent``: says nothing.
+    """
+
+    def __init__(self, silent: bool) -> None:
+        self._silent = silent
+        self._said: set[tuple[str, str, str]] = set()
+
+    def __call__(self, method: str, arguments: Iterable[Any], op: Any, mpi: Any) -> None:
+        """``UserWarning`` for a reduction, or where floats are moved; ``op`` is None for no reduction."""
+        kind = _kind(arguments)
+        if op is None and not kind.startswith(("float", "bfloat")):
+            return
+        operation = "" if op is None else f" with {_operation(op, mpi)}"
+        told = (method, kind, operation)
+        if told in self._said or self._silent:
+            return
+        self._said.add(told)
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(
+            f"{method} of {kind}{operation} goes to MPI as it is; compressed are Allreduce, Reduce, "
+            f"Reduce_scatter_block, Allgather and Bcast of whole arrays of float32, {', '.join(CONVERTED)}, "
+            "with SUM or MEAN",
+            stacklevel=level,
+        )
+
+
+def _kind(arguments: Iterable[Any]) -> str:
+    """The type of the first value among a call's arguments: of an array's elements, or of another object."""
+    buffers = [a[0] if isinstance(a, list | tuple) and len(a) else a for a in arguments]
+    first = next((b for b in buffers if not is_in_place(b)), None)
+    return first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__
+
+
+def _operation(op: Any, mpi: Any) -> str:
+    """The name of a reduction's operation."""
+    if isinstance(op, Op):
+        return op.name
+    return next((name for name in _OPERATIONS if getattr(mpi, name) == op), "an operation")
