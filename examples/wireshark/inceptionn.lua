@@ -1,67 +1,133 @@
 -- SPDX-License-Identifier: BSD-2-Clause
--- Wireshark and tshark: the shim and the block of compressed TCP and UDP payloads (docs/wire-format.md, 2 and 3).
+-- Wireshark and tshark: the shim and the block of compressed TCP and UDP payloads (docs/wire-format.md).
 --
 --   tshark -X lua_script:examples/wireshark/inceptionn.lua -r wire-host0.pcap -Y inceptionn
 --   wireshark -X lua_script:examples/wireshark/inceptionn.lua wire-host0.pcap
 --
--- It runs behind all other dissectors, so it needs no port and no setting. On the wire a compressed segment is
+-- It runs after all other dissectors, so it needs no port and no setting. On the wire a compressed segment is
 -- shorter than its sequence numbers say: -o tcp.analyze_sequence_numbers:FALSE silences the complaints.
 
 local inceptionn = Proto("inceptionn", "INCEPTIONN compressed floats")
 
+local CODECS = { [1] = "paper", [2] = "planes" }
+local SHIM, LANES = 8, 8
+local TAG_BYTES = { [0] = 0, 1, 2, 4 }
+local CODE_BYTES = { [0] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 32 }
+local RAW_CODE = 15
+
 local fields = {
   magic = ProtoField.uint16("inceptionn.magic", "Magic", base.HEX),
-  version = ProtoField.uint8("inceptionn.version", "Version"),
+  version = ProtoField.uint8("inceptionn.version", "Version", base.DEC, CODECS),
   b = ProtoField.uint8("inceptionn.b", "B (exponent of the 8-bit class)"),
+  e0 = ProtoField.uint8("inceptionn.e0", "E0 (exponent of the error bound)"),
+  bound = ProtoField.string("inceptionn.bound", "Error bound"),
   length = ProtoField.uint16("inceptionn.length", "Original payload bytes"),
   lanes = ProtoField.uint16("inceptionn.lanes", "Values"),
   ratio = ProtoField.float("inceptionn.ratio", "Ratio of the payload"),
   literal = ProtoField.bool("inceptionn.literal", "Mode literal (B = 127)"),
-  zero = ProtoField.uint16("inceptionn.lanes.zero", "Tag 00, dropped"),
-  bits8 = ProtoField.uint16("inceptionn.lanes.bits8", "Tag 01, 8 bits"),
-  bits16 = ProtoField.uint16("inceptionn.lanes.bits16", "Tag 10, 16 bits"),
-  raw = ProtoField.uint16("inceptionn.lanes.raw", "Tag 11, 32 bits"),
   malformed = ProtoField.bool("inceptionn.malformed", "Malformed block"),
   tags = ProtoField.bytes("inceptionn.tags", "Tag plane"),
+  codes = ProtoField.bytes("inceptionn.codes", "Code plane"),
   data = ProtoField.bytes("inceptionn.data", "Data"),
 }
-inceptionn.fields = fields
+-- Values by tag, and groups by code, in the order of tags and codes.
+local tag_fields = {
+  [0] = ProtoField.uint16("inceptionn.lanes.zero", "Tag 00, dropped"),
+  ProtoField.uint16("inceptionn.lanes.bits8", "Tag 01, 8 bits"),
+  ProtoField.uint16("inceptionn.lanes.bits16", "Tag 10, 16 bits"),
+  ProtoField.uint16("inceptionn.lanes.raw", "Tag 11, 32 bits"),
+}
+local code_fields = {}
+for code = 0, RAW_CODE do
+  local text = string.format("Groups with code %d, %d bytes", code, CODE_BYTES[code])
+  code_fields[code] = ProtoField.uint16("inceptionn.groups.code" .. code, text)
+end
+local all = {}
+for _, list in ipairs({ fields, tag_fields, code_fields }) do
+  for _, field in pairs(list) do all[#all + 1] = field end
+end
+inceptionn.fields = all
 
 local malformed_block = ProtoExpert.new(
-  "inceptionn.malformed.expert", "The block does not hold what its tags say", expert.group.MALFORMED,
+  "inceptionn.malformed.expert", "The block does not hold what its tags or codes say", expert.group.MALFORMED,
   expert.severity.ERROR)
 inceptionn.experts = { malformed_block }
 
 local payloads = { Field.new("tcp.payload"), Field.new("udp.payload") }
 
-local SHIM, LANES, BYTES = 8, 8, { [0] = 0, 1, 2, 4 }
-
 -- Whether a payload begins with a valid shim: steps 17 to 20 of the receive engine, with its largest payload.
 local function has_shim(payload)
-  if payload:len() < SHIM or payload(0, 2):uint() ~= 0x494e or payload(2, 1):uint() ~= 1 then return false end
+  if payload:len() < SHIM or payload(0, 2):uint() ~= 0x494e then return false end
+  local version, number = payload(2, 1):uint(), payload(3, 1):uint()
+  if not CODECS[version] or version == 2 and (number < 113 or number > 126) then return false end
   local length = payload(4, 2):uint()
   return payload(6, 2):uint() == 0 and length % 4 == 0 and length > payload:len() and length <= 9216
 end
 
--- Values by tag, and whether the tags fill the block.
-local function count(payload, lanes)
+-- A block of the paper's codec: bytes of its tag plane, values by tag, and whether the tags fill the block.
+local function count_tags(payload, lanes)
   local groups = math.ceil(lanes / LANES)
-  local at, size, counts, sound = SHIM, 2 * groups, { [0] = 0, 0, 0, 0 }, true
-  if payload:len() < SHIM + size then return counts, false end
+  local plane, counts, sound = 2 * groups, { [0] = 0, 0, 0, 0 }, true
+  local size = SHIM + plane
+  if payload:len() < size then return plane, counts, false end
   for group = 0, groups - 1 do
-    local word = payload(at, 2):le_uint()
+    local word = payload(SHIM + 2 * group, 2):le_uint()
     for lane = 0, LANES - 1 do
       local tag = math.floor(word / 4 ^ lane) % 4
       if group * LANES + lane < lanes then
         counts[tag] = counts[tag] + 1
-        size = size + BYTES[tag]
+        size = size + TAG_BYTES[tag]
       elseif tag ~= 0 then
         sound = false
       end
     end
-    at = at + 2
   end
-  return counts, sound and payload:len() == SHIM + size
+  return plane, counts, sound and payload:len() == size
+end
+
+-- Whether the absent lanes of a last group, at byte `at`, are zero; it has `used` lanes.
+local function absent_are_zero(payload, at, code, used)
+  for i = 0, CODE_BYTES[code] - 1 do
+    local byte = payload(at + i, 1):uint()
+    if code == RAW_CODE and i >= 4 * used and byte ~= 0 then return false end
+    if code ~= RAW_CODE and byte >= 2 ^ used then return false end
+  end
+  return true
+end
+
+-- A block of the planes codec: bytes of its code plane, groups by code, and whether the block is sound.
+local function count_codes(payload, lanes)
+  local groups = math.ceil(lanes / LANES)
+  local plane, counts, sound = 2 * math.ceil(groups / 4), {}, true
+  for code = 0, RAW_CODE do counts[code] = 0 end
+  local size, last, code = SHIM + plane, 0, 0
+  if payload:len() < size then return plane, counts, false end
+  for group = 0, 2 * plane - 1 do
+    local byte = payload(SHIM + math.floor(group / 2), 1):uint()
+    local nibble = group % 2 == 0 and byte % 16 or math.floor(byte / 16)
+    if group < groups then
+      last, code = size, nibble
+      counts[code] = counts[code] + 1
+      size = size + CODE_BYTES[code]
+    elseif nibble ~= 0 then
+      sound = false
+    end
+  end
+  sound = sound and payload:len() == size
+  return plane, counts, sound and absent_are_zero(payload, last, code, lanes - LANES * (groups - 1))
+end
+
+local function show_paper(branch, payload, lanes)
+  branch:add(fields.b, payload(3, 1))
+  branch:add(fields.literal, payload(3, 1), payload(3, 1):uint() == 127):set_generated()
+  return fields.tags, tag_fields, count_tags(payload, lanes)
+end
+
+local function show_planes(branch, payload, lanes)
+  branch:add(fields.e0, payload(3, 1))
+  local bound = string.format("2^-%d", 127 - payload(3, 1):uint())
+  branch:add(fields.bound, payload(3, 1), bound):set_generated()
+  return fields.codes, code_fields, count_codes(payload, lanes)
 end
 
 function inceptionn.dissector(buffer, pinfo, tree)
@@ -71,27 +137,25 @@ function inceptionn.dissector(buffer, pinfo, tree)
     if payload and has_shim(payload) then
       local length = payload(4, 2):uint()
       local lanes = length / 4
-      local counts, sound = count(payload, lanes)
       local ratio = length / payload:len()
-      local title = string.format("INCEPTIONN: %d values in %d bytes (%.2f)", lanes, payload:len(), ratio)
+      local codec = CODECS[payload(2, 1):uint()]
+      local title = string.format(
+        "INCEPTIONN: %d values in %d bytes (%.2f, %s)", lanes, payload:len(), ratio, codec)
       local branch = tree:add(inceptionn, payload, title)
       branch:add(fields.magic, payload(0, 2))
       branch:add(fields.version, payload(2, 1))
-      branch:add(fields.b, payload(3, 1))
-      branch:add(fields.literal, payload(3, 1), payload(3, 1):uint() == 127):set_generated()
+      local show = codec == "paper" and show_paper or show_planes
+      local plane_field, class_fields, plane, counts, sound = show(branch, payload, lanes)
       branch:add(fields.length, payload(4, 2))
       branch:add(fields.lanes, payload(4, 2), lanes):set_generated()
       branch:add(fields.ratio, payload, ratio):set_generated()
-      branch:add(fields.zero, payload, counts[0]):set_generated()
-      branch:add(fields.bits8, payload, counts[1]):set_generated()
-      branch:add(fields.bits16, payload, counts[2]):set_generated()
-      branch:add(fields.raw, payload, counts[3]):set_generated()
+      for class = 0, #counts do branch:add(class_fields[class], payload, counts[class]):set_generated() end
       branch:add(fields.malformed, payload, not sound):set_generated()
-      local tags = math.min(2 * math.ceil(lanes / LANES), payload:len() - SHIM)
-      if tags > 0 then branch:add(fields.tags, payload(SHIM, tags)) end
-      if payload:len() > SHIM + tags then branch:add(fields.data, payload(SHIM + tags)) end
+      plane = math.min(plane, payload:len() - SHIM)
+      if plane > 0 then branch:add(plane_field, payload(SHIM, plane)) end
+      if payload:len() > SHIM + plane then branch:add(fields.data, payload(SHIM + plane)) end
       if not sound then branch:add_proto_expert_info(malformed_block) end
-      pinfo.cols.info:append(string.format(" [%d floats, %.2f]", lanes, ratio))
+      pinfo.cols.info:append(string.format(" [%d floats, %.2f, %s]", lanes, ratio, codec))
     end
   end
 end

@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -263,5 +264,5 @@ def ranks_text(ranks: Collection[int]) -> str:
 
 def name_of(codec: Codec) -> str:
     """What must be equal for two codecs to make the same streams, as text."""
-    p = codec.parameters
-    return f"{codec.mode} {codec.error_bound!r} (E0 {p.e0}, T {p.t}, B {p.b})"
+    numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(codec.parameters).items())
+    return f"{codec.mode} {codec.error_bound!r} ({numbers})"

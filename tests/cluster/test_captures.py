@@ -13,17 +13,27 @@ from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap
 
 from inceptionn.sim.golden import EngineConfig, receive
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.capture import read_pcap
-from inceptionn.wire import Tag, Verdict
+from inceptionn.wire import Verdict
 
 DISSECTOR = Path(__file__).parents[2] / "examples" / "wireshark" / "inceptionn.lua"
-FIELDS = ("length", "lanes.zero", "lanes.bits8", "lanes.bits16", "lanes.raw", "malformed", "b", "ratio")
+CLASSES = {
+    "paper": ["lanes.zero", "lanes.bits8", "lanes.bits16", "lanes.raw"],
+    "planes": [f"groups.code{code}" for code in range(16)],
+}
+
+
+@pytest.fixture(params=NIC_CODECS)
+def codec(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
-def captures(make_cluster: MakeCluster, tmp_path: Path) -> tuple[Path, dict[str, int]]:
+def captures(codec: str, make_cluster: MakeCluster, tmp_path: Path) -> tuple[Path, dict[str, int]]:
     """A transfer of 100,000 floats from host 0 to host 1, and host 0's registers."""
-    cluster = make_cluster(2, "golden", pcap=tmp_path)
+    cluster = make_cluster(2, "golden", codecs=codec, pcap=tmp_path)
     sink = start(cluster, 1, "receive", tmp_path, 6000)
     wait_for_line(sink)
     result(start(cluster, 0, "send", "host1", 6000, 1, 100_000))
@@ -49,26 +59,30 @@ def test_both_sides_of_the_nic_are_recorded(captures: tuple[Path, dict[str, int]
     assert carried == gradients(1, 100_000).tobytes()
 
 
-def test_the_dissector_reads_what_the_engines_wrote(captures: tuple[Path, dict[str, int]]) -> None:
+def test_the_dissector_reads_what_the_engines_wrote(
+    codec: str, captures: tuple[Path, dict[str, int]]
+) -> None:
     folder, registers = captures
+    fields = ["length", "malformed", "b" if codec == "paper" else "e0", "ratio", *CLASSES[codec]]
     tshark = shutil.which("tshark")
     if tshark is None:
         pytest.skip("tshark is not installed")
     wire = folder / "wire-host0.pcap"
     command = [tshark, "-X", f"lua_script:{DISSECTOR}", "-r", str(wire), "-Y", "inceptionn", "-T", "fields"]
-    for field in FIELDS:
+    for field in fields:
         command += ["-e", f"inceptionn.{field}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "lua" not in done.stderr.lower(), done.stderr
-    rows = [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    rows = [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
     assert len(rows) == registers["TX_COMPRESSED"] > 100
-    for tag in Tag:
-        assert sum(int(row[f"lanes.{tag.name.lower()}"]) for row in rows) == registers[f"TX_LANES_{tag.name}"]
+    for field, counter in zip(CLASSES[codec], NIC_CODECS[codec].counters, strict=True):
+        assert sum(int(row[field]) for row in rows) == registers[counter]
     assert {row["malformed"] for row in rows} <= {"0", "False"}
-    assert {row["b"] for row in rows} == {"122"}
-    assert sum(int(row["length"]) for row in rows) == 4 * sum(registers[f"TX_LANES_{t.name}"] for t in Tag)
+    assert {row[fields[2]] for row in rows} == {"122" if codec == "paper" else "117"}
+    assert sum(int(row["length"]) for row in rows) == 4 * NIC_CODECS[codec].lanes(registers)
     saved = registers["TX_BYTES_IN"] - registers["TX_BYTES_OUT"]
     wire_bytes = sum(round(int(row["length"]) / float(row["ratio"])) for row in rows)
     assert sum(int(row["length"]) for row in rows) - wire_bytes == saved
-    restored = [receive(frame, EngineConfig()).verdict for frame in read_pcap(wire)]
+    config = EngineConfig(parameters=NIC_CODECS[codec].settings(10))
+    restored = [receive(frame, config).verdict for frame in read_pcap(wire)]
     assert restored.count(Verdict.RESTORED) == len(rows)
