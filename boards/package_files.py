@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version as distribution_version
 from typing import Any
 
@@ -36,6 +37,7 @@ _WHAT = {
     MANIFEST: "versions, parameters, hashes",
     "ports.json": "every port, bus, clock and reset of the top",
     "registers.json": "the register map for programs",
+    "sources.json": "each Verilog module's Python file and class",
     "registers.md": "the register map for reading",
     **{name: what for name, (_, what) in FORMATS.items()},
     "lint.vlt": "the waivers of the lint target, with reasons",
@@ -105,6 +107,10 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
+def _verilog(factory: Callable[[], Any], module: str, origins: dict[str, str]) -> str:
+    return convert(factory(), module, sources=origins)
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -121,12 +127,13 @@ def package(
         files[name] = make()
 
     lanes = options.lanes or GROUP_LANES
+    origins: dict[str, str] = {}
     nic = Nic(engines=options.engines, lanes=lanes)
     for module, factory in {**tops_of(lanes), ENGINE: lambda: nic}.items():
-        put(f"{module}.v", lambda module=module, factory=factory: convert(factory(), module))  # type: ignore[misc]
+        put(f"{module}.v", partial(_verilog, factory, module, origins))
     shell = target.make() if target.make is not None else None
     if shell is not None:
-        put(f"{target.module}.v", lambda: emit(shell, target.module))
+        put(f"{target.module}.v", lambda: emit(shell, target.module, origins))
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
@@ -136,6 +143,7 @@ def package(
         put(name, make)
     metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}
     files["ports.json"] = _dump(metadata)
+    files["sources.json"] = _dump(dict(sorted(origins.items())))
 
     crossings = any(CROSSING_ATTRIBUTE in content for content in files.values())
     vendor = sorted(name for name, content in target.sources.items() if "MMCME2_BASE" in content)

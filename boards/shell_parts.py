@@ -140,6 +140,9 @@ def link_registers(m: Module, master: Any, slave: Any) -> None:
         m.d.comb += sink.eq(source) if member.flow is wiring.Out else source.eq(sink)
 
 
-def emit(shell: wiring.Component, module: str) -> str:
-    """Verilog-2001 of a shell, without the engine it instantiates; synchronisers keep their attributes."""
-    return convert(shell, module, platform=CrossingPlatform(), own_clocks=True)
+def emit(shell: wiring.Component, module: str, sources: dict[str, str] | None = None) -> str:
+    """Verilog-2001 of a shell, without the engine it instantiates; synchronisers keep their attributes.
+
+    ``sources`` as for :func:`~inceptionn.hdl.verilog.to_rtlil`.
+    """
+    return convert(shell, module, platform=CrossingPlatform(), own_clocks=True, sources=sources)

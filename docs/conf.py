@@ -99,8 +99,8 @@ def _reference(name: str) -> str:
         names = [f"{package.__name__}.{module}" for module in found if not module.startswith("_")]
     lines = []
     for module in names:
-        lines += [f"## {module.rpartition('.')[2]}", "", "```{eval-rst}", f".. automodule:: {module}", "   :members:",
-                  "   :show-inheritance:", "```", ""]  # fmt: skip
+        lines += [f"## {module.rpartition('.')[2]}", "", "```{eval-rst}", f".. automodule:: {module}"]
+        lines += ["   :members:", "   :show-inheritance:", "```", ""]
     return "\n".join(lines)
 
 

@@ -55,13 +55,15 @@ def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirec
 
 
 def to_rtlil(
-    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False
-) -> str:
+    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
+    sources: dict[str, str] | None = None,
+) -> str:  # fmt: skip
     """RTLIL (Yosys's intermediate form) of ``component`` as module ``name``.
 
     Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. With ``own_clocks`` the component
     makes its clock domains from its own ports, and the first two are omitted. The same component gives the
-    same bytes, without any source path, so the text can be the component's key in a cache.
+    same bytes, without any source path, so the text can be the component's key in a cache. ``sources`` gets
+    the Verilog name of each module, and where it comes from: ``"hdl/nic.py:Nic"``.
     """
     top: Any = component
     ports = flat_ports(component)
@@ -69,8 +71,31 @@ def to_rtlil(
         top = _Clocked(component)
         clock = {"aclk": (top.domain.clk, PortDirection.Input), "aresetn": (top.aresetn, PortDirection.Input)}
         ports = {**clock, **ports}
-    text, _ = rtlil.convert_fragment(Fragment.get(top, platform), ports, name, emit_src=False)
+    design = Fragment.get(top, platform).prepare(ports=ports, hierarchy=(name,))
+    text, _ = rtlil.convert_fragment(design, ports, name, emit_src=False)
+    if sources is not None:
+        emitted = set(_MODULE.findall(text))
+        for elaboratable, fragment in design.elaboratables.items():
+            path = ".".join(design.fragments[fragment].name)
+            if path in emitted:
+                sources.setdefault(_verilog_name(path), _source(elaboratable))  # a component, then its Module
     return _order_ports(text, name, list(ports))
+
+
+_MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
+
+
+def _verilog_name(path: str) -> str:
+    """Of the module at a path of RTLIL: joined by underscores."""
+    return re.sub(r"\W", "_", path) if "." in path else path
+
+
+def _source(elaboratable: Elaboratable) -> str:
+    """File, from the package or the library on, and class: ``"hdl/nic.py:Nic"``."""
+    kind = type(elaboratable)
+    package, _, rest = kind.__module__.partition(".")
+    place = rest if package == "inceptionn" else kind.__module__
+    return f"{place.replace('.', '/')}.py:{kind.__qualname__}"
 
 
 def _order_ports(text: str, name: str, order: list[str]) -> str:
@@ -97,8 +122,8 @@ def to_verilog(text: str) -> str:
     mean equal circuits, whichever Yosys emitted them.
     """
     source = hashlib.sha256(text.encode())
-    paths = [module for module in re.findall(r"^module \\(\S+)$", text, re.MULTILINE) if "." in module]
-    names = {path: re.sub(r"\W", "_", path) for path in paths}
+    paths = [module for module in _MODULE.findall(text) if "." in module]
+    names = {path: _verilog_name(path) for path in paths}
     if len(set(names.values())) < len(paths):
         raise ValueError(f"two submodules would have one name: {sorted(names.values())!r}")
     named = re.compile(r"^( *(?:module|cell) \\)(\S+)", re.MULTILINE)
@@ -125,10 +150,14 @@ def to_verilog(text: str) -> str:
     return head + verilog.partition("\n")[2]
 
 
-def convert(component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False) -> str:
+def convert(
+    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
+    sources: dict[str, str] | None = None,
+) -> str:  # fmt: skip
     """Verilog-2001 text of ``component`` as module ``name``: ports ``aclk``, ``aresetn``, then its own.
 
-    The same input gives the same bytes (see `to_rtlil`, also for ``own_clocks``, and
+    The same input gives the same bytes (see `to_rtlil`, also for ``own_clocks`` and ``sources``, and
     `to_verilog`).
     """
-    return to_verilog(to_rtlil(component, name, platform=platform, own_clocks=own_clocks))
+    text = to_rtlil(component, name, platform=platform, own_clocks=own_clocks, sources=sources)
+    return to_verilog(text)

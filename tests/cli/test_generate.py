@@ -54,7 +54,7 @@ PORTS: dict[str, Ports] = {
 
 SHARED = {
     *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "inceptionn_registers.h",
-    "inceptionn_registers.rdl", "inceptionn_registers.xml", "ports.json", "README.md",
+    "inceptionn_registers.rdl", "inceptionn_registers.xml", "ports.json", "sources.json", "README.md",
     "manifest.json", "lint.vlt", "package_ip.tcl", "project.tcl",
 }  # fmt: skip
 """Files of every board's folder."""
@@ -110,6 +110,20 @@ def test_register_map(generated: Path) -> None:
     markdown = (generated / "registers.md").read_text()
     assert registers
     assert all(f"`{register['name']}`" in markdown for register in registers)
+
+
+def test_every_module_has_its_source(generated: Path) -> None:
+    sources = json.loads((generated / "sources.json").read_text())
+    modules = set()
+    for path in generated.glob("*.v"):
+        modules |= set(re.findall(r"^module (inceptionn\w*)", path.read_text(), re.MULTILINE))
+    assert modules - set(sources) <= {"inceptionn_engine_clock"}
+    assert sources["inceptionn_nic_core"] == "hdl/nic.py:Nic"
+    root = Path(__file__).parents[2]
+    for place in sources.values():
+        file, _, name = place.partition(":")
+        if not file.startswith("amaranth"):
+            assert f"class {name.partition('.')[0]}" in (root / file).read_text(), place
 
 
 def test_same_bytes_again(generated: Path, tmp_path: Path) -> None:
