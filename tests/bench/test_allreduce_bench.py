@@ -125,6 +125,26 @@ def test_a_small_run(
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
+def test_the_halves_of_an_all_reduce(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    np.save(tmp_path / "x.npy", np.random.default_rng(2).normal(scale=1e-2, size=70_000).astype(np.float32))
+    arguments = ["bench", "allreduce", "--size", "1", "--hosts", "3", "--rates", "unshaped", "--repeats", "1"]
+    arguments += ["--op", "sum,reduce-scatter,all-gather", "--only", "bounded,MPI"]
+    assert cli.main([*arguments, "--file", str(tmp_path / "x.npy"), "--json", str(out)]) == 0
+    rows = {(row["op"], row["variant"]): row for row in json.loads(out.read_text())["rows"]}
+    for (op, name), row in rows.items():
+        assert VARIANTS[name].does(op)
+        bounds = {"sum": 3, "reduce-scatter": 2, "all-gather": 1}[op]
+        if VARIANTS[name].within_bound:
+            assert 0 < row["largest_error"] <= BOUND * bounds * 1.01
+        else:
+            assert row["largest_error"] < 1e-7
+    for op in ("reduce-scatter", "all-gather"):
+        assert rows[op, RING_RAW]["bytes_sent"] == pytest.approx(1e6 * 2 / 3, rel=1e-3)
+        assert rows[op, RING_BOUNDED]["bytes_sent"] < 5e5
+    assert rows["sum", "ring bounded, in halves"]["same_bits"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -132,7 +152,7 @@ def test_a_small_run(
         (["--rates", "1g,fast"], "not 'fast' (or 'unshaped')"),
         (["--rates", ","], "--rates takes one or more rates, not ','"),
         (["--hosts", "1"], "must be 2..16, not 1"),
-        (["--op", "max"], "--op takes sum, mean, not 'max'"),
+        (["--op", "max"], "--op takes sum, mean, reduce-scatter, all-gather, not 'max'"),
         (["--only", "tree"], "contains 'tree'"),
         (["--plot", "x.bmp"], "a picture must end in .png, .svg, .pdf, not '.bmp'"),
     ],

@@ -18,9 +18,8 @@ from ..common.environment import conditions, environment
 from ..common.job import lines_of, with_mpi
 from . import allreduce_report as tables
 from .allreduce_report import Results
-from .variants import MPI, RING_RAW, VARIANTS
+from .variants import MPI, OPS, RING_RAW, VARIANTS, variant_of
 
-OPS = ("sum", "mean")
 UNSHAPED = "unshaped"
 RANK = "inceptionn.bench.collective.allreduce_rank"
 PORT = 29520
@@ -42,7 +41,9 @@ def allreduce(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
     ] = None,
-    ops: Annotated[str, typer.Option("--op", metavar="LIST", help="sum, mean, or both.")] = "sum,mean",
+    ops: Annotated[
+        str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")
+    ] = "sum,mean",
     only: Annotated[
         str | None, typer.Option(metavar="LIST", help="Variants whose names contain one of these.")
     ] = None,
@@ -79,8 +80,14 @@ def allreduce(
             "arrays": _save(network.folder, chosen, file, count, seed, hosts),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
-        parts = len(plan["arrays"]) * len(chosen_ops)
-        progress.update(task, total=parts * sum(sum(each.values()) for each in rounds.values()))
+        times = sum(
+            number
+            for each in rounds.values()
+            for name, number in each.items()
+            for op in chosen_ops
+            if variant_of(name).does(op)
+        )
+        progress.update(task, total=len(plan["arrays"]) * times)
         results = Results(2.0**-bound, hosts)
         for rate in chosen_rates:
             network.shape(rate)

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...collectives import MEAN, SUM, allreduce_comp
+from ...collectives import IN_PLACE, MEAN, SUM, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ...collectives.algorithms.parts import Parts
 from ...transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
-from .variants import MPI, variant_of
+from .variants import ALL_GATHER, ALL_REDUCES, MPI, REDUCE_SCATTER, Variant, variant_of
 
-WARM_UP = 1 << 18
-"""Values of a first call that is not timed: it opens connections and loads code."""
+CHUNK = 1 << 18
+"""Values compared at a time."""
 
 Lanes = NDArray[np.float32]
 
@@ -37,9 +38,19 @@ def main(transport: Transport, plan: Plan) -> None:
         total = np.zeros(own.size)
         for source in sources:
             total += source
+        blocks = Parts(own.size, transport.size)
+        mine = blocks.block(transport.rank)
         for op in plan["ops"]:
-            exact = total / transport.size if op == "mean" else total
-            _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact)
+            what = {"data": kind, "op": op}
+            if op == ALL_GATHER:
+                # Every rank hands out its block of its own values.
+                places = map(blocks.block, range(transport.size))
+                gathered = np.concatenate([x[where] for x, where in zip(sources, places, strict=True)])
+                _measure(transport, comm, plan, what, own[mine], gathered)
+            elif op == REDUCE_SCATTER:
+                _measure(transport, comm, plan, what, own, total[mine])
+            else:
+                _measure(transport, comm, plan, what, own, total / transport.size if op == "mean" else total)
 
 
 def _measure(
@@ -48,17 +59,17 @@ def _measure(
     plan: Plan,
     what: dict[str, str],
     own: Lanes,
-    exact: NDArray[np.float64],
+    exact: NDArray[np.floating[Any]],
 ) -> None:
     """Times all variants in rounds, so that other load on the machine affects all of them alike."""
-    result = np.zeros_like(own)
+    result = np.zeros(exact.size, np.float32)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
-            if turn >= rounds:
+            if turn >= rounds or not variant_of(name).does(what["op"]):
                 continue
             call = _call(transport, comm, plan["bound"], what["op"], name)
             if turn == 0:
-                call(own[:WARM_UP], result[:WARM_UP])
+                call(own, result)  # not timed: it opens connections and loads code
             transport.barrier()
             before = transport.bytes_sent
             start = time.perf_counter()
@@ -68,17 +79,19 @@ def _measure(
             if turn == 0:
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
-                line |= _checked(transport, result, exact)
+                line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
             report(transport, line)
 
 
-def _checked(transport: Transport, result: Lanes, exact: NDArray[np.float64]) -> dict[str, Any]:
-    """Whether all ranks hold the same bits, and how far they are from the exact result."""
-    error = max(float(np.abs(result[i : i + WARM_UP] - exact[i : i + WARM_UP]).max(initial=0.0))
-                for i in range(0, max(1, result.size), WARM_UP))  # fmt: skip
+def _checked(
+    transport: Transport, result: Lanes, exact: NDArray[np.floating[Any]], shared: bool
+) -> dict[str, Any]:
+    """Whether the ranks hold the same bits, if they share a result, and its distance from the exact one."""
+    error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))
+                for i in range(0, max(1, result.size), CHUNK))  # fmt: skip
     found = transport.exchange([zlib.crc32(result.data), error])
     return {
-        "same_bits": len({checksum for checksum, _ in found}) == 1,
+        "same_bits": not shared or len({checksum for checksum, _ in found}) == 1,
         "largest_error": max(error for _, error in found),
     }
 
@@ -86,18 +99,52 @@ def _checked(transport: Transport, result: Lanes, exact: NDArray[np.float64]) ->
 def _call(
     transport: Transport, comm: Any, bound: float, op: str, name: str
 ) -> Callable[[Lanes, Lanes], None]:
-    if name != MPI:
-        settings = variant_of(name).settings(bound)
-        which = MEAN if op == "mean" else SUM
-        return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
-    factor = np.float32(1 / transport.size)
+    return _by_mpi(comm, op) if name == MPI else _by_us(transport, bound, op, variant_of(name))
 
-    def by_mpi(own: Lanes, result: Lanes) -> None:
+
+def _by_us(
+    transport: Transport, bound: float, op: str, variant: Variant
+) -> Callable[[Lanes, Lanes], None]:
+    settings = variant.settings(bound)
+    which = MEAN if op == "mean" else SUM
+
+    def scatter(own: Lanes, result: Lanes) -> None:
+        counts = block_sizes(own.size, transport.size)
+        reduce_scatter_comp(transport, own, result, which, counts=counts, **settings)
+
+    def gather(own: Any, result: Lanes) -> None:
+        allgather_comp(transport, own, result, counts=block_sizes(result.size, transport.size), **settings)
+
+    def halves(own: Lanes, result: Lanes) -> None:
+        scatter(own, result[Parts(own.size, transport.size).block(transport.rank)])
+        gather(IN_PLACE, result)
+
+    if op in ALL_REDUCES and not variant.in_halves:
+        return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
+    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, halves)
+
+
+def _by_mpi(comm: Any, op: str) -> Callable[[Lanes, Lanes], None]:
+    factor = np.float32(1 / comm.size)
+
+    def all_reduce(own: Lanes, result: Lanes) -> None:
         comm.Allreduce(own, result)
         if op == "mean":
             np.multiply(result, factor, out=result)
 
-    return by_mpi
+    def scatter(own: Lanes, result: Lanes) -> None:
+        comm.Reduce_scatter(own, result, block_sizes(own.size, comm.size))
+
+    def gather(own: Lanes, result: Lanes) -> None:
+        comm.Allgatherv(own, [result, block_sizes(result.size, comm.size)])
+
+    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, all_reduce)
+
+
+def block_sizes(count: int, ranks: int) -> list[int]:
+    """Lanes of each rank's block."""
+    blocks = [Parts(count, ranks).block(rank) for rank in range(ranks)]
+    return [block.stop - block.start for block in blocks]
 
 
 if __name__ == "__main__":

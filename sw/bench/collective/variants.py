@@ -8,9 +8,14 @@ from typing import Any, NamedTuple
 
 from ...codec.codec import Codec
 from ...collectives import BFloat16
+from ...collectives.settings import RING_ALGORITHMS
 from ...wire import MODES, Mode
 
 Arguments = dict[str, Any]
+
+ALL_REDUCES = ("sum", "mean")
+REDUCE_SCATTER, ALL_GATHER = "reduce-scatter", "all-gather"
+OPS = (*ALL_REDUCES, REDUCE_SCATTER, ALL_GATHER)
 
 
 def _raw(bound: float) -> Arguments:
@@ -39,7 +44,7 @@ def _aggregator_volume(ranks: int) -> float:
 
 
 class Variant(NamedTuple):
-    """An algorithm and what travels; ``arguments(error bound)`` are those of `allreduce_comp`.
+    """An algorithm and what travels; ``arguments(error bound)`` are those of the collective.
 
     Without them it is MPI's own. ``volume`` is what passes the busiest port one way and then the other, raw,
     in multiples of the vector for *n* ranks. ``within_bound``: every compression is within the error bound.
@@ -50,16 +55,23 @@ class Variant(NamedTuple):
     within_bound: bool = False
     algorithm: str = "ring"
     legs: str = "both"
+    in_halves: bool = False
+    """By a reduce-scatter and an all-gather, one after the other."""
+
+    def does(self, op: str) -> bool:
+        """Whether it can do this operation."""
+        return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
 
     def settings(self, bound: float) -> Arguments:
-        """The arguments of `allreduce_comp`."""
+        """The arguments of the collective."""
         if self.arguments is None:
-            raise ValueError("MPI's own all-reduce takes no settings of ours")
+            raise ValueError("MPI's own collectives take no settings of ours")
         # Not scaled: errors are reported in bounds.
-        return {"algorithm": self.algorithm, "legs": self.legs, "scale": None, **self.arguments(bound)}
+        legs = {} if self.algorithm in RING_ALGORITHMS else {"legs": self.legs}
+        return {"algorithm": self.algorithm, "scale": None, **legs, **self.arguments(bound)}
 
 
-RING_RAW, RING_BF16, RING_BOUNDED, MPI = "ring raw", "ring bf16", "ring bounded", "Open MPI Allreduce"
+RING_RAW, RING_BF16, RING_BOUNDED, MPI = "ring raw", "ring bf16", "ring bounded", "Open MPI"
 _AGGREGATOR = "worker_aggregator"
 
 VARIANTS = {
@@ -67,6 +79,7 @@ VARIANTS = {
     RING_BF16: Variant(_bfloat16),
     "ring literal": Variant(_literal),
     RING_BOUNDED: Variant(_bounded, within_bound=True),
+    "ring bounded, in halves": Variant(_bounded, within_bound=True, in_halves=True),
     "hierarchical bounded": Variant(_bounded, within_bound=True, algorithm="hierarchical"),
     MPI: Variant(None),
     "worker-aggregator raw": Variant(_raw, _aggregator_volume, False, _AGGREGATOR),
