@@ -8,6 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 
+def nic_module(verilog: str) -> str | None:
+    """The name of the NIC's module, ``inceptionn_nic`` or that with another prefix; None if there is none."""
+    found = re.search(r"^\s*module\s+(\w+_nic)\b", verilog, re.MULTILINE)
+    return found and found[1]
+
+
 def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper") -> Path:
     """The file ``given``, or one written now to the folder ``scratch``, of a NIC with this codec.
 
@@ -16,7 +22,7 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], 
     if given is not None:
         if not given.is_file():
             raise FileNotFoundError(f"no Verilog there; inceptionn generate writes it: {str(given)!r}")
-        if not re.search(r"^\s*module\s+inceptionn_nic\b", given.read_text(errors="replace"), re.MULTILINE):
+        if nic_module(given.read_text(errors="replace")) is None:
             raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
         return given
     from inceptionn.hdl.nic import Nic

@@ -13,9 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import Parameters, Verdict
+from inceptionn.wire import Verdict
 
 from .golden import EngineConfig, FlowTable, packets, transmit
+from .nic_codec import NIC_CODECS, Settings, codec_of
 
 Frame = tuple[bytes, bool]
 """A frame and whether it is marked bad."""
@@ -31,7 +32,7 @@ _SPECIAL = (
 def lanes(source: random.Random, count: int) -> bytes:
     """``count`` fp32 values of one kind: gradients, one class, class edges and specials, or random bits."""
     words = np.random.default_rng(source.getrandbits(64))
-    match source.randrange(7):
+    match source.randrange(8):
         case 0 | 1:
             scale = 10.0 ** source.uniform(-5, 0)
             return (words.standard_normal(count) * scale).astype("<f4").tobytes()
@@ -46,6 +47,11 @@ def lanes(source: random.Random, count: int) -> bytes:
             )
         case 5:
             return words.bytes(4 * count)
+        case 6:  # on and beside what planes round to, and on both sides of its raw lanes
+            exponents = words.integers(110, source.choice((128, 143)), count, dtype=np.uint32)
+            mantissas = words.integers(0, 1 << 14, count, dtype=np.uint32) << source.choice((9, 16, 20))
+            near = (exponents << 23 | mantissas & 0x7FFFFF) + words.integers(-1, 2, count).astype(np.uint32)
+            return (near | words.integers(0, 2, count, dtype=np.uint32) << 31).astype("<u4").tobytes()
         case _:
             bits = words.integers(0, 1 << 32, count, dtype=np.uint32)
             return np.where(words.random(count) < 0.9, 0, bits).astype("<u4").tobytes()
@@ -195,14 +201,14 @@ def _shim_field(source: random.Random, frame: bytearray, at: int) -> None:
             frame[where] ^= 1 << source.randrange(8)
 
 
-def wire_frames(
-    source: random.Random, count: int, params: Parameters, long_share: float = 0.01
-) -> list[Frame]:
+def wire_frames(source: random.Random, count: int, params: Settings, long_share: float = 0.01) -> list[Frame]:
     """Frames for a receive engine: compressed ones, good and spoilt, among others that pass.
 
-    ``params`` are those of the sender; a frame's shim tells its base.
+    ``params`` are those of the sender; a frame's shim tells what the receiver needs of them. One frame in
+    thirty is of a sender with the other codec.
     """
-    config = EngineConfig(parameters=params)
+    (other,) = (codec for codec in NIC_CODECS.values() if codec != codec_of(params))
+    senders = [EngineConfig(parameters=each) for each in (params, other.settings(source.randint(1, 14)))]
     frames: list[Frame] = []
     while len(frames) < count:
         draw = source.random()
@@ -210,10 +216,11 @@ def wire_frames(
             frames.append(_marked(source, noise(source)))
             continue
         frame = bytearray(good(source, long_share))
+        config = senders[source.random() < 1 / 30]
         result = transmit(bytes(frame), config, FlowTable())
         if result.verdict is Verdict.COMPRESSED:
             frame = bytearray(result.frame)
-            at = result.frame.index(struct.pack("!HBB", wire.SHIM_MAGIC, wire.SHIM_VERSION, params.b), 34)
+            at = result.frame.index(config.format.shim(config.format.number, 0)[:4], 34)
             if draw < 0.3:
                 _shim_field(source, frame, at)
             if source.random() < 0.1:

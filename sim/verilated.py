@@ -31,6 +31,7 @@ from .models.in_process import INTERFACES, Interface, build_model
 from .models.tools import ToolError, ToolMissing
 from .models.verilator import Step
 from .nic_codec import NicCodec, read_codec
+from .nic_verilog import nic_module
 
 __all__ = [
     "BusError",
@@ -391,17 +392,18 @@ class VerilatedNic(VerilatedModule):
         gated: bool = False,
     ):
         text = verilog.read_text()
+        top = nic_module(text) or "inceptionn_nic"
         self.engines, self.lanes = _size(text)
         interface = replace(INTERFACES["inceptionn_nic"], data_bytes=self.engines * self.lanes * LANE_BYTES)
         if gated:
             if waves is not None:
                 raise ValueError(f"a gated model writes no waveform: {str(waves)!r}")
-            gated_text = gate(text)
+            gated_text = gate(text, top)
             if gated_text is not None:
                 verilog = keep_source(gated_text, "inceptionn_nic-gated")
                 interface = replace(interface, clocks=CLOCKS)
         super().__init__(
-            verilog, "inceptionn_nic", interface=interface,
+            verilog, top, interface=interface,
             seed=seed, waves=waves, step=step,
         )  # fmt: skip
 

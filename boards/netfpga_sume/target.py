@@ -37,7 +37,8 @@ BOARD = Board(
     description="NetFPGA-SUME, Virtex-7 690T",
     target=_target,
     access=RegisterAccess(
-        None, "No BAR leads to the reference NIC's AXI4-Lite bus: its driver makes the accesses, and the "
+        None,
+        "No BAR leads to the reference NIC's AXI4-Lite bus: its driver makes the accesses, and the "
         "project's program `rwaxi` asks for them. The base is the one that step 2 of the integration gives.",
     ),  # fmt: skip
     part="xc7vx690tffg1761-3",

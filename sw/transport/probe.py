@@ -2,9 +2,9 @@
 """Finds out whether NICs with the engines are between every pair of ranks, and their settings.
 
 Every rank sends every other the same floats over their connection for floats. Values that arrive unchanged
-passed no engine (or one that is switched off). Values with cleared low bits passed two engines; the bits tell
-the error bound and the mode. An engine on one side only is found too: its packets have no valid checksum for
-a host without one and never arrive.
+passed no engine (or one that is switched off). Values that a codec has rounded passed two engines; what is
+left of them tells the codec, its mode and the error bound. An engine on one side only, or one of another
+codec, is found too: packets then have no valid checksum for the receiving host and never arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, PAPER_MODES
+from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
 from .base import name_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
     got = received.view(np.uint32)
     if np.array_equal(got, sent):
         return None
-    for mode in PAPER_MODES:
+    for mode in MODES:
         for k in range(MIN_K, MAX_K + 1):
             codec = Codec(error_bound=2.0**-k, mode=mode)
             lossy = codec.lossy(pattern()).view(np.uint32)

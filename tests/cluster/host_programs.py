@@ -42,9 +42,9 @@ def allreduce(count: str, path: str, folder: str) -> None:
         x = gradients(RANK, int(count))
         y = np.empty_like(x)
         allreduce_comp(group, x, y, path=path, scale=None)  # what the golden model predicts
-        bound = None if group.nic_codec is None else group.nic_codec.error_bound
+        codec = group.nic_codec
     np.save(Path(folder) / f"{RANK}.npy", y)
-    say(nic=bound is not None, bound=bound)
+    say(nic=codec is not None, bound=codec and codec.error_bound, mode=codec and codec.mode)
 
 
 def receive(folder: str, port: str, marked: str = "1") -> None:

@@ -8,21 +8,32 @@ import pytest
 
 from inceptionn import Codec, Parameters
 from inceptionn.sim import golden
+from inceptionn.sim.golden import planes
 from inceptionn.transport.probe import alike, pattern, recognise
-from inceptionn.wire import PAPER_MODES
+from inceptionn.wire import MODES
 
 PACKET = 362
+
+
+def golden_lossy(x: np.ndarray, k: int, mode: str) -> np.ndarray:
+    """What the golden codec makes of values."""
+    return planes.lossy(x, 2.0**-k) if mode == "planes" else golden.lossy(x, 2.0**-k, mode)
+
+
+def golden_size(x: np.ndarray, k: int, mode: str) -> int:
+    """Bytes that it makes of them."""
+    return len(planes.compress(x, 2.0**-k) if mode == "planes" else golden.compress(x, 2.0**-k, mode))
 
 
 def test_unchanged_means_no_nic() -> None:
     assert recognise(pattern()) is None
 
 
-@pytest.mark.parametrize("mode", PAPER_MODES)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("k", range(1, 15))
 def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
     sent = pattern()
-    lossy = golden.lossy(sent, error_bound=2.0**-k, mode=mode)
+    lossy = golden_lossy(sent, k, mode)
     codec = Codec(2.0**-k, mode)  # type: ignore[arg-type]
     found = recognise(lossy)
     assert found is not None
@@ -42,6 +53,10 @@ def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
 def test_codecs_that_are_not_alike() -> None:
     assert not alike(Codec(), Codec(2**-9))
     assert not alike(Codec(), Codec(mode="literal"))
+    for k in range(1, 15):
+        others = [Codec(2.0**-j, "planes") for j in range(1, 15) if j != k]
+        others += [Codec(2.0**-k), Codec(2.0**-k, "literal")]
+        assert not any(alike(Codec(2.0**-k, "planes"), other) for other in others)
     assert alike(Codec(2**-8, "literal"), Codec(2**-9, "literal"))
     low = Codec.from_parameters(Parameters(100, 122, 122))
     assert not alike(low, Codec())
@@ -62,4 +77,5 @@ def test_the_pattern_is_fit_for_compression() -> None:
     for k in range(1, 15):
         for start in range(0, sent.size, PACKET):
             packet = sent[start : start + PACKET]
-            assert len(golden.compress(packet, error_bound=2.0**-k)) + 8 < packet.nbytes
+            for mode in MODES:
+                assert golden_size(packet, k, mode) + 8 < packet.nbytes

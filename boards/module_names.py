@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Other names for a folder's modules and files, so that one design can hold two NICs of different options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+DEFAULT_PREFIX = "inceptionn"
+_NAME = re.compile(rf"\b{DEFAULT_PREFIX}_(?=\w)")
+
+
+def check_prefix(prefix: str) -> str:
+    """``prefix`` itself; ``ValueError`` unless it can begin a Verilog name."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix):
+        raise ValueError(f"prefix must be letters, digits and _, a letter first, not {prefix!r}")
+    return prefix
+
+
+def renamed(files: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The folder with ``PREFIX_`` in place of ``inceptionn_``, in every module's and file's name.
+
+    The texts that refer to them follow. Modules that another design names (Corundum's ``mqnic_app_block``)
+    have no such prefix and keep their names.
+    """
+    if prefix == DEFAULT_PREFIX:
+        return dict(files)
+
+    def other(text: str) -> str:
+        return _NAME.sub(f"{prefix}_", text)
+
+    return {other(name): other(text) for name, text in files.items()}
