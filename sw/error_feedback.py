@@ -100,7 +100,7 @@ class ErrorFeedback:
         if effective(scale, "software", self.codec) is None:
             return 0
         transport = transport_of(self.comm)
-        return common_scale(scale, transport.exchange(largest_exponent(values)), transport.size)
+        return common_scale(scale, transport.exchange(largest_exponent(values, self.codec)), transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
         """A copy of a tensor's residual; ``KeyError`` for one that was never seen."""

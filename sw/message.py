@@ -8,8 +8,9 @@ offset bytes field
 ====== ===== ==========================================================================================
 0      4     magic ``INCM``
 4      1     version, 1
-5      1     kind of the payload: 0 fp32 values as they are, 1 a stream, 2 bfloat16
-6      3     E0, T, B of the stream; zero for other kinds
+5      1     kind of the payload: 0 fp32 values as they are, 1 a stream of the paper's codec, 2 bfloat16,
+             3 a stream of the planes codec
+6      3     E0, T, B of the stream, or E0 and two zeros for planes; zero for other kinds
 9      1     number of dimensions, 0..32
 10     2     scale exponent, signed: the payload holds the values times ``2**scale``
 12     4     blocks from one index entry to the next; zero where there is no index
@@ -38,7 +39,7 @@ from numpy.typing import NDArray
 
 from . import wire
 from .codec.codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
-from .wire import Parameters
+from .wire import Parameters, PlanesParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
 
@@ -57,9 +58,14 @@ class Kind(IntEnum):
     RAW = 0
     """Little-endian fp32 values."""
     INCEPTIONN = 1
-    """A stream."""
+    """A stream of the paper's codec."""
     BFLOAT16 = 2
     """The upper halves of fp32 values, rounded to nearest even."""
+    PLANES = 3
+    """A stream of the planes codec."""
+
+
+STREAMS = (Kind.INCEPTIONN, Kind.PLANES)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Header:
     kind: Kind
     shape: tuple[int, ...]
     scale: int
-    parameters: Parameters | None
+    parameters: Parameters | PlanesParameters | None
     index: Index | None
     payload: memoryview
 
@@ -97,7 +103,8 @@ def pack(
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
     :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
-    ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else ``INCEPTIONN``.
+    ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else that of the codec's
+    streams, ``INCEPTIONN`` or ``PLANES``; either of these asks for a stream in any case.
 
     Errors are those of ``Codec.compress``.
     """
@@ -107,18 +114,23 @@ def pack(
         raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
     if values.dtype != np.float32:
         raise TypeError(f"values must be a float32 array, not {values.dtype}")
-    if kind == Kind.INCEPTIONN and codec is None:
-        raise ValueError("a stream needs a codec, not None")
-    exponent = scale_exponent(values) if scale == "auto" else (scale or 0)
+    optional = kind is None
     if kind is None:
         kind = Kind.RAW if codec is None else Kind.INCEPTIONN
-        optional = True
-    else:
-        kind, optional = Kind(kind), False
+    if kind in STREAMS:
+        if codec is None:
+            raise ValueError("a stream needs a codec, not None")
+        kind = Kind.PLANES if codec.mode == "planes" else Kind.INCEPTIONN
+    kind = Kind(kind)
+    exponent = 0
+    if scale == "auto":
+        exponent = scale_exponent(values, wire.DEFAULT_MODE if codec is None else codec.mode)
+    elif scale is not None:
+        exponent = scale
 
     message, numbers, index = memoryview(b""), (0, 0, 0), b""
     start = HEADER.size + 8 * len(shape)
-    if kind == Kind.INCEPTIONN:
+    if kind in STREAMS:
         assert codec is not None
         indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
         first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
@@ -131,10 +143,10 @@ def pack(
         if optional and size >= values.nbytes:
             kind, index = Kind.RAW, b""
         else:
-            parameters = codec.parameters
-            numbers = (parameters.e0, parameters.t, parameters.b)
+            p = codec.parameters
+            numbers = (p.e0, 0, 0) if isinstance(p, PlanesParameters) else (p.e0, p.t, p.b)
             message = message[: first + size]
-    if kind != Kind.INCEPTIONN:
+    if kind not in STREAMS:
         exponent = 0
         flat = np.ascontiguousarray(values).reshape(-1)
         payload = _to_bfloat16(flat) if kind == Kind.BFLOAT16 else flat.astype("<f4", copy=False)
@@ -181,8 +193,10 @@ def parse(buffer: Any) -> Header:
     shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
     if math.prod(shape) != count:
         raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")
-    parameters = Parameters(e0, t, b) if kind == Kind.INCEPTIONN else None
-    if parameters is not None and not parameters.valid:
+    parameters: Parameters | PlanesParameters | None = None
+    if kind in STREAMS:
+        parameters = PlanesParameters(e0) if kind == Kind.PLANES else Parameters(e0, t, b)
+    if parameters is not None and (not parameters.valid or (kind == Kind.PLANES and (t or b))):
         raise _malformed(6, f"the numbers of the codec are impossible: {parameters}")
     if parameters is None and (e0 or t or b or scale or entries):
         raise _malformed(6, f"a payload of kind {Kind(kind).name} has neither codec, scale nor index")
@@ -190,7 +204,7 @@ def parse(buffer: Any) -> Header:
         raise _malformed(10, f"the scale exponent is {scale}, beyond {MAX_SCALE}")
     if bool(blocks) != bool(entries) or (blocks and entries != -(-count // (blocks * wire.STREAM_LANES))):
         raise _malformed(12, f"{entries} index entries, one for {blocks} blocks, do not fit {count} values")
-    if kind != Kind.INCEPTIONN and size != count * (4 if kind == Kind.RAW else 2):
+    if kind not in STREAMS and size != count * (4 if kind == Kind.RAW else 2):
         raise _malformed(24, f"{size} bytes of payload do not hold {count} values")
     offsets = bytes(view[HEADER.size + 8 * dimensions : start])
     index = Index(offsets, blocks) if entries else None

@@ -309,14 +309,18 @@ class Codec:
         return codec
 
 
-def scale_exponent(x: Any) -> int:
+def scale_exponent(x: Any, mode: Mode = wire.DEFAULT_MODE) -> int:
     """The ``scale`` that brings the largest finite magnitude of ``x`` into [0.5, 1); within -126..126.
 
     The error bound is relative to that magnitude then. Ranks that add up each other's values must all use
     the same: the least of theirs. 0 if there is no finite value but zero.
+
+    In ``planes``, which rounds, into (0.5, 1]: what was lossy once has the same scale, or a finer one, again.
     """
     bits = _paths.backend.largest(_values(x))
     if not bits:
         return 0
-    _, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
+    fraction, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
+    if mode == "planes" and fraction == 0.5:
+        exponent -= 1
     return max(-MAX_SCALE, min(MAX_SCALE, -exponent))

@@ -74,9 +74,12 @@ def moving_data(transport: Transport) -> Iterator[None]:
         raise
 
 
-def largest_exponent(lanes: NDArray[np.float32]) -> int | None:
-    """The least e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero."""
-    scale = scale_exponent(lanes)
+def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
+    """The least e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero.
+
+    For ``planes``, which may round up to a power of two, with \\|x\\| <= 2**e.
+    """
+    scale = scale_exponent(lanes, codec.mode) if isinstance(codec, Codec) else scale_exponent(lanes)
     if scale == 0 and not np.any(lanes):
         return None
     return -scale
@@ -90,8 +93,8 @@ def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
     """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
 
-    "auto": the sum of all ranks just stays below 1. `MismatchError` if a given one would push values out of
-    fp32's range.
+    "auto": the sum of all ranks just stays below 1, in ``planes`` at 1 or below. `MismatchError` if a given
+    one would push values out of fp32's range.
     """
     known = [exponent for exponent in largest if exponent is not None]
     growth = math.ceil(math.log2(ranks))

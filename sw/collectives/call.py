@@ -118,7 +118,7 @@ def run(
         own = source[loaded.own]
         scaled = effective(settings.scale, path, codec)
         if scaled is not None and collective.contributes:
-            largest = largest_exponent(own)
+            largest = largest_exponent(own, codec)
     except (TypeError, ValueError) as problem:
         error = problem
     all_largest = agree(transport, agreed, largest, error)

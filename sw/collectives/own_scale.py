@@ -18,8 +18,8 @@ Floats = NDArray[np.float32]
 class OwnScale:
     """A `Codec` as a codec of the collectives, whose every stream begins with its scale, an int8.
 
-    ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), which every bound keeps: what
-    was lossy once is not changed again. ``ValueError`` for a malformed stream.
+    ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), which every bound keeps (in
+    ``planes`` (0.5, 1]): what was lossy once is not changed again. ``ValueError`` for a malformed stream.
     """
 
     def __init__(self, codec: Codec, scale: Scale) -> None:
@@ -27,7 +27,7 @@ class OwnScale:
         self.name = f"{codec_text(codec)}, scale {scale}"
 
     def _exponent(self, values: Floats) -> int:
-        return scale_exponent(values) if self.scale == "auto" else int(self.scale or 0)
+        return scale_exponent(values, self.codec.mode) if self.scale == "auto" else int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
         """Bytes that a stream takes at most."""

@@ -9,6 +9,7 @@ of an array.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,20 +19,26 @@ from numpy.typing import NDArray
 
 from .. import message, wire
 from ..codec.codec import Codec, scale_exponent
-from ..message import Header, Kind
+from ..collectives.lost_energy import LIMIT
+from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
-from .console import Console
+from .choice import MODES, MOST_RELATIVE_ERROR, Choice, Errors, choices, recommended, scales_of
+from .console import Console, JsonFile, Table, write_json
 
 SUFFIX = ".inc"
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 BAR = 40
 """Characters of the longest bar of a histogram."""
-CHUNK = 1 << 20
-"""Values per pass when errors are counted."""
-CLASSES = ("00 zero", "01 8 bits", "10 16 bits", "11 raw")
+TAGS = ("00 zero", "01 8 bits", "10 16 bits", "11 raw")
+CODES = (
+    "0 zero",
+    *(f"{code} planes" for code in range(1, wire.CODES - 2)),
+    "14 or 15 planes",
+    "raw",
+)
 
 Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]
-ModeOption = Annotated[str, typer.Option(help="bounded, or literal for the paper's Algorithm 2.")]
+ModeOption = Annotated[str, typer.Option(help="bounded, planes, or literal for the paper's Algorithm 2.")]
 Scale = Annotated[
     str, typer.Option(help="Exponent of a power of two that values are multiplied by, or auto.")
 ]
@@ -40,15 +47,15 @@ Force = Annotated[bool, typer.Option("--force", help="Write over a file that is 
 
 def _codec(k: int, mode: str) -> Codec:
     try:
-        wire.parameters(k, mode)
+        wire.planes_parameters(k)
+        return Codec(2.0**-k, mode)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    return Codec(2.0**-k, mode)  # type: ignore[arg-type]
 
 
-def _exponent(scale: str, values: Any) -> int:
+def _exponent(scale: str, values: Any, codec: Codec) -> int:
     if scale == "auto":
-        return scale_exponent(values)
+        return scale_exponent(values, codec.mode)
     try:
         return int(scale)
     except ValueError:
@@ -67,8 +74,17 @@ def encode(
     out = out or file.with_name(file.name + SUFFIX)
     atomic_file.check(out, force)
     values = npy_file.load(file)
-    packed = message.pack(values, _codec(bound, mode), _exponent(scale, values))
+    codec = _codec(bound, mode)
+    exponent = _exponent(scale, values, codec)
+    packed = message.pack(values, codec, exponent)
     atomic_file.write(out, packed)
+    if (lost := 1 - Errors(codec, values.reshape(-1), exponent).kept) >= LIMIT:
+        own = math.ldexp(codec.error_bound, -exponent)
+        typer.echo(
+            f"inceptionn: warning: {lost:.0%} of the energy of the values is below the error bound {own:g} "
+            "and becomes zero; --scale auto or a larger --bound keeps it",
+            err=True,
+        )
     ratio = values.nbytes / len(packed)
     _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
 
@@ -101,22 +117,30 @@ def inspect(
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",
     plot: Annotated[Path | None, typer.Option(help="Draw it into this file too (.png, .svg, .pdf).")] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors."""
-    console = Console()
+    """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors.
+
+    Of an array also what both codecs make of it at several bounds, and which of them to choose: the highest
+    ratio whose relative L2 error is 0.1 at most, with --scale auto if that is better.
+    """
+    console = Console(json_file=json_file)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
     if is_message:
         header = message.parse(file.read_bytes())
         _print_header(console, header)
-        if header.kind != Kind.INCEPTIONN:
+        if header.kind not in STREAMS:
+            write_json(json_file, _header_json(header))
             return
         counts = _stream_classes(header)
         _print_classes(console, counts)
         errors = None
+        write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
     else:
         values = npy_file.load(file).reshape(-1)
-        codec, exponent = _codec(bound, mode), _exponent(scale, values)
+        codec = _codec(bound, mode)
+        exponent = _exponent(scale, values, codec)
         counts = codec.histogram(values, scale=exponent)
         size = _stream_size(counts)
         console.print(f"{values.size} values, 2**-{bound} {mode}, scale 2**{exponent}")
@@ -124,86 +148,64 @@ def inspect(
             console.print(f"stream: {size} bytes, 1:{values.nbytes / size:.2f}")
         _print_classes(console, counts)
         errors = Errors(codec, values, exponent)
-        errors.show(console)
+        _print_errors(console, errors)
+        found = choices(values, scales_of(values) if scale == "0" else [exponent])
+        best = recommended(found)
+        _print_choices(console, [choice for choice in found if choice.scale == exponent], best)
+        write_json(json_file, {
+            "values": values.size, "bytes": size, "classes": counts.tolist(),
+            "mode": mode, "k": bound, "scale": exponent,
+            "largest_error": errors.largest, "relative_error": errors.relative, "energy_kept": errors.kept,
+            "choices": [asdict(choice) for choice in found],
+            "recommended": best and asdict(best),
+        })  # fmt: skip
     if plot is not None:
         _draw(plot, counts, errors, file.name)
 
 
 def _stream_size(counts: NDArray[np.int64]) -> int:
-    return -(-int(counts.sum()) // wire.GROUP_LANES) * wire.TAG_WORD_BYTES + int(
-        counts @ np.array(wire.TAG_BYTES)
-    )
+    """Bytes of the stream, from the counts of its tags or codes."""
+    if len(counts) == wire.CODES:
+        words = -(-int(counts.sum()) // wire.CODE_WORD_GROUPS)
+        return words * wire.CODE_WORD_BYTES + int(counts @ np.array(wire.CODE_BYTES))
+    groups = -(-int(counts.sum()) // wire.GROUP_LANES)
+    return groups * wire.TAG_WORD_BYTES + int(counts @ np.array(wire.TAG_BYTES))
 
 
 def _stream_classes(header: Header) -> NDArray[np.int64]:
-    """How many lanes of the message's stream have each tag."""
+    """How many lanes of the message's stream have each tag, or how many of its groups each code."""
     starts = np.frombuffer(header.codec.index(header.payload, header.count, 1).offsets, "<u8")
     payload = np.frombuffer(header.payload, np.uint8)
-    counts = np.zeros(4, np.int64)
+    planes = header.kind == Kind.PLANES
+    places = np.array([0, 4] if planes else [0, 2, 4, 6], np.uint8)
+    classes, lanes_of_each = (wire.CODES, wire.GROUP_LANES) if planes else (len(TAGS), 1)
+    counts = np.zeros(classes, np.int64)
     for first, start in zip(range(0, header.count, wire.STREAM_LANES), starts.tolist(), strict=True):
-        lanes = min(header.count - first, wire.STREAM_LANES)
-        plane = payload[start : start + -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES]
-        tags = (plane[:, np.newaxis] >> np.array([0, 2, 4, 6], np.uint8)) & 3
-        counts += np.bincount(tags.reshape(-1)[:lanes], minlength=4)
+        there = -(-min(header.count - first, wire.STREAM_LANES) // lanes_of_each)
+        plane = payload[start : start + -(-there // len(places))]
+        found = (plane[:, np.newaxis] >> places) & (15 if planes else 3)
+        counts += np.bincount(found.reshape(-1)[:there], minlength=classes)
     return counts
 
 
-class Errors:
-    """Absolute errors of an array's finite values, counted by powers of two of the bound.
-
-    ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one smaller ones
-    too; ``exact`` are those that come back to the bit.
-    """
-
-    BINS = 12
-
-    def __init__(self, codec: Codec, values: NDArray[np.float32], scale: int):
-        self.bound = math.ldexp(codec.error_bound, -scale)
-        self.counts = np.zeros(self.BINS + 8, np.int64)
-        self.exact = 0
-        self.largest = 0.0
-        squares = norm = 0.0
-        for first in range(0, len(values), CHUNK):
-            part = np.ascontiguousarray(values[first : first + CHUNK])
-            x, y = part.astype(np.float64), codec.lossy(part, scale=scale).astype(np.float64)
-            finite = np.isfinite(x)
-            x, error = x[finite], np.abs(x - y, where=finite, out=np.zeros_like(x))[finite]
-            self.exact += int((error == 0).sum())
-            error_bits = np.frexp(error[error > 0] / self.bound)[1] - 1 + self.BINS
-            self.counts += np.bincount(error_bits.clip(0, len(self.counts) - 1), minlength=len(self.counts))
-            self.largest = max(self.largest, float(error.max(initial=0.0)))
-            squares += float(error @ error)
-            norm += float(x @ x)
-        self.relative = math.sqrt(squares / norm) if norm else 0.0
-
-    def rows(self) -> list[tuple[str, int]]:
-        """Label and count of every bin from the first to the last one that holds something."""
-        used = np.flatnonzero(self.counts)
-        rows = [("exact", self.exact)]
-        for i in range(int(used[0]), int(used[-1]) + 1) if len(used) else ():
-            exponent = i - self.BINS
-            label = f"2**{exponent}" if i else f"below 2**{1 - self.BINS}"
-            rows.append((label, int(self.counts[i])))
-        return rows
-
-    def show(self, console: Console) -> None:
-        """Print the histogram and what sums it up."""
-        _print_bars(console, "error, in bounds, from", self.rows())
-        console.print(
-            f"largest error {self.largest:.3g}, {self.largest / self.bound:.3f} of the bound "
-            f"{self.bound:.3g}; relative L2 error {self.relative:.3g}"
-        )
+def _header_json(header: Header) -> dict[str, Any]:
+    parameters = None if header.parameters is None else asdict(header.parameters)
+    return {
+        "kind": header.kind.name.lower(), "shape": list(header.shape), "values": header.count,
+        "bytes": len(header.payload), "scale": header.scale, "parameters": parameters,
+    }  # fmt: skip
 
 
 def _print_header(console: Console, header: Header) -> None:
     console.print(f"message, {header.kind.name.lower()}, {header.count} values of shape {header.shape}")
     if header.parameters is not None:
-        e0, t, b = header.parameters.e0, header.parameters.t, header.parameters.b
-        k = wire.EXPONENT_BIAS - e0
-        names = [f"2**-{k} {mode}" for mode in wire.PAPER_MODES
-                 if 1 <= k <= wire.MAX_K and wire.parameters(k, mode) == header.parameters]  # fmt: skip
-        name = names[-1] if names else "of no mode"
-        console.print(f"{name}: E0 {e0}, T {t}, B {b}; scale 2**{header.scale}")
+        k = wire.EXPONENT_BIAS - header.parameters.e0
+        bounds = range(wire.MIN_K, wire.MAX_K + 1)
+        modes = [mode for mode in wire.MODES
+                 if k in bounds and Codec(2.0**-k, mode).parameters == header.parameters]  # fmt: skip
+        name = f"2**-{k} {modes[-1]}" if modes else "of no mode"
+        numbers = ", ".join(f"{each.upper()} {n}" for each, n in asdict(header.parameters).items())
+        console.print(f"{name}: {numbers}; scale 2**{header.scale}")
     size = len(header.payload)
     if size:
         console.print(f"payload: {size} bytes, 1:{header.count * wire.LANE_BYTES / size:.2f}")
@@ -213,13 +215,49 @@ def _print_header(console: Console, header: Header) -> None:
 
 
 def _print_classes(console: Console, counts: NDArray[np.int64]) -> None:
-    _print_bars(console, "class", list(zip(CLASSES, counts.tolist(), strict=True)))
+    if len(counts) == len(TAGS):
+        _print_bars(console, "class", list(zip(TAGS, counts.tolist(), strict=True)))
+    else:
+        _print_bars(console, "code", list(zip(CODES, counts.tolist(), strict=True)), "groups")
 
 
-def _print_bars(console: Console, title: str, rows: list[tuple[str, int]]) -> None:
+def _print_errors(console: Console, errors: Errors) -> None:
+    _print_bars(console, "error, in bounds, from", errors.rows())
+    console.print(
+        f"largest error {errors.largest:.3g}, {errors.largest / errors.bound:.3f} of the bound "
+        f"{errors.bound:.3g}; relative L2 error {errors.relative:.3g}"
+    )
+    console.print(f"energy kept {errors.kept:.1%}; magnitudes {errors.bias:+.2%} on average")
+
+
+def _print_choices(console: Console, found: list[Choice], best: Choice | None) -> None:
+    headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
+    table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
+    for choice in found:
+        if choice.mode != MODES[0] and choice.k == found[0].k:
+            table.add_section()
+        table.add_row(
+            f"{choice.mode} 2**-{choice.k}",
+            f"{choice.ratio:.2f}",
+            f"{choice.largest_error:.3g}",
+            f"{choice.relative_error:.3f}",
+            f"{choice.energy_kept:.1%}",
+            f"{choice.bias:+.2%}",
+        )
+    console.print(table)
+    if best is None:
+        console.print(f"none of them has a relative L2 error of {MOST_RELATIVE_ERROR} or less")
+    else:
+        console.print(
+            f"recommended: {best.text} (1:{best.ratio:.2f}, relative L2 error {best.relative_error:.3f}, "
+            f"energy kept {best.energy_kept:.1%})"
+        )
+
+
+def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit: str = "values") -> None:
     total, most = sum(count for _, count in rows) or 1, max(count for _, count in rows) or 1
     wide = max(map(len, (title, *(label for label, _ in rows))))
-    console.print(f"{title:{wide}} {'values':>12} {'share':>7}")
+    console.print(f"{title:{wide}} {unit:>12} {'share':>7}")
     for label, count in rows:
         bar = "█" * round(BAR * count / most)
         console.print(f"{label:{wide}} {count:12} {count / total:7.1%} {bar}".rstrip())
@@ -230,8 +268,12 @@ def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: s
 
     figure = Figure(figsize=(9 if errors else 5, 3.6), layout="constrained")
     axes = figure.subplots(1, 2 if errors else 1, squeeze=False)[0]
-    axes[0].bar(CLASSES, counts)
-    axes[0].set(title=title, ylabel="values", xlabel="tag class")
+    if len(counts) == len(TAGS):
+        axes[0].bar(TAGS, counts)
+        axes[0].set(title=title, ylabel="values", xlabel="tag class")
+    else:
+        axes[0].bar(range(len(counts)), counts)
+        axes[0].set(title=title, ylabel="groups", xlabel="code")
     if errors:
         rows = errors.rows()
         axes[1].bar([label for label, _ in rows], [count for _, count in rows])

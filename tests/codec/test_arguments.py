@@ -275,6 +275,8 @@ def test_scale_exponent(path: str) -> None:
     assert of(0.0, -0.0) == of(np.nan) == 0
     assert of(3e38) == -126
     assert of(1e-45) == 126
+    planes = [codec.scale_exponent(np.array([x], np.float32), "planes") for x in (1.0, 0.999, 0.5, 3, 4)]
+    assert planes == [0, 0, 1, -2, -2]
     for value in (1e-30, 7.5, 2.0**-20):
         assert 0.5 <= value * 2.0 ** of(value) < 1
 

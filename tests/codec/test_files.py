@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,62 @@ def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> 
     header = message.parse(other.read_bytes())
     assert header.codec.parameters == Codec(2.0**-6, "literal").parameters
     assert header.scale == -2
+
+
+def test_planes_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, codec = np.load(gradients), Codec(2.0**-12, "planes")
+    encoded = gradients.with_name("g.npy.inc")
+    assert cli.main(["encode", str(gradients), "--mode", "planes", "-k", "12"]) == 0
+    assert encoded.read_bytes() == message.pack(x, codec)
+    assert cli.main(["decode", str(encoded)]) == 0
+    assert np.load(gradients.with_name("g.decoded.npy")).tobytes() == codec.lossy(x).tobytes()
+    capsys.readouterr()
+    assert cli.main(["inspect", str(encoded), "--json", str(gradients.with_suffix(".json"))]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("message, planes, 150000 values of shape (30, 5000)\n2**-12 planes: E0 115; scale")
+    counts = codec.histogram(x)
+    (line,) = (line for line in out.splitlines() if line.startswith("7 planes"))
+    assert line.split()[2] == str(counts[7]) != "0"
+    assert json.loads(gradients.with_suffix(".json").read_text())["classes"] == counts.tolist()
+
+
+def test_a_bound_that_takes_most_of_the_energy_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = (np.random.default_rng(3).standard_normal(9000) * 5e-4).astype(np.float32)
+    np.save(tmp_path / "small.npy", x)
+    energy = np.square(x, dtype=np.float64)
+    lost = energy[np.abs(x) < 2.0**-10].sum() / energy.sum()
+    for mode in ("bounded", "planes"):
+        arguments = ["encode", str(tmp_path / "small.npy"), "--mode", mode, "--force"]
+        assert cli.main(arguments) == 0
+        assert capsys.readouterr().err == (
+            f"inceptionn: warning: {lost:.0%} of the energy of the values is below the error bound "
+            "0.000976562 and becomes zero; --scale auto or a larger --bound keeps it\n"
+        )
+        assert cli.main([*arguments, "--scale", "auto"]) == 0
+        assert not capsys.readouterr().err
+
+
+def test_inspect_recommends(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.load(gradients)
+    x[0, :3] = 0
+    np.save(gradients, x)
+    assert cli.main(["inspect", str(gradients), "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {(each["mode"], each["scale"]) for each in found["choices"]} >= {("bounded", 0), ("planes", 0)}
+    for each in found["choices"]:
+        codec, scale = Codec(2.0 ** -each["k"], each["mode"]), each["scale"]
+        y = codec.lossy(x, scale=scale).astype(np.float64)
+        assert each["ratio"] == x.nbytes / len(codec.compress(x, scale=scale))
+        assert each["largest_error"] == np.abs(x - y).max()
+        assert each["relative_error"] == pytest.approx(np.linalg.norm(x - y) / np.linalg.norm(x), rel=1e-6)
+        energy = np.square(x, dtype=np.float64)
+        assert each["energy_kept"] == pytest.approx(energy[y != 0].sum() / energy.sum())
+        assert each["bias"] == pytest.approx(np.abs(y).sum() / np.abs(x, dtype=np.float64).sum() - 1)
+    good = [each for each in found["choices"] if each["relative_error"] <= 0.1]
+    assert found["recommended"] == max(good, key=lambda each: each["ratio"])
+    assert found["recommended"]["mode"] == "planes"
 
 
 def test_force_writes_over_a_file_even_the_input_and_the_name_printed_is_the_file(
@@ -131,7 +188,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["encode", "no.npy"], 2, "does not exist"),
         (["encode", "g.npy", "-k", "15"], 2, "error bound must be 2**-k with k in 1..14, not k = 15"),
-        (["encode", "g.npy", "--mode", "exact"], 2, "mode must be one of literal, bounded, not 'exact'"),
+        (["encode", "g.npy", "--mode", "exact"], 2, "one of literal, bounded, planes, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], 2, "the scale must be a whole number or auto, not 'big'"),
         (["encode", "wide.npy"], 1, "wide.npy must hold float32 values, not float64"),
         (["encode", "text.npy"], 1, "text.npy is no .npy file, or its header is damaged"),

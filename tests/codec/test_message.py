@@ -47,19 +47,34 @@ def test_layout(path: str) -> None:
     assert unpack(found).shape == (2, 3)
 
 
+def test_layout_of_planes(path: str) -> None:
+    x = np.array([1.0, 0.5, -(2.0**-7), 2.0**-11, 0, 0, 0, -2.0, 0.5], np.float32)
+    stream = golden.planes.compress(x)
+    expected = struct.pack("<4sBBBBBBhIQQI", b"INCM", 1, 3, 117, 0, 0, 1, 0, 0, 9, len(stream), 0)
+    tail = struct.pack("<Q", 9) + stream
+    expected += struct.pack("<I", zlib.crc32(expected + tail)) + tail
+    for kind in (None, Kind.PLANES, Kind.INCEPTIONN):
+        found = pack(x, Codec(mode="planes"), kind=kind)
+        assert found == expected
+    assert parse(found).codec == Codec(mode="planes")
+    assert unpack(found).tobytes() == golden.planes.lossy(x).tobytes()
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (2048,), (5, 50_000)])
 @pytest.mark.parametrize("scale", [None, -3, "auto"])
-def test_streams(path: str, shape: tuple[int, ...], scale, mixed) -> None:
+@pytest.mark.parametrize("mode", ["literal", "planes"])
+def test_streams(path: str, shape: tuple[int, ...], scale, mode: wire.Mode, mixed) -> None:
     x = mixed(int(np.prod(shape))).reshape(shape)
     if scale == "auto":
         x = (np.random.default_rng(5).standard_normal(shape) * 1e-6).astype(np.float32)
-    subject = Codec(2.0**-6, "literal")
-    header = parse(pack(x, subject, scale, kind=Kind.INCEPTIONN))
+    subject = Codec(2.0**-6, mode)
+    kind = Kind.PLANES if mode == "planes" else Kind.INCEPTIONN
+    header = parse(pack(x, subject, scale, kind=kind))
     assert header.codec.parameters == subject.parameters
-    assert (header.shape, header.count, header.kind) == (shape, x.size, Kind.INCEPTIONN)
+    assert (header.shape, header.count, header.kind) == (shape, x.size, kind)
     assert (header.index is not None) == (x.size > 32 * wire.STREAM_LANES)
     assert (header.scale == (scale or 0)) or scale == "auto"
-    seen = unpack(pack(x, subject, scale, kind=Kind.INCEPTIONN))
+    seen = unpack(pack(x, subject, scale, kind=kind))
     assert seen.shape == shape
     assert seen.tobytes() == subject.lossy(x, scale=header.scale).tobytes()
 
@@ -114,7 +129,8 @@ def test_damage() -> None:
     ("fields", "text"),
     [
         ({"version": ("B", 4, 2)}, "byte 4: the version is 2, not 1"),
-        ({"kind": ("B", 5, 3)}, "byte 5: the payload is of unknown kind 3"),
+        ({"kind": ("B", 5, 4)}, "byte 5: the payload is of unknown kind 4"),
+        ({"kind": ("B", 5, 3)}, "byte 6: the numbers of the codec are impossible: PlanesParameters(e0=117)"),
         ({"kind": ("B", 5, 0)}, "byte 6: a payload of kind RAW has neither codec, scale nor index"),
         ({"e0": ("B", 6, 0)}, "byte 6: the numbers of the codec are impossible"),
         ({"dimensions": ("B", 9, 33)}, "byte 9: it has 33 dimensions, 32 at most"),

@@ -98,11 +98,12 @@ def test_a_state_that_is_none_is_refused_whole() -> None:
     assert np.array_equal(own.residual("w"), kept)
 
 
-def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any]]) -> None:
+@pytest.mark.parametrize("mode", ["bounded", "planes"])
+def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any]], mode: Any) -> None:
     """The ranks' largest values differ by far, and the all-reduce keeps all that the feedback let through."""
     x = np.random.default_rng(3).laplace(scale=1e-5, size=(3, 4000)).astype(np.float32)
     x[1] *= 40
-    codec = Codec(2**-8)
+    codec = Codec(2**-8, mode)
 
     def run(t: Transport) -> tuple[np.ndarray, np.ndarray]:
         feedback = ErrorFeedback(codec, comm=t)

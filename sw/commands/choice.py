@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a codec does to an array, and which codec and bound to choose for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codec import Codec, scale_exponent
+from ..wire import Mode
+
+CHUNK = 1 << 20
+"""Values per pass when errors are counted."""
+MODES: tuple[Mode, ...] = ("bounded", "planes")
+"""What is compared."""
+BOUNDS = (4, 6, 8, 10, 12, 14)
+MOST_RELATIVE_ERROR = 0.1
+"""Relative L2 error up to which a choice is recommended."""
+
+
+class Errors:
+    """Absolute errors of an array's finite values, counted by powers of two of the bound.
+
+    ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one smaller ones
+    too; ``exact`` are those that come back to the bit. ``largest``: the largest error. ``relative``: the L2
+    norm of the errors by that of the values. ``kept``: the share of the energy, the sum of the squares, in
+    values that do not become zero. ``bias``: the growth of the sum of the magnitudes, by that sum.
+    """
+
+    BINS = 12
+
+    def __init__(self, codec: Codec, values: NDArray[np.float32], scale: int):
+        self.bound = math.ldexp(codec.error_bound, -scale)
+        self.counts = np.zeros(self.BINS + 8, np.int64)
+        self.exact = 0
+        self.largest = 0.0
+        squares = norm = zeroed = magnitudes = grown = 0.0
+        for first in range(0, len(values), CHUNK):
+            part = np.ascontiguousarray(values[first : first + CHUNK])
+            x, y = part.astype(np.float64), codec.lossy(part, scale=scale).astype(np.float64)
+            finite = np.isfinite(x)
+            x, y = x[finite], y[finite]
+            error = np.abs(x - y)
+            self.exact += int((error == 0).sum())
+            error_bits = np.frexp(error[error > 0] / self.bound)[1] - 1 + self.BINS
+            self.counts += np.bincount(error_bits.clip(0, len(self.counts) - 1), minlength=len(self.counts))
+            self.largest = max(self.largest, float(error.max(initial=0.0)))
+            squares += float(error @ error)
+            norm += float(x @ x)
+            zeroed += float(np.square(x[y == 0]).sum())
+            magnitudes += float(np.abs(x).sum())
+            grown += float(np.abs(y).sum())
+        self.kept = 1 - zeroed / norm if norm else 1.0
+        self.bias = grown / magnitudes - 1 if magnitudes else 0.0
+        self.relative = math.sqrt(squares / norm) if norm else 0.0
+
+    def rows(self) -> list[tuple[str, int]]:
+        """Label and count of every bin from the first to the last one that holds something."""
+        used = np.flatnonzero(self.counts)
+        rows = [("exact", self.exact)]
+        for i in range(int(used[0]), int(used[-1]) + 1) if len(used) else ():
+            exponent = i - self.BINS
+            label = f"2**{exponent}" if i else f"below 2**{1 - self.BINS}"
+            rows.append((label, int(self.counts[i])))
+        return rows
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A mode, a bound of ``2**-k`` and a scale exponent; what they do to an array, as :class:`Errors`."""
+
+    mode: Mode
+    k: int
+    scale: int
+    ratio: float
+    largest_error: float
+    relative_error: float
+    energy_kept: float
+    bias: float
+
+    @property
+    def text(self) -> str:
+        """The options of ``inceptionn encode``."""
+        return f"--mode {self.mode} --bound {self.k} --scale {self.scale}"
+
+
+def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
+    """Both codecs at several bounds and every scale on a float32 array of one dimension. O(size) each."""
+    found = []
+    for scale in scales:
+        for mode in MODES:
+            for k in BOUNDS:
+                codec = Codec(2.0**-k, mode)
+                errors = Errors(codec, values, scale)
+                parts = (values[i : i + CHUNK] for i in range(0, len(values), CHUNK))
+                size = sum(len(codec.compress(part, scale=scale)) for part in parts)
+                ratio = values.nbytes / size if size else 1.0
+                found.append(
+                    Choice(mode, k, scale, ratio, errors.largest, errors.relative, errors.kept, errors.bias)
+                )
+    return found
+
+
+def recommended(found: Iterable[Choice]) -> Choice | None:
+    """The highest ratio with a relative L2 error of 0.1 at most; None if there is none."""
+    good = [choice for choice in found if choice.relative_error <= MOST_RELATIVE_ERROR]
+    return max(good, key=lambda choice: choice.ratio, default=None)
+
+
+def scales_of(values: NDArray[np.float32]) -> list[int]:
+    """None at all, and what ``--scale auto`` means for the array."""
+    return sorted({0, scale_exponent(values, "planes")}, key=abs)
