@@ -2,24 +2,24 @@
 """Trains a network on handwritten digits, data-parallel: one process per host, gradients by all-reduce.
 
     inceptionn cluster run -n 4 -- python examples/train.py [--path nic|software|off|auto] [--steps N]
-
-It finds its rank, the number of ranks and the rendezvous in its environment (``docs/cluster.md``), so it runs
-unchanged on real hosts:
-
+    torchrun --nproc-per-node 4 examples/train.py
+    mpirun -np 4 python -m mpi4py examples/train.py
     INCEPTIONN_RANK=1 INCEPTIONN_SIZE=4 INCEPTIONN_RENDEZVOUS=10.0.0.1:29520 python examples/train.py
+
+It finds the other ranks by what has started it (`inceptionn.transport.from_environment`), so it runs
+unchanged on virtual hosts and on real ones. Alone it trains as a group of one.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 
 import numpy as np
 
 from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.training import MLP, Batch, digits, flatten, unflatten
-from inceptionn.transport import connect
+from inceptionn.transport import from_environment
 
 
 def main() -> None:
@@ -30,8 +30,6 @@ def main() -> None:
     parser.add_argument("--path", default="auto", choices=("auto", "nic", "software", "off"))
     parser.add_argument("--steps", type=int, default=100)
     arguments = parser.parse_args()
-    rank, size = int(os.environ["INCEPTIONN_RANK"]), int(os.environ["INCEPTIONN_SIZE"])
-    address = os.environ.get("INCEPTIONN_ADDRESS")
 
     try:
         data, model = digits(), MLP(hidden=(256,))
@@ -39,7 +37,8 @@ def main() -> None:
         raise SystemExit(f"train.py: {error}") from None
     weights = model.initial(seed=1)
     order, velocity = np.random.default_rng(7), np.zeros_like(flatten(weights))
-    with connect(rank, size, os.environ["INCEPTIONN_RENDEZVOUS"], host=address) as group:
+    with from_environment() as group:
+        rank, size = group.rank, group.size
         begin = time.monotonic()
         for _ in range(arguments.steps):
             batch = order.permutation(len(data.train))[: 32 * size][rank::size]  # alike at all ranks

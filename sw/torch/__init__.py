@@ -13,16 +13,25 @@ if find_spec("torch") is None:
 
 from .backend import BACKEND, compressed
 from .fsdp import CompressedReduceScatter, all_reduce_hook, fsdp_hook
+from .gradiveq import GradiVeQState, gradiveq_hook
 from .hook import CompressState, compress_hook
+from .module import gradients_of, parameters_of, set_parameters
+from .optimizer import TorchOptimizer
 from .transport import TorchTransport
 
 __all__ = [
     "BACKEND",
     "CompressState",
     "CompressedReduceScatter",
+    "GradiVeQState",
+    "TorchOptimizer",
     "TorchTransport",
     "all_reduce_hook",
     "compress_hook",
     "compressed",
     "fsdp_hook",
+    "gradients_of",
+    "gradiveq_hook",
+    "parameters_of",
+    "set_parameters",
 ]

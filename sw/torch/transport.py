@@ -30,6 +30,9 @@ _PLACE = "rendezvous"
 _made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """How many transports a group has: all ranks make them in the same order."""
 
+_jobs = 0
+"""How many transports this process has made of torchrun's store."""
+
 
 class TorchTransport(TcpTransport):
     """The ranks of a torch process group over connections of our own; all of them make one.
@@ -67,15 +70,6 @@ class TorchTransport(TcpTransport):
         limit = timeout_of(members) if timeout is None else check_timeout(timeout)
         self._meet(store, members.rank(), members.size(), limit, nic, tos, host)
 
-    @classmethod
-    def at_store(
-        cls, store: dist.Store, rank: int, size: int, timeout: float, nic: bool | None | Codec = None
-    ) -> TorchTransport:
-        """The ranks that share a store, which has no other keys."""
-        transport = cls.__new__(cls)
-        transport._meet(store, rank, size, timeout, nic, DEFAULT_TOS, None)
-        return transport
-
     def _meet(
         self, store: dist.Store, rank: int, size: int, timeout: float, nic: bool | None | Codec, tos: int,
         host: str | None,
@@ -90,6 +84,20 @@ class TorchTransport(TcpTransport):
             self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
             listener=listener,
         )  # fmt: skip
+
+
+def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
+    """All processes that torchrun has started: of the default process group, or without one, by its store."""
+    if dist.is_initialized():
+        return TorchTransport(timeout=timeout, nic=nic)
+    store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    global _jobs
+    _jobs += 1
+    transport = TorchTransport.__new__(TorchTransport)
+    transport._meet(
+        dist.PrefixStore(f"inceptionn/job/{_jobs}", store), rank, size, timeout, nic, DEFAULT_TOS, None
+    )
+    return transport
 
 
 def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:

@@ -3,9 +3,11 @@
 
 `loopback` makes a group of threads, `connect` joins one over TCP, `MpiTransport` sends through an mpi4py
 communicator, and `connect_mpi` uses one only to find the other ranks and joins them over TCP.
+`from_environment` chooses by what started the program.
 """
 
 from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout
+from .environment import from_environment
 from .formation import connect
 from .loopback import LoopbackTransport, loopback
 from .mpi import MpiTransport, connect_mpi
@@ -23,5 +25,6 @@ __all__ = [
     "TransportTimeout",
     "connect",
     "connect_mpi",
+    "from_environment",
     "loopback",
 ]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""GradiVeQ as DDP's communication hook, with the codec after it."""
+
+# No "from __future__ import annotations": DDP looks at the hook's annotations.
+
+from concurrent.futures import Future as Result
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..layers.gradiveq import GradiVeQ
+from ..training import Parameters
+from .host_copy import HostCopy, future_of
+from .link import link_of
+
+
+class GradiVeQState:
+    """What `gradiveq_hook` knows: `inceptionn.layers.gradiveq.GradiVeQ` on all gradients of a step.
+
+    ``settings`` are GradiVeQ's. ``codec`` compresses the compressed slices further, ``rest_codec`` the keys
+    that are no convolutions. The all-reduce begins with DDP's last bucket, since GradiVeQ works on layers and
+    not on buckets. Attributes: ``exchange``, the `GradiVeQ`, made in the first step; ``process_group``.
+    """
+
+    def __init__(self, process_group: dist.ProcessGroup | None = None, **settings: Any) -> None:
+        self.process_group, self.settings = process_group, settings
+        self.exchange: GradiVeQ | None = None
+        self._numbers: dict[int, int] = {}
+        self._seen: list[Any] = []
+        self._copies: dict[str, HostCopy] = {}
+        """The gradients of the present step so far."""
+        self._result: Result[None] = Result()
+        """Complete with the present step's exchange."""
+
+    def key(self, parameter: torch.Tensor) -> str:
+        """The key of a parameter: by the order in which DDP brings them in its first step."""
+        if id(parameter) not in self._numbers:
+            self._numbers[id(parameter)] = len(self._seen)
+            self._seen.append(parameter)
+        return f"{self._numbers[id(parameter)]:04d}"
+
+    def reduce(self, copies: dict[str, HostCopy]) -> None:
+        """The means of a step's gradients, in their memory. In the group's thread."""
+        gradients: Parameters = {key: copies[key].array for key in sorted(copies)}
+        if self.exchange is None:
+            self.exchange = GradiVeQ(link_of(self.process_group).transport, gradients, **self.settings)
+        for key, mean in self.exchange.all_reduce(gradients).items():
+            copies[key].array[...] = mean
+            copies[key].store()
+
+
+def gradiveq_hook(state: GradiVeQState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """DDP's communication hook: ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``."""
+    link, buffer = link_of(state.process_group), bucket.buffer()
+    pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
+    copies = {state.key(parameter): HostCopy(gradient) for parameter, gradient in pairs}
+    state._copies |= copies
+    future = future_of(state._result, list(copies.values()), lambda: buffer)
+    if bucket.is_last():
+        step, result = state._copies, state._result
+        state._copies, state._result = {}, Result()
+
+        def run() -> None:
+            try:
+                state.reduce(step)
+            except BaseException as error:
+                result.set_exception(error)
+            else:
+                result.set_result(None)
+
+        link.submit(run)
+    return future

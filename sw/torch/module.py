@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A module's parameters and gradients by name, as the training layers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from ..training import Floats, Parameters
+
+
+def parameters_of(module: torch.nn.Module) -> Parameters:
+    """The parameters that are trained, by name: float32 arrays.
+
+    Of the CPU: the module's own memory. Of a GPU: copies. ``TypeError``, with the name, for another type.
+    """
+    return {name: _array(name, value.detach()) for name, value in _trained(module)}
+
+
+def gradients_of(module: torch.nn.Module) -> Parameters:
+    """Their gradients after a backward pass, by name; zeros where a parameter has none."""
+    return {
+        name: np.zeros(tuple(value.shape), np.float32) if value.grad is None else _array(name, value.grad)
+        for name, value in _trained(module)
+    }
+
+
+def set_parameters(module: torch.nn.Module, weights: Mapping[str, Floats]) -> None:
+    """Copies weights by name into the module; ``KeyError`` for a parameter without, torch's for shapes."""
+    with torch.no_grad():
+        for name, value in _trained(module):
+            value.copy_(torch.from_numpy(np.ascontiguousarray(weights[name])))
+
+
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(name, value) for name, value in module.named_parameters() if value.requires_grad]
+
+
+def _array(name: str, value: torch.Tensor) -> Floats:
+    if value.dtype != torch.float32:
+        raise TypeError(f"{name} must be float32, not {value.dtype}")
+    array: Floats = value.cpu().contiguous().numpy()
+    return array

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Any optimizer of ``torch.optim`` at the servers of the training layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..layers.parameter_server import Optimizer, Partition, Schedule
+from ..layers.parameter_server.optimizer import schedule_of
+from ..training import Floats
+
+_STARTED = "started"
+
+
+class TorchOptimizer(Optimizer):
+    """What a server does with gradients, by one optimizer of torch for each partition of its weights.
+
+    ::
+
+        ParameterServer(transport, parameters_of(module), TorchOptimizer(torch.optim.AdamW, lr=1e-3))
+
+    Torch works on the server's own memory. Its state goes into the layers' checkpoints. An optimizer must
+    work value by value, as SGD, Adam and most do: a partition is a part of a parameter, flat. Sparse
+    gradients (Parallax) need one that takes them, such as ``SGD`` or ``SparseAdam``.
+
+    Parameters
+    ----------
+    kind, options
+        The class, and its arguments after the parameters; ``lr`` may be a `Schedule`, a function of the step.
+
+    ``TypeError`` for an optimizer whose steps need a closure; torch's own errors for wrong options.
+    """
+
+    def __init__(self, kind: type[torch.optim.Optimizer], **options: Any) -> None:
+        self.kind, self._given = kind, dict(options)
+        rate = options.get("lr")
+        schedule: Schedule | None = schedule_of(rate) if callable(rate) else None
+        self._options = options if schedule is None else {**options, "lr": schedule(0)}
+        if kind is torch.optim.LBFGS:
+            raise TypeError("LBFGS needs a closure: a server has gradients alone")
+        group = self._optimizer(torch.zeros(1)).param_groups[0]
+        self.schedule = schedule_of(group["lr"]) if schedule is None else schedule
+        for name in ("momentum", "weight_decay"):  # what SSD-SGD's local update asks for
+            if name in group:
+                setattr(self, name, group[name])
+        self._optimizers: dict[int, torch.optim.Optimizer] = {}
+
+    def _optimizer(self, weights: torch.Tensor) -> torch.optim.Optimizer:
+        return self.kind([torch.nn.Parameter(weights)], **self._options)
+
+    def rate_at(self, step: int) -> float:
+        return self.schedule(step)
+
+    def update(
+        self,
+        partition: Partition,
+        weights: Floats,
+        gradient: Floats,
+        step: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        memory = torch.from_numpy(weights)
+        optimizer = self._optimizers.get(partition.number)
+        if optimizer is None:
+            optimizer = self._optimizers[partition.number] = self._optimizer(memory)
+        group = optimizer.param_groups[0]
+        parameter = group["params"][0]
+        parameter.data = memory
+        group["lr"] = self.schedule(step)
+        grad = torch.from_numpy(gradient)
+        if rows is not None:
+            grad = torch.sparse_coo_tensor(torch.from_numpy(rows)[None], grad, weights.shape)
+        parameter.grad = grad
+        optimizer.step()
+        parameter.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for number, optimizer in self._optimizers.items():
+            found |= _arrays(number, optimizer)
+        return found
+
+    def partition_state(self, partition: Partition) -> dict[str, Any]:
+        optimizer = self._optimizers.get(partition.number)
+        if optimizer is not None:
+            return _arrays(partition.number, optimizer)
+        # What a first step will make, all of it zero.
+        optimizer = self._optimizer(torch.zeros(partition.size))
+        parameter = optimizer.param_groups[0]["params"][0]
+        parameter.grad = torch.zeros(partition.size)
+        optimizer.step()
+        return {name: np.zeros_like(array) for name, array in _arrays(partition.number, optimizer).items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        numbers: dict[int, dict[str, Any]] = {}
+        for name, array in state.items():
+            place, dot, word = name.partition(".")
+            if not dot or not place.isdecimal():
+                raise ValueError(f"{self!r} does not keep {name!r}")
+            numbers.setdefault(int(place), {})[word] = array
+        optimizers: dict[int, torch.optim.Optimizer] = {}
+        for number, arrays in numbers.items():
+            started = arrays.pop(_STARTED, None)
+            if started is None:
+                raise ValueError(f'{self!r} keeps "{number}.{_STARTED}", the checkpoint has {sorted(state)}')
+            if not started:
+                continue
+            optimizer = self._optimizer(torch.zeros(0))
+            kept = {word: torch.from_numpy(np.array(array)) for word, array in arrays.items()}
+            optimizer.state[optimizer.param_groups[0]["params"][0]] = kept
+            optimizers[number] = optimizer
+        self._optimizers = optimizers
+
+    def __repr__(self) -> str:
+        return f"TorchOptimizer({self.kind.__name__}, {self._given!r})"
+
+
+def _arrays(number: int, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Copies of an optimizer's state, by name; tensors only, which is what torch's own optimizers keep."""
+    state = optimizer.state[optimizer.param_groups[0]["params"][0]]
+    found = {
+        f"{number}.{word}": value.detach().numpy().copy()
+        for word, value in state.items()
+        if isinstance(value, torch.Tensor)
+    }
+    return {**found, f"{number}.{_STARTED}": np.ones(1, np.float32)}

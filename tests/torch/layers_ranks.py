@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each rank of `test_layers`: the training layers on torch modules, over a process group's transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from ranks import batch, leave, mean_of, model, trained
+from torch.nn.parallel import DistributedDataParallel
+
+from inceptionn import Codec
+from inceptionn.layers.a2dtwp import AWP, WeightAggregator, weight_keys
+from inceptionn.layers.parameter_server import ParameterServer
+from inceptionn.layers.ssd_sgd import SSDSGD
+from inceptionn.torch import (
+    GradiVeQState,
+    TorchOptimizer,
+    TorchTransport,
+    gradients_of,
+    gradiveq_hook,
+    parameters_of,
+    set_parameters,
+)
+
+STEPS = 12
+SGD = {"lr": 0.05, "momentum": 0.9}
+
+
+def gradients(module: torch.nn.Module, weights: Any, step: int) -> tuple[Any, float]:
+    set_parameters(module, weights)
+    inputs, labels = batch(step)
+    module.zero_grad()
+    loss = torch.nn.functional.cross_entropy(module(inputs), labels)
+    loss.backward()
+    return gradients_of(module), float(loss.detach())
+
+
+def flat(weights: Any) -> list[float]:
+    return np.concatenate([weights[key].reshape(-1) for key in weights])[::97].tolist()
+
+
+def parameter_server(transport: Any, optimizer: TorchOptimizer) -> dict[str, Any]:
+    module = model()
+    with ParameterServer(transport, parameters_of(module), optimizer) as group:
+        weights, loss = group.worker.pull(), 0.0
+        for step in range(STEPS):
+            found, loss = gradients(module, weights, step)
+            group.worker.push(found)
+            weights = group.worker.pull()
+    return {"weights": flat(weights), "loss": mean_of(loss)}
+
+
+def ssd_sgd(transport: Any) -> dict[str, Any]:
+    module = model()
+    with ParameterServer(transport, parameters_of(module), TorchOptimizer(torch.optim.SGD, **SGD)) as group:
+        ssd, loss = SSDSGD(group.worker, k=3, warm_up=4), 0.0
+        weights = ssd.weights
+        for step in range(STEPS):
+            found, loss = gradients(module, weights, step)
+            weights = ssd.step(found)
+        ssd.finish()
+    return {"loss": mean_of(loss)}
+
+
+def a2dtwp(transport: Any) -> dict[str, Any]:
+    module = model()
+    weights = parameters_of(module)
+    precision = AWP(weight_keys(weights), initial=16)
+    optimizer = TorchOptimizer(torch.optim.Adam, lr=0.003)
+    aggregator = WeightAggregator(transport, weights, optimizer, precision=precision, codec=Codec(2**-12))
+    weights, loss = {key: value.copy() for key, value in weights.items()}, 0.0
+    for step in range(STEPS):
+        found, loss = gradients(module, weights, step)
+        weights = aggregator.step(found)
+    return {"loss": mean_of(loss), "first": float(next(iter(weights.values())).reshape(-1)[0])}
+
+
+def gradiveq() -> dict[str, Any]:
+    """DDP's hook on convolutions: warm-up, sampling and compressed steps, then the codec on what is left."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1)]
+    module = torch.nn.Sequential(*layers, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 16, 8))
+    ddp = DistributedDataParallel(module, bucket_cap_mb=0.002)
+    state = GradiVeQState(
+        warm_up=2, sampling=4, compressed=20, codec=Codec(2**-12), rest_codec=Codec(2**-12), threshold=0.1
+    )
+    ddp.register_comm_hook(state, gradiveq_hook)
+    optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.05), []
+    for step in range(STEPS):
+        inputs, labels = batch(step)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(ddp(inputs[:, :16].reshape(-1, 1, 4, 4)), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert state.exchange is not None
+    total = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    seen = [torch.empty_like(total) for _ in range(dist.get_world_size())]
+    dist.all_gather(seen, total)
+    return {
+        "phases": sorted(name for name in state.exchange.traffic.sent if name != "rest"),
+        "same": all(torch.equal(other, total) for other in seen),
+        "finite": bool(np.isfinite(losses).all()),
+        "step": state.exchange.step,
+    }
+
+
+def resumed(kind: Callable[..., torch.optim.Optimizer], **options: Any) -> bool:
+    """Whether an optimizer goes on to the same bits from its state."""
+    from inceptionn.layers.parameter_server import Partition
+
+    random, partition = np.random.default_rng(0), Partition(3, "w", 0, 0, 40)
+    gradients = random.normal(size=(6, 40)).astype(np.float32)
+    one, two = TorchOptimizer(kind, **options), TorchOptimizer(kind, **options)
+    weights = np.ones(40, np.float32)
+    for step in range(3):
+        one.update(partition, weights, gradients[step].copy(), step)
+    state, again = one.state_dict(), weights.copy()
+    assert {k: v.shape for k, v in two.partition_state(partition).items()} == {
+        k: v.shape for k, v in state.items()
+    }
+    two.load_state_dict(state)
+    for step in range(3, 6):
+        one.update(partition, weights, gradients[step].copy(), step)
+        two.update(partition, again, gradients[step].copy(), step)
+    return weights.tobytes() == again.tobytes()
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    found: dict[str, Any] = {"gradiveq": gradiveq(), "plain": trained(lambda ddp: None, range(STEPS))}
+    with TorchTransport() as transport:
+        found["ps"] = parameter_server(transport, TorchOptimizer(torch.optim.SGD, **SGD))
+        found["ps adam"] = parameter_server(transport, TorchOptimizer(torch.optim.Adam, lr=0.003))
+        found["ssd"] = ssd_sgd(transport)
+        found["a2dtwp"] = a2dtwp(transport)
+    kinds = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
+    momentum = {torch.optim.SGD: {"momentum": 0.9}}
+    found["resumed"] = {kind.__name__: resumed(kind, lr=0.1, **momentum.get(kind, {})) for kind in kinds}
+    leave(found)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

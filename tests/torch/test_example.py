@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One example program, started by torchrun, by mpirun and by nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inceptionn.transport import from_environment
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "train.py")
+ARGUMENTS = [EXAMPLE, "--steps", "5"]
+
+
+def said_by(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command, *ARGUMENTS],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_by_torchrun() -> None:
+    said = said_by("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    assert said.count("accuracy on the test set") == 1
+
+
+def test_by_mpirun(mpirun: Callable[..., str]) -> None:
+    assert mpirun(2, "-m", "mpi4py", *ARGUMENTS).count("accuracy on the test set") == 1
+
+
+def test_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "INCEPTIONN_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with from_environment() as transport:
+        assert transport.size == 1
+    assert "accuracy on the test set" in said_by()
