@@ -42,7 +42,7 @@ class Tag(IntEnum):
 TAG_BYTES = (0, 1, 2, 4)
 """Bytes of a lane's vector, indexed by its tag."""
 
-# Codes of the planes codec (section 10).
+# Codes of the planes codec (section 9).
 CODES = 16
 CODE_BYTES = (*range(14), 15, BURST_BYTES)
 """Bytes of a group's data, indexed by its code."""
@@ -86,7 +86,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class PlanesParameters:
-    """The planes codec's one number (section 10): ``e0 = 127 - k`` for an error bound of ``2**-k``."""
+    """The planes codec's one number (section 9): ``e0 = 127 - k`` for an error bound of ``2**-k``."""
 
     e0: int
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The planes codec of wire-format.md section 10: the counterpart of :mod:`.codec` for version 2.
+"""The planes codec of wire-format.md section 9: the counterpart of :mod:`.codec` for version 2.
 
 A lane is rounded to a whole number of steps, in real numbers; a group of 8 lanes is stored as bit planes.
 Lanes come and go as their 32 bits (``uint32``). Plain NumPy over whole arrays; nothing here is shared with

@@ -20,7 +20,7 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import Parameters, Tag, Verdict
 
-from . import cases, codec, values
+from . import cases, codec, planes_vectors, values
 from .cases import paper
 from .flows import FlowTable
 from .frame import EngineConfig, Result, receive, transmit
@@ -248,9 +248,15 @@ def _write_pcap(path: Path, packets: list[bytes]) -> None:
 def write(directory: Path) -> list[Path]:
     """Write every file into ``directory``, which is made if need be; their paths."""
     directory.mkdir(parents=True, exist_ok=True)
-    paths = [directory / "lanes.json", directory / "blocks.json"]
-    _write_json(paths[0], lanes())
-    _write_json(paths[1], blocks())
+    contents = {
+        "lanes": lanes(),
+        "blocks": blocks(),
+        "planes_lanes": planes_vectors.lanes(),
+        "planes_blocks": planes_vectors.blocks(),
+    }
+    paths = [directory / f"{name}.json" for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        _write_json(path, content)
     for prefix, direction in product(("", "planes_"), ("transmit", "receive")):
         rows, arrived, left = frames(direction, prefix.rstrip("_") or "paper")
         here = [directory / f"{prefix}{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]

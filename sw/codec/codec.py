@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The codecs of ``docs/wire-format.md`` sections 1, 2 and 10 on arrays in memory.
+"""The codecs of ``docs/wire-format.md`` sections 1, 2 and 9 on arrays in memory.
 
 :class:`Codec` holds the settings. The work is done by one of several *paths*, all bit-identical:
 ``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C (the best one that the processor runs is taken), and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Blocks of the planes codec in NumPy (wire-format.md section 10); see :mod:`.numpy_kernel`."""
+"""Blocks of the planes codec in NumPy (wire-format.md section 9); see :mod:`.numpy_kernel`."""
 
 from __future__ import annotations
 

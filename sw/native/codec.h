@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The native codecs: docs/wire-format.md sections 1, 2 and 10 on whole blocks, and streams made of them.
+/* The native codecs: docs/wire-format.md sections 1, 2 and 9 on whole blocks, and streams made of them.
  *
  *   paper/        the paper's codec: portable, AVX2 (byte shuffles from tables), AVX-512 (VPCOMPRESSB)
  *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI

@@ -197,6 +197,34 @@ def test_malformed_vectors(path: str) -> None:
     assert checked >= 10
 
 
+def test_planes_vectors(path: str) -> None:
+    lanes, blocks = load("planes_lanes.json"), load("planes_blocks.json")
+    x = words(lanes["inputs"])
+    for case in lanes["compress"]:
+        subject = Codec(2.0 ** -case["k"], "planes")
+        assert same(subject.lossy(x), words(case["outputs"]))
+        assert same(subject.decompress(subject.compress(x), len(x)), words(case["outputs"]))
+    for case in lanes["decompress"]:
+        subject = Codec(2.0 ** -case["k"], "planes")
+        for z, word in zip(case["integers"].split(), words(case["outputs"]), strict=True):
+            planes = bytes(int(z, 16) >> j & 1 for j in range(15))
+            assert subject.decompress(b"\x0e\0" + planes, 1).tobytes() == word.tobytes()
+    for case in [*blocks["blocks"], *blocks["streams"], *blocks["decompress"]]:
+        stream = bytes.fromhex(case.get("stream", case.get("block")))
+        subject = Codec(2.0 ** -case["k"], "planes")
+        if case["count"] > wire.STREAM_LANES and "block" in case:
+            continue  # longer than a stream's blocks
+        assert subject.decompress(stream, case["count"]).tobytes().hex() == case["output"]
+        if "input" in case:
+            x = np.frombuffer(bytes.fromhex(case["input"]), np.float32)
+            assert subject.compress(x) == stream
+        if "histogram" in case:
+            assert subject.histogram(x).tolist() == case["histogram"]
+    for case in blocks["malformed"]:
+        with pytest.raises(ValueError, match=rf"^malformed stream at byte {case['offset']}: "):
+            Codec(mode="planes").decompress(bytes.fromhex(case["block"]), case["count"])
+
+
 def test_names() -> None:
     paths = codec.available_paths()
     assert paths[-1] == "numpy"

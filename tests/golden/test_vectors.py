@@ -99,6 +99,53 @@ def test_blocks_follow_from_the_lanes() -> None:
     assert {each["offset"] >= len(each["block"]) // 2 for each in content["malformed"]} == {True, False}
 
 
+def planes_by_hand(z: str, word: str) -> tuple[int | None, bytes]:
+    """A lane of the vectors: its integer, None if it is raw, and its word in memory."""
+    return None if z == "-" else int(z, 16), bytes.fromhex(word)[::-1]
+
+
+def test_blocks_of_planes_follow_from_the_lanes() -> None:
+    """Packed by hand from the lane codec's own vectors."""
+    content, lanes = load("planes_blocks.json"), load("planes_lanes.json")
+    inputs = lanes["inputs"].split()
+    tables = {
+        each["k"]: dict(
+            zip(inputs, map(planes_by_hand, each["integers"].split(), each["outputs"].split()), strict=True)
+        )
+        for each in lanes["compress"]
+    }
+    assert set(tables) == set(range(wire.MIN_K, wire.MAX_K + 1))
+    packed, seen = 0, set()
+    for each in content["blocks"]:
+        assert each["e0"] == 127 - each["k"]
+        words = [bytes.fromhex(each["input"][i : i + 8])[::-1].hex() for i in range(0, len(each["input"]), 8)]
+        if not all(word in tables[each["k"]] for word in words):
+            continue
+        found = [tables[each["k"]][word] for word in words]
+        assert b"".join(word for _, word in found).hex() == each["output"]
+        codes, data = [], b""
+        for first in range(0, len(found), 8):
+            group = found[first : first + 8] + [(0, bytes(4))] * (first + 8 - len(found))
+            if any(z is None for z, _ in group):
+                codes.append(15)
+                data += b"".join(word for _, word in group)
+                continue
+            wide = max(z for z, _ in group if z is not None).bit_length()
+            codes.append(min(wide, 14))
+            data += bytes(
+                sum((z >> plane & 1) << lane for lane, (z, _) in enumerate(group) if z is not None)
+                for plane in range(wide if wide < 14 else 15)
+            )
+        seen.update(codes)
+        nibbles = codes + [0] * (-len(codes) % 4)
+        plane = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
+        assert each["block"] == (plane + data).hex()
+        packed += 1
+    assert packed >= 10
+    assert len(seen) > 4
+    assert {row["block"][1] for row in content["decompress"]} == set("0123456789abcdef")
+
+
 @pytest.mark.parametrize("prefix", ["", "planes_"], ids=["paper", "planes"])
 @pytest.mark.parametrize(("direction", "engine"), [("transmit", transmit), ("receive", receive)])
 def test_frames(direction: str, engine, prefix: str) -> None:

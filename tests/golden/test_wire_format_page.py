@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -51,3 +52,21 @@ def test_constants() -> None:
         f"`max_payload` | {wire.DEFAULT_MAX_PAYLOAD} |",
     ):
         assert constant in PAGE, constant
+
+
+def test_planes() -> None:
+    rows = [line for line in PAGE.splitlines() if re.match(r" (04|ab) 00 \|", line)]
+    blocks = [bytes.fromhex(re.match(r"[ 0-9a-f|]+?(?=  )", row)[0].replace("|", " ")) for row in rows]
+    first = [2**-9, -(2**-9), 0.003, -0.0049, 2**-10, -(2**-10), 2**-11, 0.0146]
+    second = [1.0, 0.5, -(2.0**-7), 2.0**-11, 0, 0, 0, -2.0, 0.5]
+    assert blocks == [golden.planes.compress_block(np.array(x, np.float32), 117) for x in (first, second)]
+    longest = golden.planes.compress_block(np.full(wire.MAX_LANES, np.inf, np.float32), 117)
+    assert f"has {len(longest)} bytes at most" in PAGE
+    assert f"Version `0x{wire.SHIM_VERSION_PLANES:02X}`" in PAGE
+    for d in range(14):
+        for m, s in product((0, 1, 0x3FFFFF, 0x400000, 0x7FFFFF), (0, 1)):
+            f = s << 31 | 0x3A800000 + (d << 23) + m
+            lossy = int(golden.planes.lossy(np.array([f], np.uint32).view(np.float32)).view(np.uint32)[0])
+            low = f & (1 << 24 - d) - 1  # of d > 0
+            difference = low - (low >> 23 - d << 24 - d) if d else m - (1 << 23)
+            assert f - lossy == difference
