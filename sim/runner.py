@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from .models.cache import build_root, built_once, digest
-from .models.cocotb_model import EXECUTABLE, SIMULATORS, Simulator, build_icarus, build_verilator, wave_format
+from .models.cocotb_model import EXECUTABLE, SIMULATORS, build_icarus, build_verilator
 from .models.tools import ToolMissing
+from .models.waves import Simulator, wave_format
 
 __all__ = ["BenchFailure", "BenchTest", "ToolMissing", "bench_parameters", "emit", "run_bench"]
 

@@ -17,7 +17,7 @@ from inceptionn.commands.console import Console, Table
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 
 from .models.cache import build_root
-from .models.cocotb_model import fst_available, wave_format
+from .models.waves import fst_available, wave_format
 from .runner import DEFAULT_SEED, BenchFailure, run_bench
 
 

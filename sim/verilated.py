@@ -30,6 +30,7 @@ from .models.cache import keep_source
 from .models.in_process import INTERFACES, Interface, build_model
 from .models.tools import ToolError, ToolMissing
 from .models.verilator import Step
+from .models.waves import wave_format
 from .nic_codec import NicCodec, read_codec
 from .nic_verilog import nic_module
 
@@ -175,7 +176,7 @@ class VerilatedModule:
     seed : :class:`int`
         Seed of pauses and noise; equal seeds and calls give equal runs.
     waves : :class:`pathlib.Path`, optional
-        VCD file to write from the first cycle; time is in half cycles. Slower, and built apart.
+        ``*.vcd`` or ``*.fst`` to write from the first cycle; time is in half cycles. Slower, and built apart.
     step : callable, optional
         Called with the current build step as text.
 
@@ -192,7 +193,8 @@ class VerilatedModule:
         waves: Path | None = None,
         step: Step = lambda text: None,
     ):
-        library = build_model(verilog, top, interface=interface, waves=bool(waves), step=step)
+        kind = None if waves is None else wave_format(waves, "verilator")
+        library = build_model(verilog, top, interface=interface, waves=kind, step=step)
         self.top = top
         self.interface = interface or INTERFACES[top]
         self._lib = _library(library)

@@ -7,57 +7,20 @@ optimisation. Here only the top's ports are public.
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from .cache import build_root, built_once, digest
-from .tools import ToolMissing, find_compiler, find_icarus, run_tool
+from .tools import find_icarus, run_tool
 from .verilator import Kind, build
+from .waves import Simulator, WaveFormat
 
-Simulator = Literal["verilator", "icarus"]
 SIMULATORS: tuple[Simulator, ...] = ("verilator", "icarus")
-WaveFormat = Literal["vcd", "fst"]
 
 EXECUTABLE = {"verilator": "model", "icarus": "sim.vvp"}
 """Name of the simulation in a model's folder."""
 
 _TIMESCALE = "1ns/1ps"
-
-
-@cache
-def fst_available() -> bool:
-    """Whether Verilator's FST writer can be compiled: it needs the headers of zlib and lz4."""
-    probe = "#include <zlib.h>\n#include <lz4.h>\n"
-    try:
-        compiler = find_compiler()
-    except ToolMissing:
-        return False
-    command = [compiler, "-E", "-x", "c++", "-", "-o", os.devnull]
-    return subprocess.run(command, input=probe, text=True, capture_output=True, check=False).returncode == 0
-
-
-def wave_format(path: Path, simulator: Simulator) -> WaveFormat:
-    """Format of a wave file by its suffix.
-
-    Raises ``ValueError`` for a suffix other than .vcd and .fst, and
-    :class:`~inceptionn.sim.models.tools.ToolMissing` for FST with Verilator where its headers are missing.
-    """
-    match path.suffix:
-        case ".vcd":
-            return "vcd"
-        case ".fst":
-            if simulator == "verilator" and not fst_available():
-                raise ToolMissing(
-                    "FST from Verilator needs the headers of zlib and lz4 (Debian: apt install zlib1g-dev "
-                    "liblz4-dev); VCD works without"
-                )
-            return "fst"
-        case suffix:
-            raise ValueError(f"wave file must end in .vcd or .fst, not {suffix!r}")
 
 
 def build_library(verilog: str, module: str) -> Path:

@@ -7,7 +7,7 @@
 //   STREAM_BYTES  width of every stream, 32 if not defined
 //   AXI_LITE      defined if the module has an `s_axil` port
 //   CLOCKS(CLOCK) defined if each pipe's engine has a clock of its own: one CLOCK(port) per pipe
-//   TRACE         defined if the model can write a VCD file
+//   TRACE         class that writes waves, if the model can
 
 #include "top.h"
 
@@ -17,10 +17,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-
-#ifdef TRACE
-#include "verilated_vcd_c.h"
-#endif
 
 namespace inceptionn {
 namespace {
@@ -77,7 +73,7 @@ public:
 
     void trace(const char* path) {
 #ifdef TRACE
-        trace_.reset(new VerilatedVcdC);
+        trace_.reset(new TRACE);
         top_->trace(trace_.get(), 99);
         trace_->open(path);
 #else
@@ -205,7 +201,7 @@ private:
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<TOP> top_;
 #ifdef TRACE
-    std::unique_ptr<VerilatedVcdC> trace_;
+    std::unique_ptr<TRACE> trace_;
 #endif
     std::vector<CData*> clocks_;    // of each pipe's engine; none if they all have `aclk`
     std::vector<uint32_t> awake_;   // cycles that each pipe's engine still runs, at least

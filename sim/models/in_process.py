@@ -9,6 +9,7 @@ from pathlib import Path
 from inceptionn.wire import BURST_BYTES
 
 from .verilator import Kind, Step, build
+from .waves import WaveFormat
 
 _PACKAGE = Path(__file__).parent
 _LIBRARY = "model.so"
@@ -39,13 +40,15 @@ class Interface:
     """A clock of its own for each pipe's engine, stopped while that is empty (`inceptionn.sim.gated`)."""
     data_bytes: int = BURST_BYTES
 
-    def header(self, trace: bool) -> str:
-        """The text of ``top.h`` for the harness."""
+    def header(self, waves: WaveFormat | None) -> str:
+        """The text of ``top.h`` for the harness, which writes ``waves``."""
         pipes = " ".join(f"PIPE({p.input}, {p.output}, {p.user_at})" for p in self.pipes)
         inputs = " ".join(f"INPUT({name})" for name in self.inputs)
         lines = ['#include "Vmodel.h"', "#define TOP Vmodel", f"#define PIPES(PIPE) {pipes}"]
         lines += [f"#define INPUTS(INPUT) {inputs}", f"#define STREAM_BYTES {self.data_bytes}"]
-        lines += ["#define AXI_LITE"] * self.axi_lite + ["#define TRACE"] * trace
+        lines += ["#define AXI_LITE"] * self.axi_lite
+        if waves is not None:
+            lines += [f"#define TRACE Verilated{waves.capitalize()}C", f'#include "verilated_{waves}_c.h"']
         if self.clocks:
             lines += ["#define CLOCKS(CLOCK) " + " ".join(f"CLOCK({name})" for name in self.clocks)]
         return "\n".join(lines) + "\n"
@@ -65,13 +68,13 @@ def build_model(
     top: str,
     *,
     interface: Interface | None = None,
-    waves: bool = False,
+    waves: WaveFormat | None = None,
     step: Step = lambda text: None,
 ) -> Path:
     """Path of the shared library for module ``top`` of the file ``verilog``; built if not in the cache.
 
-    ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write VCD (and
-    slower); ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
+    ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write that
+    format (and slower); ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
     missing or failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of
     unknown interface.
     """
@@ -83,12 +86,12 @@ def build_model(
         interface = INTERFACES[top]
     kind = Kind(
         keep=(_LIBRARY,),
-        verilate=("--prefix", "Vmodel", *["--trace-vcd"] * waves),
+        verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
         # -fno-gnu-unique keeps two models in one process apart.
         compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
         level="-O2",
-        runtime=("verilated.cpp", "verilated_threads.cpp", *["verilated_vcd_c.cpp"] * waves),
-        link=("-shared", "-Wl,--no-undefined"),
+        runtime=("verilated.cpp", "verilated_threads.cpp", *[f"verilated_{waves}_c.cpp"] * bool(waves)),
+        link=("-shared", "-Wl,--no-undefined", *["-lz", "-llz4"] * (waves == "fst")),
     )
     files = {f"{verilog.stem}.v": verilog.read_text(), "top.h": interface.header(waves)}
     files |= {name: (_PACKAGE / name).read_text() for name in ("harness.cpp", "harness.h")}

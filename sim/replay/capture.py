@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reading captured traffic: the classic pcap format, Ethernet, whole frames."""
+"""Reading captured traffic: pcap and pcapng files of whole Ethernet frames.
+
+pcap: draft-ietf-opsawg-pcap. pcapng: draft-ietf-opsawg-pcapng, of which the blocks with frames are read.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,30 @@ _ORDERS = {
 }
 _FILE_HEADER, _FRAME_HEADER = 24, 16
 _PCAPNG = bytes.fromhex("0a0d0d0a")
+_LITTLE = bytes.fromhex("4d3c2b1a")
+_INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
+"""Types of blocks."""
 _ETHERNET = 1
 
 
 def read_pcap(path: Path) -> list[bytes]:
-    """The frames of a pcap file, without time stamps, in order.
+    """The frames of a pcap or pcapng file, without time stamps, in order.
 
-    Raises ``ValueError`` for a file that is no pcap, holds no frames, holds frames that were not captured
+    Raises ``ValueError`` for a file that is neither, holds no frames, holds frames that were not captured
     whole, or another link type than Ethernet.
     """
     data = path.read_bytes()
+    frames = _pcapng(data, path) if data[:4] == _PCAPNG else _pcap(data, path)
+    if not frames:
+        raise ValueError(f"capture holds no frames: {str(path)!r}")
+    return frames
+
+
+def _pcap(data: bytes, path: Path) -> list[bytes]:
     order = _ORDERS.get(data[:4])
     if order is None or len(data) < _FILE_HEADER:
-        hint = "; pcapng can be converted with editcap -F pcap" if data[:4] == _PCAPNG else ""
-        raise ValueError(f"capture must be a pcap file{hint}: {str(path)!r}")
-    link_type = struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF
-    if link_type != _ETHERNET:
-        raise ValueError(
-            f"capture must hold Ethernet frames, not link type {link_type!r}: record on an Ethernet "
-            "interface, such as tcpdump -i eth0 (not -i any)"
-        )
+        raise ValueError(f"capture must be a pcap or pcapng file: {str(path)!r}")
+    _check_link(struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF)
     frames: list[bytes] = []
     at = _FILE_HEADER
     while at < len(data):
@@ -47,6 +54,48 @@ def read_pcap(path: Path) -> list[bytes]:
             raise ValueError(f"capture ends inside frame {len(frames)}: {str(path)!r}")
         frames.append(data[at : at + captured])
         at += captured
-    if not frames:
-        raise ValueError(f"capture holds no frames: {str(path)!r}")
     return frames
+
+
+def _check_link(link_type: int) -> None:
+    if link_type != _ETHERNET:
+        raise ValueError(
+            f"capture must hold Ethernet frames, not link type {link_type!r}: record on an Ethernet "
+            "interface, such as tcpdump -i eth0 (not -i any)"
+        )
+
+
+def _pcapng(data: bytes, path: Path) -> list[bytes]:
+    frames: list[bytes] = []
+    order, at, links = "<", 0, list[int]()
+    while at < len(data):
+        if data[at : at + 4] == _PCAPNG and at + 12 <= len(data):  # a section begins; its order of bytes
+            order = "<" if data[at + 8 : at + 12] == _LITTLE else ">"
+            links = []
+        kind, length = struct.unpack_from(f"{order}II", data, at) if at + 8 <= len(data) else (0, 0)
+        if length < 12 or length % 4 or at + length > len(data):
+            raise ValueError(f"capture ends inside a block after frame {len(frames)}: {str(path)!r}")
+        body, at = data[at + 8 : at + length - 4], at + length
+        try:
+            if kind == _INTERFACE:
+                links.append(struct.unpack_from(f"{order}H", body)[0])
+            elif kind == _ENHANCED:
+                interface, _, _, captured, original = struct.unpack_from(f"{order}IIIII", body)
+                frames.append(_whole(body[20:], captured, original, links[interface], len(frames), path))
+            elif kind == _SIMPLE:
+                (original,) = struct.unpack_from(f"{order}I", body)
+                captured = min(original, len(body) - 4)
+                frames.append(_whole(body[4:], captured, original, links[0], len(frames), path))
+        except (struct.error, IndexError):
+            raise ValueError(f"block after frame {len(frames)} is damaged: {str(path)!r}") from None
+    return frames
+
+
+def _whole(body: bytes, captured: int, original: int, link: int, number: int, path: Path) -> bytes:
+    """A frame at the beginning of ``body``, which may be padded."""
+    _check_link(link)
+    if captured != original:
+        raise ValueError(f"frame {number} was not captured whole: {str(path)!r}")
+    if captured == 0 or captured > len(body):
+        raise ValueError(f"capture ends inside frame {number}: {str(path)!r}")
+    return body[:captured]

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
-from inceptionn.commands.console import Console, JsonFile, check_json, new_progress, write_json
-from inceptionn.system import atomic_file
+from inceptionn.commands.console import (
+    STANDARD_OUTPUT,
+    Console,
+    JsonFile,
+    check_json,
+    new_progress,
+    write_json,
+)
 from inceptionn.wire import PAPER_MODES
 
-from ..golden import EngineConfig
+from ..cluster.pcap import PcapWriter
+from ..golden import EngineConfig, Result
 from ..models.cache import build_root
+from ..models.waves import wave_format
 from ..nic_codec import NIC_CODECS, Settings
 from ..nic_verilog import nic_verilog
 from ..verilated import VerilatedNic
@@ -35,7 +43,23 @@ from .totals import ReplayError, Totals, compare, tally
 DEFAULT_CAPTURE = Path("examples/captures/digits.pcap")
 
 
-def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: Progress) -> Totals:
+@dataclass
+class Replay:
+    """A replay that agreed: its sums, what was on the wire, and both engines' results, frame by frame."""
+
+    totals: Totals
+    wire: list[bytes]
+    results: list[tuple[Result, Result]]
+
+    def frames_csv(self, sent: Sequence[bytes]) -> str:
+        """A line for each frame: its bytes at the host and on the wire, and both verdicts."""
+        lines = ["frame,host_bytes,wire_bytes,transmit,receive"]
+        for number, (frame, wire, (out, back)) in enumerate(zip(sent, self.wire, self.results, strict=True)):
+            lines.append(f"{number},{len(frame)},{len(wire)},{out.verdict.name},{back.verdict.name}")
+        return "\n".join(lines) + "\n"
+
+
+def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: Progress) -> Replay:
     """A whole replay on a NIC fresh out of reset; raises `ReplayError` at the first disagreement."""
     configure(nic, config.parameters)
     begin, cycle = time.perf_counter(), nic.cycle
@@ -48,7 +72,7 @@ def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: P
     totals = tally(frames, wire, host, results, config, lambda: bar.advance(task))
     totals.counters = reconcile(nic, totals)
     totals.seconds, totals.cycles = seconds, cycles
-    return totals
+    return Replay(totals, [output.data for output in wire], results)
 
 
 def _settings(codec: str | None, k: int, mode: str | None) -> Settings:
@@ -84,22 +108,31 @@ def replay(
     ] = None,
     waves: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="*.vcd to write (large, and slow)."),
+        typer.Option(metavar="FILE", dir_okay=False, help="*.vcd or *.fst to write (large, and slow)."),
+    ] = None,
+    frames_file: Annotated[
+        Path | None,
+        typer.Option("--frames", metavar="FILE", dir_okay=False, help="CSV: bytes and verdicts per frame."),
+    ] = None,
+    out_pcap: Annotated[
+        Path | None,
+        typer.Option("--out-pcap", metavar="FILE", dir_okay=False, help="The wire side, as a pcap file."),
     ] = None,
     measure: Annotated[bool, typer.Option(help="Measure throughput and latency too.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    console = Console(json_file=report)
+    console = Console(json_file=frames_file if str(frames_file) == STANDARD_OUTPUT else report)
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no capture there{hint}: {str(pcap)!r}")
     _settings(codec, k, mode)
-    if waves is not None and waves.suffix != ".vcd":
-        raise typer.BadParameter(f"wave file must end in .vcd, not {waves.suffix!r}", param_hint="--waves")
-    check_json(report)
     if waves is not None:
-        waves.parent.mkdir(parents=True, exist_ok=True)
-        atomic_file.check(waves)
+        try:
+            wave_format(waves, "verilator")
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--waves") from error
+    for file in (report, frames_file, waves, out_pcap):
+        check_json(file)
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
@@ -114,16 +147,22 @@ def replay(
                 raise ReplayError(f"{path.name} has the codec {found}, not {codec}")
             config = EngineConfig(parameters=_settings(found, k, mode))
             step("replaying")
-            totals = run(nic, frames, config, bar)
+            done = run(nic, frames, config, bar)
             figures = None
             if measure:
                 nic.reset()
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
         compared = ratios(frames)
-    print_tables(console, pcap, totals, figures, compared)
+    print_tables(console, pcap, done.totals, figures, compared)
+    write_json(frames_file, done.frames_csv(frames))
+    if out_pcap is not None:
+        writer = PcapWriter(out_pcap)
+        writer.write(done.wire)
+        writer.close()
     if report is not None:
-        facts = {"capture": str(pcap), "bound": k, "codec": found, "mode": mode, "replay": asdict(totals)}
+        facts = {"capture": str(pcap), "bound": k, "codec": found, "mode": mode}
+        facts["replay"] = asdict(done.totals)
         facts["ratios"] = [{**asdict(each), "ratio": each.ratio} for each in compared]
         facts["performance"] = figures.as_dict() if figures else None
         write_json(report, facts)

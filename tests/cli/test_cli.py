@@ -56,7 +56,7 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["simulate", "registers", "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
         (["replay", str(CAPTURE), "--bound", "15"], "k in 1..14, not k = 15"),
         (["replay", str(CAPTURE), "--mode", "loose"], "mode must be one of literal, bounded, not 'loose'"),
-        (["replay", str(CAPTURE), "--waves", "waves.fst"], "wave file must end in .vcd, not '.fst'"),
+        (["replay", str(CAPTURE), "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
         (["replay", str(CAPTURE), "--json", "."], "--json"),
         (["timing", "--seed", "one"], "--seed"),
         (["timing", "nowhere:Nothing"], "no component 'nowhere:Nothing'"),

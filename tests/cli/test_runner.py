@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 
 from inceptionn.sim.models import cocotb_model, tools, verilator
-from inceptionn.sim.models.cocotb_model import SIMULATORS, fst_available
+from inceptionn.sim.models.cocotb_model import SIMULATORS
+from inceptionn.sim.models.waves import fst_available
 from inceptionn.sim.runner import BenchFailure, ToolMissing, emit, run_bench
 
 BENCH = Path(__file__).with_name("bench_accumulator.py")

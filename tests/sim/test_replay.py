@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("scapy")
 from rich.console import Console
 from rich.progress import Progress
-from scapy.utils import rdpcap
+from scapy.utils import rdpcap, wrpcapng
 
 from inceptionn import wire
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
@@ -83,7 +84,7 @@ class ModelNic:
 
 def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None) -> replay.Totals:
     config = EngineConfig(parameters=nic.codec.settings(k, mode))
-    return replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
+    return replay.run(nic, frames, config, Progress(disable=True)).totals  # type: ignore[arg-type]
 
 
 def small_mix() -> list[bytes]:
@@ -285,6 +286,63 @@ def test_captures_are_read_as_scapy_reads_them() -> None:
     assert read_pcap(CAPTURE) == [bytes(frame) for frame in rdpcap(str(CAPTURE))]
 
 
+def pcapng(order: str, *blocks: tuple[int, bytes]) -> bytes:
+    """A section with an Ethernet interface, in either order of bytes, then these blocks."""
+    head = (0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+    interface = (1, struct.pack(f"{order}HHI", 1, 0, 0))
+    data = b""
+    for kind, body in (head, interface, *blocks):
+        body += bytes(-len(body) % 4)
+        length = len(body) + 12
+        data += struct.pack(f"{order}II", kind, length) + body + struct.pack(f"{order}I", length)
+    return data
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_is_read(order: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    frame = bytes(range(61))
+    enhanced = struct.pack(f"{order}5I", 0, 0, 0, 61, 61) + frame
+    simple = struct.pack(f"{order}I", 61) + frame
+    section = pcapng(order, (6, enhanced), (5, bytes(8)), (3, simple))
+    path.write_bytes(section + pcapng("<"))
+    assert read_pcap(path) == [frame, frame]
+    cut = struct.pack(f"{order}5I", 0, 0, 0, 60, 61) + frame
+    other = (1, struct.pack(f"{order}HHI", 101, 0, 0))
+    for data, text in (
+        (section[:-20], "ends inside a block after frame 1"),
+        (pcapng(order), "holds no frames"),
+        (pcapng(order, (6, cut)), "frame 0 was not captured whole"),
+        (pcapng(order, (6, enhanced[:40])), "ends inside frame 0"),
+        (pcapng(order, (6, b"")), "block after frame 0 is damaged"),
+        (pcapng(order, other, (6, struct.pack(f"{order}I", 1) + enhanced[4:])), "not link type 101"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=text):
+            read_pcap(path)
+
+
+def test_pcapng_of_scapy_is_read(tmp_path: Path) -> None:
+    frames = rdpcap(str(CAPTURE))[:40]
+    wrpcapng(str(tmp_path / "x.pcapng"), frames)
+    assert read_pcap(tmp_path / "x.pcapng") == [bytes(frame) for frame in frames]
+
+
+def test_frames_as_csv() -> None:
+    frames = small_mix()
+    nic = ModelNic()
+    config = EngineConfig(parameters=nic.codec.settings(10, None))
+    done = replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
+    head, *lines = done.frames_csv(frames).splitlines()
+    assert head == "frame,host_bytes,wire_bytes,transmit,receive"
+    assert len(lines) == len(frames) == len(done.wire)
+    first = lines[0].split(",")
+    assert first == ["0", str(len(frames[0])), str(len(done.wire[0])), "COMPRESSED", "RESTORED"]
+    assert len(done.wire[0]) < len(frames[0])
+    assert lines[-1].split(",")[3:] == ["SHORT", "NO_SHIM"]
+    assert sum("COMPRESSED" in line for line in lines) == done.totals.compressed_frames
+
+
 def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     whole = CAPTURE.read_bytes()[:200]
@@ -294,8 +352,8 @@ def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=text):
             read_pcap(path)
 
-    refused(b"no capture at all, only text", "must be a pcap file: '.*x.pcap'")
-    refused(bytes.fromhex("0a0d0d0a") + bytes(40), "editcap -F pcap")
+    refused(b"no capture at all, only text", "must be a pcap or pcapng file: '.*x.pcap'")
+    refused(bytes.fromhex("0a0d0d0a") + bytes(40), "ends inside a block after frame 0")
     refused(whole[:24], "holds no frames")
     refused(whole[:20] + b"\x65" + whole[21:24], "must hold Ethernet frames, not link type 101")
     refused(whole[:30], "ends inside frame 0")

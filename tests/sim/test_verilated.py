@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from inceptionn.sim.models.in_process import Interface, Pipe, build_model
+from inceptionn.sim.models.waves import fst_available
 from inceptionn.sim.verilated import (
     BusError,
     HangError,
@@ -155,6 +156,19 @@ def test_waves(passthrough_verilog: Path, tmp_path: Path) -> None:
     text = path.read_text()
     assert "m_axis_tx_tdata" in text
     assert text.count("\n#") > 100
+
+
+def test_fst_waves(passthrough_verilog: Path, tmp_path: Path) -> None:
+    path = tmp_path / "nic.fst"
+    if not fst_available():
+        with pytest.raises(ToolMissing, match="needs the headers of zlib and lz4"):
+            VerilatedNic(passthrough_verilog, waves=path)
+        return
+    with VerilatedNic(passthrough_verilog, waves=path) as nic:
+        nic.transmit([bytes(64)])
+    data = path.read_bytes()
+    assert data[:9] == bytes([0]) + (329).to_bytes(8, "big"), "no FST header block"
+    assert len(data) > 500
 
 
 def test_a_module_with_plain_inputs_and_wide_user(tmp_path: Path) -> None:
