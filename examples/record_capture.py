@@ -30,10 +30,9 @@ import json
 import multiprocessing
 import os
 import platform
-import socket
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -42,35 +41,10 @@ from typing import Any
 import digits
 import numpy as np
 from link import Frame, Host, Link, Recorder, write_pcap
+from peer import CONTROL_PORT, DATA_PORT, TOS, WEIGHTS_PORT, Peer, Phase
 
-TOS = 0x28
 SEED, BATCH, EPOCHS_PER_PHASE = 20181020, 64, 2
-DATA_PORT, CONTROL_PORT, WEIGHTS_PORT = 5001, 5000, 5002
 DEAF_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of the training: how its gradients travel, and how much of it is recorded."""
-
-    name: str
-    mtu: int
-    transport: str
-    """``tcp`` or ``udp``."""
-    timestamps: bool
-    """TCP timestamps (RFC 7323): 12 bytes of options in every segment."""
-    ecn: bool
-    """Explicit congestion notification (RFC 3168): the ToS byte reads 0x2A where ECT(0) is set."""
-    recorded: int
-    """Iterations in the capture."""
-    deaf: int | None = None
-    """Iteration of the phase in which the second host loses what reaches it for a moment."""
-
-    @property
-    def segment(self) -> int:
-        """Largest TCP segment to announce, or UDP payload to send, a multiple of 4."""
-        return (self.mtu - (40 if self.transport == "tcp" else 28)) & ~3
-
 
 PHASES = (
     Phase("mtu1500-timestamps", 1500, "tcp", timestamps=True, ecn=False, recorded=9, deaf=4),
@@ -79,97 +53,6 @@ PHASES = (
     Phase("mtu9000-timestamps", 9000, "tcp", timestamps=True, ecn=False, recorded=9),
     Phase("mtu9000-ecn", 9000, "tcp", timestamps=False, ecn=True, recorded=8),
 )
-
-
-class Peer:
-    """The way to the other rank for one part of a phase: data, control and weights."""
-
-    def __init__(self, rank: int, phase: Phase, barrier: Barrier, addresses: tuple[str, str]):
-        self.rank, self.phase, self.barrier, self.addresses = rank, phase, barrier, addresses
-        self.control = self._tcp(CONTROL_PORT, tos=0)
-        self.data = self._tcp(DATA_PORT, TOS) if phase.transport == "tcp" else self._udp()
-        self.sent = hashlib.sha256()
-        self.port = self.data.getsockname()[1]
-
-    def _tcp(self, port: int, tos: int) -> socket.socket:
-        """One connection, from the first rank to the second."""
-        s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self.phase.segment)
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.rank == 1:
-            s.bind((self.addresses[1], port))
-            s.listen(1)
-            self.barrier.wait()
-            connection, _ = s.accept()
-            s.close()
-            return connection
-        self.barrier.wait()
-        s.connect((self.addresses[1], port))
-        return s
-
-    def _udp(self) -> socket.socket:
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, TOS)
-        s.bind((self.addresses[self.rank], DATA_PORT))
-        s.connect((self.addresses[1 - self.rank], DATA_PORT))
-        self.barrier.wait()
-        return s
-
-    def send(self, gradient: digits.Floats) -> None:
-        """Sends a gradient, float32[SIZE], as it is in memory."""
-        payload = gradient.astype("<f4").tobytes()
-        self.sent.update(payload)
-        if self.phase.transport == "udp":
-            self.barrier.wait()  # datagrams are not held back: both sockets' buffers are known to be empty
-            for start in range(0, len(payload), self.phase.segment):
-                self.data.send(payload[start : start + self.phase.segment])
-        else:
-            self.data.sendall(payload)
-
-    def receive(self) -> digits.Floats:
-        """The other rank's gradient, float32[SIZE]."""
-        return self._floats(self.data)
-
-    def tell(self, **facts: Any) -> None:
-        """One line of JSON over the untagged control connection, answered by a line."""
-        self.control.sendall(json.dumps({"rank": self.rank, **facts}).encode() + b"\n")
-        line = b""
-        while not line.endswith(b"\n"):
-            line += self._receive(4096, self.control)
-
-    def share_weights(self, weights: digits.Floats) -> digits.Floats:
-        """The first rank's weights on both ranks: exact, so the connection is not tagged."""
-        with self._tcp(WEIGHTS_PORT, tos=0) as s:
-            if self.rank == 0:
-                s.sendall(weights.astype("<f4").tobytes())
-                return weights
-            return self._floats(s)
-
-    def _floats(self, s: socket.socket) -> digits.Floats:
-        data = bytearray()
-        while len(data) < 4 * digits.SIZE:
-            data += self._receive(4 * digits.SIZE - len(data), s)
-        return np.frombuffer(data, "<f4")
-
-    @staticmethod
-    def _receive(most: int, s: socket.socket) -> bytes:
-        data = s.recv(min(most, 65536))
-        if not data:
-            raise ConnectionError("the other rank closed its connection early")
-        return data
-
-    def close(self) -> None:
-        """Closes the connections in order, the first rank first."""
-        for s in (self.data, self.control):
-            if self.rank == 0:
-                s.close()
-            elif s.type == socket.SOCK_STREAM:
-                s.recv(1)
-                s.close()
-            else:
-                s.close()
 
 
 def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connection) -> None:

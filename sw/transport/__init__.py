@@ -10,7 +10,8 @@ from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError,
 from .environment import from_environment
 from .formation import connect
 from .loopback import LoopbackTransport, loopback
-from .mpi import MpiTransport, connect_mpi
+from .mpi import MpiTransport
+from .mpi_formation import connect_mpi
 from .tcp import TcpTransport
 
 __all__ = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group that is an mpi4py communicator: messages through MPI, or TCP, with MPI only to find the ranks.
+"""A group that is an mpi4py communicator: messages through MPI.
 
 MPI's own connections mix headers with the data and are never marked, so `MpiTransport` has no floats;
 `connect_mpi` makes connections that do. mpi4py is not imported here: it comes with a communicator.
@@ -10,14 +10,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..wire import DEFAULT_TOS
 from .base import (
     DEFAULT_TIMEOUT,
     BytesLike,
@@ -31,12 +29,6 @@ from .base import (
     ranks_text,
     silent_of,
 )
-from .formation import connect
-from .rendezvous import listen
-from .tcp import TcpTransport
-
-if TYPE_CHECKING:
-    from ..codec.codec import Codec
 
 _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; notices between ranks (`MpiTransport._hear`); the values of an exchange,
@@ -278,39 +270,3 @@ class MpiTransport(Transport):
             atexit.unregister(self._exit)
             if not self._mpi.Is_finalized():
                 self._comm.Free()
-
-
-def connect_mpi(
-    comm: Any,
-    *,
-    timeout: float = DEFAULT_TIMEOUT,
-    nic: bool | None | Codec = None,
-    tos: int = DEFAULT_TOS,
-    host: str | None = None,
-) -> TcpTransport:
-    """Joins the ranks of an mpi4py communicator over TCP; arguments and errors are `connect`'s.
-
-    MPI only carries rank 0's address: ``host`` there, else the loopback address if all ranks are on one host,
-    else that of rank 0's host name (as the others resolve it); and a random secret, so that nobody else can
-    join.
-    """
-    rank, size = comm.Get_rank(), comm.Get_size()
-    names = comm.allgather(socket.gethostname())
-    listener = None
-    answer: tuple[str, int] | str = ""
-    if rank == 0:
-        here = host or ("127.0.0.1" if len(set(names)) == 1 else socket.gethostname())
-        try:
-            listener = listen((here, 0))
-            answer = (here, listener.getsockname()[1])
-        except TransportError as error:
-            answer = str(error)
-    answer = comm.bcast(answer, root=0)
-    if isinstance(answer, str):
-        raise TransportError(answer)
-    name, port = answer
-    rendezvous = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-    secret = comm.bcast(os.urandom(32) if rank == 0 else None, root=0)
-    return connect(
-        rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, secret=secret, listener=listener
-    )
