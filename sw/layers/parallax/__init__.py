@@ -14,7 +14,8 @@
 from ..parameter_server import MomentumSGD, NonFiniteGradient, Optimizer
 from .config import ParallaxConfig, Partitioner, partitioner, variable
 from .partition_search import CostModel, PartitionSearch, fit
-from .runner import Runner, Trainable, get_runner, shard
+from .runner import Runner, get_runner
+from .trainable import Trainable, shard
 from .transfer_model import SparsityMeter, choose
 
 __all__ = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...collectives.call import transport_of
 from ...collectives.lost_energy import watch
 from ...collectives.own_scale import with_scale
 from ...collectives.settings import codec_text
-from ...collectives.wire_form import wire_form
+from ...collectives.wire_form import WireForm, wire_form
 from ...training import Floats, Gradients, Parameters, RowSparse
 from ..checks import float32_array
 from ..parameter_server import NonFiniteGradient, Optimizer, Partition
@@ -25,38 +25,12 @@ from ..traffic import Traffic
 from .all_gather import all_gather_sum
 from .config import ParallaxConfig, Partitioner
 from .gradient_check import misfit, values_of
-from .partition_search import PartitionSearch
 from .row_sets import Rows
-from .sparse_exchange import Machines, SparseVariable, machines_of
-from .transfer_model import SparsityMeter, choose, model_alpha
-
-
-class Trainable(Protocol):
-    """What a runner needs of a model: `inceptionn.training.Model`, or `TorchModel`."""
-
-    def initial(self, seed: int = 0) -> Parameters:
-        """float32 arrays by key; what the runner writes into them is what the next call computes with."""
-
-    def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """The loss, and by key arrays or `RowSparse`, which says that the variable is sparse (Sec. 5)."""
-
-    def rows(self, batch: Any) -> Mapping[str, Rows]:
-        """By key of a sparse variable the rows, ascending and distinct, that the batch looks up."""
-
-
-def shard(data: Iterable[Any], comm: Any) -> list[Any]:
-    """This rank's samples of ``data``: every N-th, from its rank on (``shard`` of Sec. 4.1).
-
-    The shares of all N ranks are disjoint and equal, since all must run the same number of steps: the last
-    samples, fewer than N, are left out. ``ValueError`` if there are fewer than N in all. For arrays and
-    `Batch`es see `inceptionn.training.Batches`, which deals out steps instead.
-    """
-    transport = transport_of(comm)
-    samples = list(data)
-    share = len(samples) // transport.size
-    if not share:
-        raise ValueError(f"data must have a sample for each of {transport.size} ranks, not {len(samples)}")
-    return samples[transport.rank : share * transport.size : transport.size]
+from .served_variables import ServedVariables
+from .sparse_exchange import Machines, machines_of
+from .trainable import Trainable
+from .transfer_model import model_alpha
+from .tuning import Tuning
 
 
 def get_runner(
@@ -121,26 +95,14 @@ class Runner:
     ) -> None:
         self.model, self.transport, self.config = model, transport, config
         self.parameters = model.initial(seed)
-        self.alphas: dict[str, float] = {}
-        self.architectures: dict[str, str] = {}
-        self.searches: list[PartitionSearch] = []
         self.traffic = Traffic()
         self.step = 0
-        self.settled = False
-        self._optimizer = optimizer
         self._dense = optimizer()
         self._whole = {
             key: Partition(number, key, 0, 0, np.size(value))
             for number, (key, value) in enumerate(self.parameters.items())
         }
         self._partitioners = [list(p.keys) for p in partitioners]
-        self._variables: dict[str, SparseVariable] = {}
-        self._servers: dict[str, Optimizer] = {}
-        self._meters: dict[str, SparsityMeter] = {}
-        self._machine_meters: dict[str, SparsityMeter] = {}
-        """What all workers of this rank's machine use, at its chief."""
-        self._times: list[float] = []
-        self._searched = 0
         error: Exception | None = None
         terms = self._terms()
         try:
@@ -155,6 +117,12 @@ class Runner:
             error = problem
         agree(transport, terms, None, error)
         self.machines = self._machines(machine)
+        self._served = ServedVariables(
+            transport, self.machines, optimizer, self._form, self.traffic, lambda: self.step
+        )
+        self._tuning = Tuning(config, self.parameters, self._served, self._partitioners, self.traffic)
+        self.alphas, self.architectures = self._tuning.alphas, self._tuning.architectures
+        self.searches = self._tuning.searches
 
     def _terms(self) -> dict[str, Any]:
         codec = self.config.codec
@@ -170,6 +138,15 @@ class Runner:
             return machines_of(self.transport, name or socket.gethostname())
         return Machines(tuple(range(self.transport.size)))
 
+    def _form(self) -> WireForm:
+        """The form in which gradients of sparse variables travel."""
+        return wire_form(self.transport, self._path, self._codec)
+
+    @property
+    def settled(self) -> bool:
+        """Whether alphas and partitions are found."""
+        return self._tuning.settled
+
     def run(self, batch: Any) -> float:
         """One training step on this worker's batch; its loss. Collective.
 
@@ -181,23 +158,26 @@ class Runner:
         rows = self.model.rows(batch)
         self._pull(rows)
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
-        sparse = self._meters if self.step else None
+        sparse = self._tuning.sparse if self.step else None
         if problem := misfit(gradients, self.parameters, sparse):
             self._fail(ValueError(f"step {self.step}: {problem}"))
         if self.step == 0:
-            self._first(gradients)
+            # Which variables are sparse, the types of their gradients say (Sec. 5).
+            found = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
+            agree(self.transport, {"sparse variables": found}, None, None)
+            self._tuning.begin(found)
             self._pull(rows)  # the values have not changed, but a push must follow its pull
         if self._finite(gradients):
             self._exchange(gradients, rows)
         self.step += 1
         if not self.settled:
-            self._settle(time.perf_counter() - start)
+            self._tuning.after_step(self.step, time.perf_counter() - start)
         return loss
 
     def gathered(self) -> Parameters:
         """All variables, whole, at every rank: for evaluation and checkpoints. Collective."""
         return {
-            key: self._variables[key].whole() if key in self._variables else value
+            key: self._served[key].whole() if key in self._served else value
             for key, value in self.parameters.items()
         }
 
@@ -206,9 +186,7 @@ class Runner:
 
         Resets the servers' optimisers. ``ValueError`` for more partitions than rows.
         """
-        for key in keys:
-            if self.partitions(key) not in (0, partitions):
-                self._serve(key, self._variables[key].whole(), partitions)
+        self._served.repartition(keys, partitions)
 
     @property
     def model_alpha(self) -> float:
@@ -218,10 +196,10 @@ class Runner:
 
     def partitions(self, key: str) -> int:
         """Partitions of a variable; 0 if the servers do not hold it."""
-        return self._variables[key].partitions.count if key in self._variables else 0
+        return self._served.partitions(key)
 
     def _pull(self, rows: Mapping[str, Rows]) -> None:
-        for key, variable in self._variables.items():
+        for key, variable in self._served.items():
             if key not in rows:
                 self._fail(ValueError(f"the model names no rows of the sparse {key!r} in step {self.step}"))
             self.parameters[key][rows[key]] = variable.pull(rows[key])
@@ -232,22 +210,17 @@ class Runner:
         config, size = self.config, self.transport.size
         dense: dict[str, Floats] = {}
         for key, gradient in gradients.items():
-            if key in self._meters:
-                width = self.parameters[key].size // len(self.parameters[key])
-                self._meters[key].add(rows[key].size * width)
-                variable = self._variables.get(key)
-                if variable is not None and variable.machine_rows is not None:
-                    self._machine_meters[key].add(variable.machine_rows.size * width)
+            if key in self._tuning.sparse:
+                self._tuning.count(key, rows[key])
             if isinstance(gradient, RowSparse) and self._path != "off" and config.strategy != "dense":
                 watch(self.transport)(f"key {key!r}", self._codec, gradient.values)
             if not isinstance(gradient, RowSparse):
                 dense[key] = gradient
-            elif key in self._variables:
+            elif key in self._served:
                 factor = np.float32(1 / size if config.sparse_op is Op.MEAN else 1)
-                self._variables[key].push(self._aligned(key, gradient, rows[key]) * factor)
+                self._served[key].push(self._aligned(key, gradient, rows[key]) * factor)
             elif config.strategy == "all_gather":
-                form = wire_form(self.transport, self._path, self._codec)
-                total, sent = all_gather_sum(self.transport, gradient, form)
+                total, sent = all_gather_sum(self.transport, gradient, self._form())
                 self.traffic.count("gradients", sent)
                 values = total.values / np.float32(size) if config.sparse_op is Op.MEAN else total.values
                 self._dense.update(self._whole[key], self.parameters[key], values, self.step, total.rows)
@@ -257,7 +230,7 @@ class Runner:
             chosen = {
                 key: value
                 for key, value in dense.items()
-                if (config.sparse_op if key in self._meters else config.dense_op) is op
+                if (config.sparse_op if key in self._tuning.sparse else config.dense_op) is op
             }
             self._all_reduce(chosen, op)
 
@@ -304,98 +277,3 @@ class Runner:
         """Raises here, and through the transport at all other ranks."""
         self.transport.abort(str(error))
         raise error
-
-    # What the first steps measure.
-
-    def _first(self, gradients: Gradients) -> None:
-        """Which variables are sparse, by the types of their gradients (Sec. 5)."""
-        sparse = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
-        agree(self.transport, {"sparse variables": sparse}, None, None)
-        for key in (key for keys in self._partitioners for key in keys):
-            if key not in sparse:
-                raise ValueError(f"only sparse variables are partitioned, not the dense {key!r}")
-        for key in sparse:
-            self._meters[key] = SparsityMeter(self.parameters[key].size)
-            self._machine_meters[key] = SparsityMeter(self.parameters[key].size)
-        served = self.config.strategy in ("hybrid", "parameter_server")
-        for key, values in self.parameters.items():
-            by_server = served and key in sparse
-            self.architectures[key] = "parameter_server" if by_server else "all_reduce"
-            if by_server:
-                partitions = self.config.partitions or min(len(self.machines.chiefs), len(values))
-                self._serve(key, values, partitions)
-
-    def _serve(self, key: str, initial: Floats, partitions: int) -> None:
-        server = self._servers[key] = self._optimizer()
-
-        def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
-            part = Partition(partition, key, partition % len(self.machines.chiefs), 0, values.size)
-            server.update(part, values, gradient, self.step, rows)
-
-        push = wire_form(self.transport, self._path, self._codec)
-        self._variables[key] = SparseVariable(
-            self.transport, self.machines, initial, partitions, update, push, self.traffic
-        )
-
-    def _settle(self, seconds: float) -> None:
-        if self.step == self.config.alpha_steps:
-            self._choose()
-            self._searched = -1
-            self._next_search()
-        elif self.step > self.config.alpha_steps:
-            self._sample(seconds)
-
-    def _choose(self) -> None:
-        """Alphas of all workers together, and by them the architecture of each sparse variable."""
-        own = {key: meter.alpha for key, meter in self._meters.items()}
-        together = {key: meter.alpha for key, meter in self._machine_meters.items()}
-        pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
-        answers = self.transport.exchange({"alphas": own, "machine": together, "pushed": pushed, "raw": raw})
-        pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
-        for key in own:
-            self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
-        if self.config.strategy != "hybrid":
-            return
-        for key in list(self._variables):
-            values = self.parameters[key]
-            choice = choose(
-                values.nbytes,
-                len(self.machines.chiefs),
-                float(np.mean([answers[chief]["machine"][key] for chief in self.machines.chiefs])),
-                row_bytes=self._variables[key].row_bytes,
-                ratio=raw / pushed if pushed else 1.0,
-                advantage=self.config.advantage,
-            )
-            self.architectures[key] = choice.architecture
-            if choice.architecture == "all_reduce":
-                values[...] = self._variables[key].whole()
-                del self._variables[key]
-
-    def _next_search(self) -> None:
-        """Begins the search for the next partitioner with a variable on the servers."""
-        self._searched += 1
-        while self._searched < len(self._partitioners) and self.config.partitions is None:
-            keys = self._keys()
-            if keys:
-                most = min(len(self.parameters[key]) for key in keys)
-                self.searches.append(PartitionSearch(len(self.machines.chiefs), most))
-                self.repartition(keys, self.searches[-1].partitions)
-                return
-            self._searched += 1
-        self.settled = True
-
-    def _keys(self) -> list[str]:
-        """Variables of the present partitioner."""
-        return [key for key in self._partitioners[self._searched] if key in self._variables]
-
-    def _sample(self, seconds: float) -> None:
-        self._times.append(seconds)
-        if len(self._times) < self.config.warm_up + self.config.sampled:
-            return
-        mean = float(np.mean(self._times[self.config.warm_up :]))
-        self._times = []
-        search = self.searches[-1]
-        search.add(max(self.transport.exchange(mean)))
-        self.repartition(self._keys(), search.partitions)
-        if search.done:
-            self._next_search()

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The sparse variables that the machines' servers hold, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...collectives.wire_form import WireForm
+from ...training import Floats
+from ...transport import Transport
+from ..parameter_server import Optimizer, Partition
+from ..traffic import Traffic
+from .row_sets import Rows
+from .sparse_exchange import Machines, SparseVariable
+
+
+class ServedVariables(dict[str, SparseVariable]):
+    """`SparseVariable` by key, each with an optimiser of its own at its servers.
+
+    ``push``: makes the form in which gradients travel between machines. ``step``: tells the present step.
+    All ranks call the same methods.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        machines: Machines,
+        optimizer: Callable[[], Optimizer],
+        push: Callable[[], WireForm],
+        traffic: Traffic,
+        step: Callable[[], int],
+    ) -> None:
+        super().__init__()
+        self.transport, self.machines = transport, machines
+        self._optimizer, self._push, self._traffic, self._step = optimizer, push, traffic, step
+
+    def serve(self, key: str, initial: Floats, partitions: int | None = None) -> None:
+        """Hands a variable to the servers, in as many partitions as there are machines by default."""
+        server, chiefs = self._optimizer(), len(self.machines.chiefs)
+
+        def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
+            part = Partition(partition, key, partition % chiefs, 0, values.size)
+            server.update(part, values, gradient, self._step(), rows)
+
+        count = partitions or min(chiefs, len(initial))
+        self[key] = SparseVariable(
+            self.transport, self.machines, initial, count, update, self._push(), self._traffic
+        )
+
+    def repartition(self, keys: Iterable[str], partitions: int) -> None:
+        """Divides variables anew, where they are here and divided otherwise. Resets their optimisers.
+
+        ``ValueError`` for more partitions than rows.
+        """
+        for key in keys:
+            if self.partitions(key) not in (0, partitions):
+                self.serve(key, self[key].whole(), partitions)
+
+    def partitions(self, key: str) -> int:
+        """Partitions of a variable; 0 if the servers do not hold it."""
+        return self[key].partitions.count if key in self else 0

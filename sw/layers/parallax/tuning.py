@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the first steps measure: alphas, which choose the architectures, and partitions (Sec. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...training import Parameters
+from ..traffic import Traffic
+from .config import ParallaxConfig
+from .partition_search import PartitionSearch
+from .row_sets import Rows
+from .served_variables import ServedVariables
+from .transfer_model import SparsityMeter, choose
+
+
+class Tuning:
+    """Chooses for each variable how it travels, while the training goes on. All ranks call the same methods.
+
+    Attributes: ``alphas``, by key of the sparse variables; ``architectures``, by key; ``searches``, a
+    `PartitionSearch` per partitioner; ``settled``, whether all is found.
+    """
+
+    def __init__(
+        self,
+        config: ParallaxConfig,
+        parameters: Parameters,
+        served: ServedVariables,
+        partitioners: Sequence[Sequence[str]],
+        traffic: Traffic,
+    ) -> None:
+        self.config, self.parameters, self.served, self.traffic = config, parameters, served, traffic
+        self.transport, self.machines = served.transport, served.machines
+        self.alphas: dict[str, float] = {}
+        self.architectures: dict[str, str] = {}
+        self.searches: list[PartitionSearch] = []
+        self.settled = False
+        self._partitioners = partitioners
+        self._meters: dict[str, SparsityMeter] = {}
+        self._machine_meters: dict[str, SparsityMeter] = {}
+        """What all workers of this rank's machine use, at its chief."""
+        self._times: list[float] = []
+        self._searched = 0
+
+    @property
+    def sparse(self) -> dict[str, SparsityMeter]:
+        """The sparse variables, by key; empty before `begin`."""
+        return self._meters
+
+    def begin(self, sparse: Sequence[str]) -> None:
+        """Takes over which variables are sparse, and hands them to the servers if the strategy has any.
+
+        ``ValueError`` if a dense one is to be partitioned.
+        """
+        for key in (key for keys in self._partitioners for key in keys):
+            if key not in sparse:
+                raise ValueError(f"only sparse variables are partitioned, not the dense {key!r}")
+        for key in sparse:
+            self._meters[key] = SparsityMeter(self.parameters[key].size)
+            self._machine_meters[key] = SparsityMeter(self.parameters[key].size)
+        by_servers = self.config.strategy in ("hybrid", "parameter_server")
+        for key, values in self.parameters.items():
+            served = by_servers and key in sparse
+            self.architectures[key] = "parameter_server" if served else "all_reduce"
+            if served:
+                self.served.serve(key, values, self.config.partitions)
+
+    def count(self, key: str, rows: Rows) -> None:
+        """Counts the rows of a sparse variable that a step uses."""
+        width = self.parameters[key].size // len(self.parameters[key])
+        self._meters[key].add(rows.size * width)
+        if key in self.served and (together := self.served[key].machine_rows) is not None:
+            self._machine_meters[key].add(together.size * width)
+
+    def after_step(self, steps: int, seconds: float) -> None:
+        """Takes the time of the last of ``steps`` steps, and goes on with what is to be found."""
+        if steps == self.config.alpha_steps:
+            self._choose()
+            self._searched = -1
+            self._next_search()
+        elif steps > self.config.alpha_steps:
+            self._sample(seconds)
+
+    def _choose(self) -> None:
+        """Alphas of all workers together, and by them the architecture of each sparse variable."""
+        own = {key: meter.alpha for key, meter in self._meters.items()}
+        together = {key: meter.alpha for key, meter in self._machine_meters.items()}
+        pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
+        answers = self.transport.exchange({"alphas": own, "machine": together, "pushed": pushed, "raw": raw})
+        pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
+        for key in own:
+            self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
+        if self.config.strategy != "hybrid":
+            return
+        for key in list(self.served):
+            values = self.parameters[key]
+            choice = choose(
+                values.nbytes,
+                len(self.machines.chiefs),
+                float(np.mean([answers[chief]["machine"][key] for chief in self.machines.chiefs])),
+                row_bytes=self.served[key].row_bytes,
+                ratio=raw / pushed if pushed else 1.0,
+                advantage=self.config.advantage,
+            )
+            self.architectures[key] = choice.architecture
+            if choice.architecture == "all_reduce":
+                values[...] = self.served.pop(key).whole()
+
+    def _next_search(self) -> None:
+        """Begins the search for the next partitioner with a variable on the servers."""
+        self._searched += 1
+        while self._searched < len(self._partitioners) and self.config.partitions is None:
+            keys = self._keys()
+            if keys:
+                most = min(len(self.parameters[key]) for key in keys)
+                self.searches.append(PartitionSearch(len(self.machines.chiefs), most))
+                self.served.repartition(keys, self.searches[-1].partitions)
+                return
+            self._searched += 1
+        self.settled = True
+
+    def _keys(self) -> list[str]:
+        """Variables of the present partitioner."""
+        return [key for key in self._partitioners[self._searched] if key in self.served]
+
+    def _sample(self, seconds: float) -> None:
+        self._times.append(seconds)
+        if len(self._times) < self.config.warm_up + self.config.sampled:
+            return
+        mean = float(np.mean(self._times[self.config.warm_up :]))
+        self._times = []
+        search = self.searches[-1]
+        search.add(max(self.transport.exchange(mean)))
+        self.served.repartition(self._keys(), search.partitions)
+        if search.done:
+            self._next_search()
