@@ -7,19 +7,20 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...training import Floats
+from ...transport import Transport
 from ..fields import Fields
+from ..traffic import Traffic
 from .compressed_domain import Run
+from .compressors import Slices
 from .pca import Compressor
-
-if TYPE_CHECKING:
-    from .compressors import Slices
-    from .system import GradiVeQ
+from .phases import Phases
+from .qsgd import QSGD
 
 MOST_SCALE = 127
 """Largest magnitude of a run's exponent."""
@@ -28,7 +29,21 @@ Apply = Callable[[], None]
 Samples = tuple[list[Floats], NDArray[np.float64] | None]
 
 
-def state_of(exchange: GradiVeQ) -> dict[str, Any]:
+class Exchange(Protocol):
+    """What of a `GradiVeQ` makes its state."""
+
+    transport: Transport
+    settings: dict[str, str]
+    step: int
+    loss: float
+    phases: Phases
+    quantiser: QSGD | None
+    slices: list[Slices]
+    runs: list[Run]
+    traffic: Traffic
+
+
+def state_of(exchange: Exchange) -> dict[str, Any]:
     """Everything that the next steps depend on, and the counters; copies."""
     quantiser = exchange.quantiser
     return {
@@ -58,7 +73,7 @@ def _sampled(slices: Slices) -> dict[str, Any]:
     return {"samples": samples, "total": None if slices.total is None else slices.total.copy()}
 
 
-def checked(exchange: GradiVeQ, state: Any) -> tuple[dict[str, Any], Apply]:
+def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
     """What of a state must be the same at all ranks, and what takes it over.
 
     ``ValueError`` that names the field for a state of other settings, or none. Nothing is changed yet.

@@ -8,7 +8,6 @@ continues to compute, so that communication overlaps computation.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ...training import Floats, Parameters
-from ...transport import Transport, TransportError, TransportTimeout
+from ...transport import Transport, TransportError
 from ..traffic import Traffic
 from .envelope import Envelope, Kind, most_bytes
-from .handle import GRACE, Handle
+from .handle import Handle
 from .legs import Data, Leg
+from .limits import Limits
 from .links import Links
 from .plan import Plan
 from .serving import Serving, gradients_of, parts_of
@@ -72,9 +72,7 @@ class Node:
         """Whether the server here has."""
         self._open = set(self.servers if is_worker else ())
         """Servers that have not said good-bye."""
-        self._heard = self._said = self._moved = time.monotonic()
-        self._reported: set[int] = set()
-        """The ranks for which this rank waits, as reported to the group."""
+        self._limits = Limits(transport, serving)
         tagged = {kind for kind, leg in ((Kind.PUSH, push_leg), (Kind.WEIGHTS, pull_leg)) if leg.tagged}
         room = max(most_bytes(len(plan.of(s)), 4) for s in range(len(self.servers)))
         self._links = Links(transport, room, 8 * max(plan.load) + _ROOM, tagged, self._deliver)
@@ -225,7 +223,7 @@ class Node:
         self.traffic.count("control", len(envelope.pack()))
 
     def _deliver(self, peer: int, envelope: Envelope, data: Data | None) -> bool:
-        self._heard = time.monotonic()
+        self._limits.heard()
         if envelope.kind is Kind.WEIGHTS:
             self._weights(peer, envelope, data)
         elif envelope.kind is Kind.BYE:
@@ -244,7 +242,7 @@ class Node:
         return unfinished or peer in self._open
 
     def _take(self, rank: int, envelope: Envelope, gradients: Sequence[Floats | None]) -> None:
-        self._moved = time.monotonic()
+        self._limits.moved()
         if self.serving is None or rank not in self.workers:
             raise ValueError(f"rank {rank} sent {envelope.kind.name} to rank {self.rank}, which is no server")
         self.serving.take(self.workers.index(rank), envelope, gradients, self._reply)
@@ -262,7 +260,7 @@ class Node:
         self._links.send(peer, envelope, data)
 
     def _weights(self, server: int, envelope: Envelope, data: Data | None) -> None:
-        self._moved = time.monotonic()
+        self._limits.moved()
         handle, into = self._pulls[envelope.ticket]
         parts = parts_of(self.plan, envelope.numbers)
         found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
@@ -289,35 +287,13 @@ class Node:
             if worker != self.rank:
                 self._control(worker, Envelope(Kind.BYE))
 
-    def _report(self, handles: Sequence[Handle[Any]], long: bool) -> None:
-        """Tells the group which ranks this one waits for, once it has waited ``long``."""
-        waits: set[int] = set()
-        if long:
-            waits.update(*(handle.left for handle in handles), self._open if self._done else ())
-            if self.serving is not None:
-                waits |= self.serving.owing(self._closing)
-        waits.discard(self.rank)
-        if waits != self._reported:
-            self._reported = waits
-            self.transport.waits_for(waits)
-
     def _check_limits(self) -> None:
         """`TransportTimeout` for a worker or a server that keeps the others waiting."""
-        now, timeout = time.monotonic(), self.transport.timeout
         with self._lock:
             handles = list(self._handles)
-        self._report(handles, now - self._moved > timeout / 2)
-        for handle in handles:
-            if handle.overdue and not handle.done:
-                silent = self.transport.silent(handle.left - {self.rank} or handle.left)
-                raise TransportTimeout(handle.late(silent, timeout + GRACE))
-        if self.serving is not None:
-            self.serving.check_limits(self._closing, self.transport.silent)
-            if not self._bye and now - self._said > timeout / 4:  # workers that are done wait for the others
-                self._said = now
-                for worker in self.serving.done:
-                    if self.workers[worker] != self.rank:
-                        self._control(self.workers[worker], Envelope(Kind.ALIVE))
-        elif self._done and self._open and now - self._heard > timeout:
-            ranks = ", ".join(str(rank) for rank in self.transport.silent(self._open))
-            raise TransportTimeout(f"nothing from server rank {ranks} for {timeout:g} s")
+        waits_for = self._open if self._done else ()
+        alive = self._limits.check(handles, waits_for, self._closing, not self._bye)
+        if alive and self.serving is not None:
+            for worker in self.serving.done:
+                if self.workers[worker] != self.rank:
+                    self._control(self.workers[worker], Envelope(Kind.ALIVE))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How long a rank waits for workers and servers before it ends the group, and for whom it says it waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ...transport import Transport, TransportTimeout
+from .handle import GRACE, Handle
+from .serving import Serving
+
+
+class Limits:
+    """The time limits of a node; ``serving``: its server, None if it is none."""
+
+    def __init__(self, transport: Transport, serving: Serving | None) -> None:
+        self._transport, self._serving = transport, serving
+        self._heard = self._said = self._moved = time.monotonic()
+        self._reported: set[int] = set()
+        """The ranks for which this rank waits, as reported to the group."""
+
+    def heard(self) -> None:
+        """Something has come from another rank."""
+        self._heard = time.monotonic()
+
+    def moved(self) -> None:
+        """Gradients or weights have moved, or what goes with them."""
+        self._moved = time.monotonic()
+
+    def check(
+        self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, serves: bool
+    ) -> bool:
+        """`TransportTimeout` for a worker or a server that keeps the others waiting.
+
+        ``waits_for``: servers that have yet to end, once the worker here is done. ``closing``: whether the
+        worker here has closed. ``serves``: whether the server here has yet to end. True if workers that are
+        done should hear that it is still there.
+        """
+        now, transport = time.monotonic(), self._transport
+        timeout, rank = transport.timeout, transport.rank
+        self._report(handles, waits_for, closing, now - self._moved > timeout / 2)
+        for handle in handles:
+            if handle.overdue and not handle.done:
+                silent = transport.silent(handle.left - {rank} or handle.left)
+                raise TransportTimeout(handle.late(silent, timeout + GRACE))
+        if self._serving is not None:
+            self._serving.check_limits(closing, transport.silent)
+            if serves and now - self._said > timeout / 4:  # workers that are done wait for the others
+                self._said = now
+                return True
+        elif waits_for and now - self._heard > timeout:
+            ranks = ", ".join(str(rank) for rank in transport.silent(waits_for))
+            raise TransportTimeout(f"nothing from server rank {ranks} for {timeout:g} s")
+        return False
+
+    def _report(
+        self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, long: bool
+    ) -> None:
+        """Tells the group which ranks this one waits for, once it has waited ``long``."""
+        waits: set[int] = set()
+        if long:
+            waits.update(*(handle.left for handle in handles), waits_for)
+            if self._serving is not None:
+                waits |= self._serving.owing(closing)
+        waits.discard(self._transport.rank)
+        if waits != self._reported:
+            self._reported = waits
+            self._transport.waits_for(waits)
