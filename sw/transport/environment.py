@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .base import DEFAULT_TIMEOUT, Transport
 from .formation import connect
 from .loopback import loopback
-from .mpi import connect_mpi
+from .mpi_formation import connect_mpi
 
 if TYPE_CHECKING:
     from ..codec.codec import Codec
