@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak test-exhaustive corundum same-rtl lint timing clean distclean
+.PHONY: help docs nic test test-all soak test-exhaustive corundum reproduce-quick same-rtl lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,6 +50,9 @@ test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a
 
 corundum: $(VENV)/.stamp-sim ## The application block inside Corundum, by its own bench; CORUNDUM=... names a clone
 	python tests/corundum/run.py --corundum "$(CORUNDUM)" $(CORUNDUM_ARGS)
+
+reproduce-quick: $(VENV)/.stamp-bench ## Every table and figure of docs/reproduce.md, small: build/reproduce
+	inceptionn reproduce all --quick --out build/reproduce
 
 same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default HEAD) with the working tree's
 	python tests/hdl/same_rtl.py $(BASE) $(SAME_RTL_ARGS)

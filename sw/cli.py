@@ -38,6 +38,11 @@ def _bench(module: str, help: str) -> Command:
     return Command(f"inceptionn.bench.{module}", module.rpartition(".")[2], "bench", help)
 
 
+def _reproduce(name: str, help: str) -> Command:
+    """An artefact of a paper."""
+    return Command("inceptionn.reproduce.command", name, "bench", help)
+
+
 COMMANDS = {
     "encode": Command("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
     "decode": Command("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
@@ -88,6 +93,28 @@ COMMANDS = {
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
             "pays": _bench("collective.pays", "The model of pays against measured all-reduces."),
+        },
+    ),
+    "reproduce": Command(
+        "",
+        "",
+        "bench",
+        "Make the papers' tables and figures again.",
+        {
+            "all": _reproduce("everything", "All of them, one after the other."),
+            "fig4": _reproduce("fig4", "Truncation of g, w and both, and accuracy."),
+            "fig5": _reproduce("fig5", "Distribution of gradients over a training."),
+            "table2": _reproduce("table2", "Time breakdown of a worker-aggregator step."),
+            "table3": _reproduce("table3", "Shares of compressed widths."),
+            "fig7": _reproduce("fig7", "What compression in software costs."),
+            "fig12": _reproduce("fig12", "WA, WA+C, INC, INC+C."),
+            "fig13": _reproduce("fig13", "Epochs to equal accuracy."),
+            "fig14": _reproduce("fig14", "Ratio and accuracy by truncation and bound."),
+            "fig15": _reproduce("fig15", "Scaling: measured to 8, modelled to 1,024 nodes."),
+            "ssd-sgd": _reproduce("ssd-sgd", "SSD-SGD, Table 2: accuracy by delay."),
+            "a2dtwp": _reproduce("a2dtwp", "A2DTWP, Table II: parts of a batch."),
+            "parallax": _reproduce("parallax", "Parallax, Table 4: throughput by architecture."),
+            "gradiveq": _reproduce("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation."),
         },
     ),
     "cluster": Command(

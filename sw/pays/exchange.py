@@ -70,9 +70,20 @@ class _Step:
     """A step of a ring, for one sub-block; ``weight`` steps are alike."""
 
     wire: float
-    processor: float
+    code: float
+    stack: float
     device: float
     weight: float
+
+    @property
+    def processor(self) -> float:
+        """A host's time for codec, sums and TCP."""
+        return self.code + self.stack
+
+    @property
+    def alone(self) -> float:
+        """From the sender's memory to the receiver's: TCP, wire and engines work on a message at once."""
+        return self.code + max(self.wire, self.stack, self.device)
 
 
 def ring(
@@ -96,14 +107,14 @@ def ring(
              for name in ("wire", "processor", "device")}  # fmt: skip
     count = sum(step.weight for step in steps)
     # One sub-block through a step, and how long the slowest resource holds up the next one.
-    alone = [step.wire + step.processor + step.device + link.latency for step in steps]
+    alone = [step.alone + link.latency for step in steps]
     held = [max(step.wire, share * step.processor, step.device) for step in steps]
     fill = alone[0] + min(subs, LEAD) * host.message
     chain = sum(step.weight * once for step, once in zip(steps, alone, strict=True)) + (subs - 1) * held[-1]
     wire = max(0.0, total["wire"] - 8 * link.burst / link.bandwidth)
     return Exchange(
         link=wire + fill, processor=share * total["processor"] + fill, device=total["device"] + fill,
-        chain=chain if subs < LEAD else 0.0, latency=count * (link.latency + host.message),
+        chain=chain, latency=count * (link.latency + host.message),
         wire_bytes=total["wire"] * link.bandwidth / 8,
     )  # fmt: skip
 
@@ -118,9 +129,7 @@ def _stack(host: Host, form: Form, size: float, ranks: float) -> float:
     return form.stack_bytes(size, ranks) / host.stack + host.message
 
 
-def _first_half(
-    sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int
-) -> Iterator[_Step]:
+def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
     """Reduce-scatter: in step j a sum of j + 1 arrives and is added."""
     count = min(_KEPT, ranks - 1)
     weight = (ranks - 1) / count
@@ -129,23 +138,22 @@ def _first_half(
     code += 2 * sub / form.widen if form.widen else 0.0
     for place in range(count):
         summed = unit * (1 + (place + 0.5) * weight - 0.5)
-        work = code + _stack(host, form, sub, summed)
-        yield _Step(form.wire(link, sub, summed), work, form.device(link, sub), weight)
+        stack = _stack(host, form, sub, summed)
+        yield _Step(form.wire(link, sub, summed), code, stack, form.device(link, sub), weight)
 
 
-def _second_half(
-    sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int
-) -> Iterator[_Step]:
+def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
     """All-gather: complete blocks are compressed once, relayed as they came, and decompressed by everyone."""
     summed = form.result(unit * ranks)
     wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder
     own = sub / coder.compress + sub / coder.lossy if coder else 0.0
     each = sub / coder.decompress if coder else 0.0
-    each += _stack(host, form, sub, summed) + (sub / form.widen if form.widen else 0.0)
-    yield _Step(wire, own + each, device, 1)
+    each += sub / form.widen if form.widen else 0.0
+    stack = _stack(host, form, sub, summed)
+    yield _Step(wire, own + each, stack, device, 1)
     if ranks > 2:
-        yield _Step(wire, each, device, ranks - 2)
+        yield _Step(wire, each, stack, device, ranks - 2)
 
 
 def hierarchical(
@@ -203,9 +211,7 @@ def worker_aggregator(
     )  # fmt: skip
 
 
-def parameter_server(
-    size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form
-) -> Exchange:
+def parameter_server(size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form) -> Exchange:
     """Every host serves 1/p of the weights: gradients are pushed there, weights pulled from there."""
     if ranks == 1 or size == 0:
         return Exchange()

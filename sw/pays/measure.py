@@ -46,9 +46,10 @@ def host(repeats: int = 20) -> Host:
 
 def _stack() -> float:
     """Bytes of TCP payload per second of processor time, sent and received."""
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(
-        server.getsockname(), timeout=30
-    ) as sender:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname(), timeout=30) as sender,
+    ):
         receiver, _ = server.accept()
         with receiver:
             receiver.settimeout(30)

@@ -130,7 +130,7 @@ class Prediction:
 
     @property
     def verdict(self) -> str:
-        """"yes", "a little", "not beside bf16" or "no"."""
+        """One of "yes", "a little", "not beside bf16" and "no"."""
         if self.gain >= WORTH:
             return "yes"
         if self.gain >= LITTLE:

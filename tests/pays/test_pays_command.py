@@ -63,9 +63,7 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--simulate", "--topology", "parameter-server"], "the simulation knows ring and hierarchical"),
     ],
 )
-def test_impossible_parameters(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_impossible_parameters(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pays", *arguments]) == 2
     error = capsys.readouterr().err
     assert text in error

@@ -250,9 +250,7 @@ def error_tables(points: list[Point]) -> Iterator[Table]:
         table = Table(f"Errors by {name}", "", "points", "median", "largest")
         for value in dict.fromkeys(getattr(point, name) for point in points):
             errors = [abs(point.error) for point in points if getattr(point, name) == value]
-            table.add_row(
-                text(value), str(len(errors)), f"{median(errors):.1f} %", f"{max(errors):.0f} %"
-            )
+            table.add_row(text(value), str(len(errors)), f"{median(errors):.1f} %", f"{max(errors):.0f} %")
         yield table
 
 

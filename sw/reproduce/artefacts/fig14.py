@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fig. 14: ratio and accuracy of truncation and of the codec at three bounds, trained by rings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...pays.ratios import TABLE_III, bits_ratio
+from ..artefact import Artefact, Check, Settings, bars
+from ..inputs import imagenet
+from ..inputs.codecs import codecs, ratio, truncated
+from ..inputs.digits import DATA, baseline, ring_of, train
+from ..published import BEST_RATIO, DROP_AT_6, TABLE_KEYS, TRUNCATION_RATIO
+
+BITS, BOUNDS = (16, 22, 24), (10, 8, 6)
+
+
+def make(settings: Settings) -> Artefact:
+    """Trainings of HDC on a ring, and ratios of its gradients and of the ImageNet networks'."""
+    epochs, seeds = settings.of(30, 6), settings.of(3, 1)
+    chosen = range(settings.seed, settings.seed + seeds)
+    found = Artefact(
+        "fig14", "Fig. 14: compression ratio, and accuracy after as many epochs",
+        [f"{DATA}; four workers, a ring that compresses every transfer; {epochs} epochs, {seeds} seeds from "
+         f"{settings.seed}; absolute bounds, not scaled"],
+    )  # fmt: skip
+    base = float(np.mean([baseline(epochs, seed).final for seed in chosen]))
+    found.row("HDC: Base, accuracy", None, base, "%")
+    x = np.concatenate(list(baseline(epochs, settings.seed).gradients.values()))
+    accuracy, ratios = {"Base": base}, {"Base": 1.0}
+    forms = {f"{bits}b-T": partial(truncated, bits=bits) for bits in BITS}
+    ratios |= {f"{bits}b-T": 32 / (32 - bits) for bits in BITS}
+    for k in BOUNDS:
+        for mode, codec in codecs(k).items():
+            forms[f"{mode} 2^-{k}"] = codec.lossy  # type: ignore[assignment]
+            ratios[f"{mode} 2^-{k}"] = ratio(codec, x)
+    for name, lossy in forms.items():
+        settings.step(name)
+        accuracy[name] = float(np.mean([train(epochs, seed, ring_of(lossy)).final for seed in chosen]))
+        k = int(name.rsplit("-", 1)[1]) if "2^-" in name else 0
+        paper = TRUNCATION_RATIO[int(name[:2])] if not k else None
+        if name.startswith("literal"):
+            paper = bits_ratio(TABLE_III["hdc"][k])
+        found.row(f"HDC: {name}, ratio", paper, ratios[name], "x")
+        found.row(f"HDC: {name}, accuracy less Base", None, accuracy[name] - base, "points")
+    if settings.torch and imagenet.missing() is None:
+        for network in imagenet.NETWORKS:
+            settings.step(network)
+            sample = imagenet.sample(
+                network, settings.of(6, 2), 4 if network == "ResNet-50" else 2, settings.seed
+            )
+            for k in BOUNDS:
+                for mode, codec in codecs(k).items():
+                    paper = bits_ratio(TABLE_III[TABLE_KEYS[network]][k]) if mode == "literal" else None
+                    found.row(f"{network}: {mode} 2^-{k}, ratio", paper, ratio(codec, sample.last), "x")
+        found.conditions.append(f"ImageNet networks: {imagenet.IMAGES}; ratios only")
+    else:
+        found.notes.append(imagenet.missing() or "the ImageNet networks were left out (--no-torch)")
+    drop = base - accuracy["literal 2^-6"]
+    found.checks.append(Check(
+        f"at 2^-6 less than {DROP_AT_6:g} points are lost", drop < DROP_AT_6,
+        f"HDC here loses {drop:.1f} points"
+    ))  # fmt: skip
+    found.checks.append(Check(
+        f"ratios reach {BEST_RATIO}",
+        max(bits_ratio(TABLE_III[key][6]) for key in TABLE_KEYS.values()) > 14.8,
+        "the rows of Table III at 2^-6 give "
+        + ", ".join(f"{bits_ratio(TABLE_III[key][6]):.1f}" for key in TABLE_KEYS.values()),
+    ))  # fmt: skip
+    found.data = {"accuracy": accuracy, "ratio": ratios}
+    return found
+
+
+def draw(figure: Any, artefact: Artefact) -> None:
+    """Above ratios, below accuracies."""
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    data = artefact.data
+    names = list(data["ratio"])
+    bars(upper, names, {"ratio": list(data["ratio"].values())}, "{:.1f}")
+    bars(lower, names, {"accuracy": [data["accuracy"][name] for name in names]}, "{:.1f}")
+    upper.set(ylabel="ratio", title="HDC on digits, ring of four workers")
+    lower.set(ylabel="accuracy, %")
+    lower.tick_params(axis="x", labelrotation=35)

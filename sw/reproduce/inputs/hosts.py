@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Measured all-reduces between shaped hosts of this machine, by the bench's ranks. Needs root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...bench.collective.pays import measured
+from ...netns import Network, NetworkError, require
+from ...training import Floats
+
+BOUND = 2.0**-10
+
+
+def unavailable(wanted: bool) -> str | None:
+    """Why no hosts can be made here; None if they can."""
+    if not wanted:
+        return "measured parts were left out (--no-network)"
+    try:
+        require()
+    except NetworkError as error:
+        return f"not measured: {error}"
+    return None
+
+
+def times(
+    gradients: Sequence[Floats], rate: float, variants: Sequence[str], repeats: int
+) -> dict[str, float]:
+    """Median seconds of an all-reduce by variant; one host per gradient (float32[n] each)."""
+    with Network(len(gradients), rate) as network:
+        paths = [network.folder / f"gradient-{rank}.npy" for rank in range(len(gradients))]
+        for path, gradient in zip(paths, gradients, strict=True):
+            np.save(path, gradient)
+        files = {("gradient", 0): [str(path) for path in paths]}
+        lines = measured(network, files, BOUND, repeats, tuple(variants))
+        return {variant: seconds for (_, _, variant), seconds in lines}
