@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..wire import DEFAULT_MODE, Mode
 from .codec import Codec
 
 Floats = NDArray[np.float32]
@@ -69,6 +70,7 @@ def speed(
     x: Floats | None = None,
     error_bound: float = 2**-10,
     patience: float = math.inf,
+    mode: Mode = DEFAULT_MODE,
 ) -> dict[str, float]:
     """GB/s of fp32 values on the codec's active path, and of ``memcpy`` on the same array in the same run.
 
@@ -78,7 +80,7 @@ def speed(
     """
     if x is None:
         x = synthetic(count, 1)
-    codec = Codec(error_bound, threads=threads)
+    codec = Codec(error_bound, mode, threads=threads)
     y = np.empty_like(x)
     out = bytearray(codec.max_compressed_size(x.size))
     stream = codec.compress(x, out)

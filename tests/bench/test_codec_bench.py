@@ -121,12 +121,12 @@ def test_peers_keep_what_they_promise(peer: Peer) -> None:
         assert 0 < row.largest_error <= 1
 
 
-def row(name: str, threads: int = 1, **values: float) -> bench.Row:
+def row(name: str, threads: int = 1, mode: str = "bounded", **values: float) -> bench.Row:
     defaults = {
         "memcpy": 20.0, "compress": 15.0, "decompress": 14.0, "ratio": 4.0, "largest_error": 0.9,
         "small_compress": 1e-6, "small_decompress": 2e-6, "memory_compress": 1.0, "memory_decompress": 1.05,
     }  # fmt: skip
-    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, **(defaults | values))
+    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, mode=mode, **(defaults | values))
 
 
 def test_figures_by_hand() -> None:
@@ -134,17 +134,23 @@ def test_figures_by_hand() -> None:
         row("avx512"),
         row("avx512", 2, compress=30.0, memcpy=24.0, decompress=8.4),
         row("avx2", compress=11.0),
+        row("avx512-gfni", mode="planes", compress=21.0),
+        row("avx512", mode="planes", compress=17.0),
+        row("avx2", mode="planes", decompress=17.0),
     ]
     figures = {figure.name: figure for figure in bench.figures_of(rows)}
-    assert figures["d: compress, avx512, of memcpy"].measured == 0.75
-    assert figures["d: compress, avx512, of memcpy"].reached is True
-    assert figures["d: compress, avx2, of memcpy"].measured == 0.55
-    assert figures["d: compress, avx2, of memcpy"].reached is False
-    assert figures["d: decompress, avx512, of memcpy"].measured == 0.7
-    assert figures["d: compress, two threads against one"].measured == pytest.approx(1.25 / 0.75)
-    assert figures["d: decompress, two threads against one"].measured == pytest.approx(0.5)
-    assert figures["d: decompress 1 Ki values"].measured == pytest.approx(2)
-    assert figures["d: memory, decompress"].reached is True
+    assert figures["d: bounded: compress, avx512, of memcpy"].measured == 0.75
+    assert figures["d: bounded: compress, avx512, of memcpy"].reached is True
+    assert figures["d: bounded: compress, avx2, of memcpy"].measured == 0.55
+    assert figures["d: bounded: compress, avx2, of memcpy"].reached is False
+    assert figures["d: bounded: decompress, avx512, of memcpy"].measured == 0.7
+    assert figures["d: bounded: compress, two threads against one"].measured == pytest.approx(1.25 / 0.75)
+    assert figures["d: bounded: decompress, two threads against one"].measured == pytest.approx(0.5)
+    assert figures["d: bounded: decompress 1 Ki values"].measured == pytest.approx(2)
+    assert figures["d: bounded: memory, decompress"].reached is True
+    assert figures["d: planes: compress, avx512-gfni, of memcpy"].measured == 1.05
+    assert figures["d: planes: decompress, avx512-gfni, of memcpy"].reached is False
+    assert figures["d: planes: decompress, avx2, of memcpy"].measured == 0.85
     assert Figure("x", None, 1.0).reached is None
     assert Figure("x", 1.2, 1.1, most=True).reached is False
 
@@ -169,10 +175,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "1 MB of fp32 values, error bound 2**-10; " in text
     facts = json.loads(out.read_text())
-    assert [(row["name"], row["threads"]) for row in facts["rows"]] == [
-        (name, threads) for name in available_paths() for threads in ((1,) if name == "numpy" else (1, 2))
+    assert [(row["mode"], row["name"], row["threads"]) for row in facts["rows"]] == [
+        (mode, name, threads)
+        for mode in ("bounded", "planes")
+        for name in available_paths()
+        if (mode, name) != ("bounded", "avx512-gfni")
+        for threads in ((1,) if name == "numpy" else (1, 2))
     ]
-    assert len({row["ratio"] for row in facts["rows"]}) == 1  # all paths make the same bytes
+    # All paths make the same bytes.
+    ratios = {(row["mode"], row["ratio"]) for row in facts["rows"]}
+    (_, bounded), (_, planes) = sorted(ratios)
+    assert planes > 1.5 * bounded
+    assert {choice["mode"] for choice in facts["by_bound"]["x.npy"]} == {"bounded", "planes"}
     assert facts["environment"]["seed"] == 1
     for name in (*available_paths(), "Figures", "of memcpy"):
         assert name in text

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...codec.codec import Codec
 from ...collectives import BFloat16
 from ...collectives.settings import RING_ALGORITHMS
-from ...wire import MODES, Mode
+from ...wire import PAPER_MODES, Mode
 
 Arguments = dict[str, Any]
 
@@ -33,6 +33,10 @@ def _literal(bound: float) -> Arguments:
 
 def _bounded(bound: float) -> Arguments:
     return {"path": "software", "codec": Codec(bound, "bounded", threads=1)}
+
+
+def _planes(bound: float) -> Arguments:
+    return {"path": "software", "codec": Codec(bound, "planes", threads=1)}
 
 
 def _ring_volume(ranks: int) -> float:
@@ -71,7 +75,8 @@ class Variant(NamedTuple):
         return {"algorithm": self.algorithm, "scale": None, **legs, **self.arguments(bound)}
 
 
-RING_RAW, RING_BF16, RING_BOUNDED, MPI = "ring raw", "ring bf16", "ring bounded", "Open MPI"
+RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES = "ring raw", "ring bf16", "ring bounded", "ring planes"
+MPI = "Open MPI"
 _AGGREGATOR = "worker_aggregator"
 
 VARIANTS = {
@@ -79,6 +84,7 @@ VARIANTS = {
     RING_BF16: Variant(_bfloat16),
     "ring literal": Variant(_literal),
     RING_BOUNDED: Variant(_bounded, within_bound=True),
+    RING_PLANES: Variant(_planes, within_bound=True),
     "ring bounded, in halves": Variant(_bounded, within_bound=True, in_halves=True),
     "hierarchical bounded": Variant(_bounded, within_bound=True, algorithm="hierarchical"),
     MPI: Variant(None),
@@ -94,7 +100,7 @@ def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
 
 FURTHER = {
     name: variant
-    for mode in MODES
+    for mode in PAPER_MODES
     for name, variant in {
         f"ring {mode}": Variant(_of_mode(mode)),
         f"worker-aggregator {mode}, up": Variant(
@@ -102,7 +108,7 @@ FURTHER = {
         ),
     }.items()
 }
-"""Every mode of the codec in a ring, and on the paper's one leg: for ``inceptionn reproduce``."""
+"""Every mode of the paper's codec in a ring, and on the paper's one leg: for ``inceptionn reproduce``."""
 
 
 def variant_of(name: str) -> Variant:

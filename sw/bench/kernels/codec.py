@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench codec``: the codec's paths against memcpy and against what else can be installed."""
+"""``inceptionn bench codec``: both codecs' paths against memcpy and against what else can be installed."""
 
 from __future__ import annotations
 
 import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -15,8 +16,10 @@ import typer
 from ...codec.codec import Codec, active_path, available_paths, force_path
 from ...codec.paths import NUMPY
 from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ...commands.choice import MODES, Choice, choices
 from ...commands.console import Console, JsonFile, Table, new_progress, write_json
 from ...training.data import require_digits
+from ...wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ..common import data, report
 from ..common.environment import conditions, environment, installed
 from .memory import peak_of
@@ -24,6 +27,19 @@ from .peers import PEERS, Peer
 
 SMALL = 1024
 """Values of a small message."""
+SAMPLE = 1 << 21
+"""Values at most for what both codecs do at several bounds."""
+GFNI = "avx512-gfni"
+ASKED = {
+    "bounded": (("compress", "avx512", 0.7), ("compress", "avx2", 0.6), ("decompress", "avx512", 0.6)),
+    "planes": (
+        ("compress", "avx512", 1.0),
+        ("decompress", "avx512", 1.15),
+        ("compress", "avx2", 0.6),
+        ("decompress", "avx2", 0.8),
+    ),
+}
+"""Shares of memcpy with one thread, by mode; avx512: its best path."""
 SLOW_SECONDS = 3.0
 """What one row may take beyond its first rounds."""
 OWN, PEER = "inceptionn", "peer"
@@ -49,6 +65,8 @@ class Row:
     memory_compress: float | None
     memory_decompress: float | None
     """Peak, input and output included, in multiples of input and output."""
+    mode: Mode | None = None
+    """Of our own codecs."""
 
 
 def codec(
@@ -68,9 +86,10 @@ def codec(
     json_file: JsonFile = None,
     plot: report.PlotFile = None,
 ) -> None:
-    """The codec against memcpy and other compressors, on the same data in the same run.
+    """Both codecs against memcpy and other compressors, on the same data in the same run.
 
-    Every path that this processor runs, with one thread and with two. "synthetic": runs of normal and Laplace
+    Every path that this processor runs, with one thread and with two; then what both codecs do at other
+    bounds, on a sample of the data. "synthetic": runs of normal and Laplace
     values of standard deviations 1e-3 to 1e-2. "real": gradients of a network while it is trained on
     handwritten digits (scikit-learn). Other compressors get the same error bound; what is not installed is
     named (the extra `bench` has it all).
@@ -101,11 +120,14 @@ def codec(
                 elif isinstance(job, Peer):
                     rows.append(_peer(kind, job, x, 2.0**-bound, repeats))
                 else:
-                    rows.append(_own(kind, *job, x, 2.0**-bound, repeats))
+                    rows.append(_own(kind, job, x, 2.0**-bound, repeats))
                 progress.advance(task)
     console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
     for kind in arrays:
         console.print(_table(kind, [row for row in rows if row.data == kind]))
+    by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
+    for kind, found in by_bound.items():
+        console.print(_bounds_table(kind, found))
     if missing is not None:
         console.print(missing)
     for name in dict.fromkeys(f"{peer.name}: {peer.package} is not installed" for peer in absent):
@@ -115,6 +137,7 @@ def codec(
     write_json(json_file, {
         "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
         "repeats": repeats, "rows": [asdict(row) for row in rows],
+        "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
         "not_installed": sorted({peer.package for peer in absent}),
         "figures": [figure.json() for figure in figures],
     })  # fmt: skip
@@ -128,30 +151,53 @@ def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[
     return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
 
 
-def _jobs(peers: bool) -> Iterator[tuple[str, int] | Peer]:
-    """Our paths with their threads, then the others."""
-    for path in available_paths():
+class Job(NamedTuple):
+    """One of our codecs on one path."""
+
+    mode: Mode
+    path: str
+    threads: int
+
+
+def _jobs(peers: bool) -> Iterator[Job | Peer]:
+    """Our codecs on their paths with their threads, then the others."""
+    for mode, path in product(MODES, available_paths()):
+        if mode == DEFAULT_MODE and path == GFNI:
+            continue  # the same as without GFNI
         for threads in (1,) if path == NUMPY else (1, 2):
-            yield path, threads
+            yield Job(mode, path, threads)
     if peers:
         yield from PEERS
 
 
-def _title(job: tuple[str, int] | Peer) -> str:
-    return job.name if isinstance(job, Peer) else f"{job[0]}, {job[1]} thread{'s' * (job[1] > 1)}"
+def _title(job: Job | Peer) -> str:
+    if isinstance(job, Peer):
+        return job.name
+    return f"{job.mode}, {job.path}, {job.threads} thread{'s' * (job.threads > 1)}"
 
 
-def _own(kind: str, path: str, threads: int, x: Floats, bound: float, repeats: int) -> Row:
+def _sample(x: Floats) -> Floats:
+    """2 Mi values at most, in whole blocks from all over the array."""
+    if x.size <= SAMPLE:
+        return x
+    blocks = x[: x.size // STREAM_LANES * STREAM_LANES].reshape(-1, STREAM_LANES)
+    return np.ascontiguousarray(blocks[:: -(-x.size // SAMPLE)]).reshape(-1)
+
+
+def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
+    mode, path, threads = job
     before = active_path()
     force_path(path)
     try:
-        rates = speed(threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS)
-        coder = Codec(bound, threads=threads)
+        rates = speed(
+            threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, mode=mode
+        )
+        coder = Codec(bound, mode, threads=threads)
         small = x[:SMALL].copy()
         stream = coder.compress(small)
         peaks = _memory(coder.compress, coder.decompress, len, x)
         return Row(
-            data=kind, name=path, kind=OWN, threads=threads,
+            data=kind, name=path, kind=OWN, threads=threads, mode=mode,
             **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
             largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
             small_compress=_per_call(lambda: coder.compress(small)),
@@ -216,33 +262,43 @@ def figures_of(rows: list[Row]) -> list[report.Figure]:
     """What is asked of the codec, of each array."""
     figures = []
     for kind in dict.fromkeys(row.data for row in rows):
-        own = {(row.name, row.threads): row for row in rows if row.data == kind and row.kind == OWN}
-        for path, asked in (("avx512", 0.7), ("avx2", 0.6)):
-            if row := own.get((path, 1)):
-                figures.append(
-                    report.Figure(f"{kind}: compress, {path}, of memcpy", row.compress / row.memcpy, asked)
-                )
-        best = next(iter(own.values()))
-        figures += [
-            report.Figure(f"{kind}: decompress, {best.name}, of memcpy", best.decompress / best.memcpy, 0.6),
-            *_of_two_threads(kind, best, own.get((best.name, 2))),
-            report.Figure(f"{kind}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs"),
-            report.Figure(f"{kind}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs"),
-            report.Figure(f"{kind}: memory, compress", best.memory_compress, 1.1, True),
-            report.Figure(f"{kind}: memory, decompress", best.memory_decompress, 1.1, True),
-            report.Figure(f"{kind}: largest error", best.largest_error, 1, True, "bounds"),
-        ]
+        for mode in MODES:
+            own = [row for row in rows if row.data == kind and row.mode == mode]
+            if own:
+                figures += _figures_of_mode(f"{kind}: {mode}", mode, own)
     return figures
 
 
-def _of_two_threads(kind: str, one: Row, two: Row | None) -> list[report.Figure]:
+def _figures_of_mode(title: str, mode: Mode, rows: list[Row]) -> list[report.Figure]:
+    figures = []
+    own = {(row.name, row.threads): row for row in rows}
+    best = rows[0]
+    # Without AVX-512 there is no figure for it.
+    vector = best.name if best.name.startswith("avx512") else "avx512"
+    for name, path, asked in ASKED[mode]:
+        row = own.get((vector if path == "avx512" else path, 1))
+        if row is not None:
+            share = getattr(row, name) / row.memcpy
+            figures.append(report.Figure(f"{title}: {name}, {row.name}, of memcpy", share, asked))
+    return [
+        *figures,
+        *_of_two_threads(title, best, own.get((best.name, 2))),
+        report.Figure(f"{title}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs"),
+        report.Figure(f"{title}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs"),
+        report.Figure(f"{title}: memory, compress", best.memory_compress, 1.1, True),
+        report.Figure(f"{title}: memory, decompress", best.memory_decompress, 1.1, True),
+        report.Figure(f"{title}: largest error", best.largest_error, 1, True, "bounds"),
+    ]
+
+
+def _of_two_threads(title: str, one: Row, two: Row | None) -> list[report.Figure]:
     """Two threads against one, both as shares of memcpy in the same run."""
     if two is None:
         return []
     found = []
     for name in ("compress", "decompress"):
         ratio = getattr(two, name) / two.memcpy / (getattr(one, name) / one.memcpy)
-        found.append(report.Figure(f"{kind}: {name}, two threads against one", ratio, 1))
+        found.append(report.Figure(f"{title}: {name}, two threads against one", ratio, 1))
     return found
 
 
@@ -256,7 +312,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
     for row in rows:
         peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
         table.add_row(
-            row.name,
+            row.name if row.mode is None else f"{row.mode}, {row.name}",
             str(row.threads),
             f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
             f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
@@ -266,6 +322,20 @@ def _table(kind: str, rows: list[Row]) -> Table:
             f"{max(peaks):.2f}" if peaks else "-",
             style=None if row.kind == OWN else "dim",
         )  # fmt: skip
+    return table
+
+
+def _bounds_table(kind: str, found: list[Choice]) -> Table:
+    """Ratio and relative L2 error of both codecs, by bound."""
+    bounds = list(dict.fromkeys(choice.k for choice in found))
+    table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
+    for what, name, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
+        for mode in MODES:
+            cells = {choice.k: getattr(choice, name) for choice in found if choice.mode == mode}
+            table.add_row(f"{what}, {mode}", *(f"{cells[k]:{form}}" for k in bounds))
+    ratios = {(choice.mode, choice.k): choice.ratio for choice in found}
+    gains = [ratios["planes", k] / ratios["bounded", k] for k in bounds]
+    table.add_row("planes against bounded", *(f"{gain:.2f}" for gain in gains))
     return table
 
 
@@ -283,7 +353,8 @@ def _draw(path: Path, rows: list[Row]) -> None:
             axes.plot(row.compress, row.ratio, marker, color=colour)
             axes.plot(row.decompress, row.ratio, marker, color=colour, fillstyle="none")
             point = (row.compress, row.ratio)
-            axes.annotate(row.name, point, (3, 4), textcoords="offset points", fontsize=8, rotation=30)
+            name = row.name if row.mode is None else f"{row.mode}, {row.name}"
+            axes.annotate(name, point, (3, 4), textcoords="offset points", fontsize=8, rotation=30)
         axes.axvline(max(row.memcpy for row in shown), color="C3", linestyle=":", label="memcpy")
         axes.plot([], [], "ko", label="compress")
         axes.plot([], [], "ko", fillstyle="none", label="decompress")

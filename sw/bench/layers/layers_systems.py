@@ -18,6 +18,7 @@ from ...layers.ssd_sgd import SSDSGD
 from ...layers.traffic import Traffic
 from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
 from ...transport import Transport
+from ...wire import DEFAULT_MODE, Mode
 
 
 class Job(NamedTuple):
@@ -132,9 +133,9 @@ class _AllReduce(Run):
 class _GradiVeQ(_AllReduce):
     """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
 
-    def __init__(self, transport: Transport, model: Model, job: Job, codec: bool) -> None:
+    def __init__(self, transport: Transport, model: Model, job: Job, mode: Mode | None) -> None:
         super().__init__(transport, model, job)
-        used = {name: Codec(job.bound, threads=1) for name in ("codec", "rest_codec") if codec}
+        used = {name: Codec(job.bound, mode, threads=1) for name in ("codec", "rest_codec") if mode}
         self.exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
             transport, self.weights, warm_up=10, sampling=30, compressed=120, **used
         )
@@ -176,8 +177,8 @@ def _adt(model: Model, job: Job) -> Any:
     return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=1e-3, interval=max(1, job.steps // 8)))
 
 
-def _codec(job: Job) -> dict[str, Any]:
-    return {"codec": Codec(job.bound, threads=1), "path": "software", "scale": "auto"}
+def _codec(job: Job, mode: Mode = DEFAULT_MODE) -> dict[str, Any]:
+    return {"codec": Codec(job.bound, mode, threads=1), "path": "software", "scale": "auto"}
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,13 @@ class System:
 SYSTEMS = {
     "ssgd": System("PS, SSGD", _Servers),
     "ssgd+codec": System("PS, SSGD, codec", lambda t, m, j: _Servers(t, m, j, **_codec(j))),
+    "ssgd+planes": System("PS, SSGD, planes", lambda t, m, j: _Servers(t, m, j, **_codec(j, "planes"))),
     "asgd": System("PS, ASGD", lambda t, m, j: _Servers(t, m, j, mode="async")),
     "ssd": System("SSD-SGD, k = 5", lambda t, m, j: _SSD(t, m, j, 5), 5, 5),
     "ssd+codec": System("SSD-SGD, k = 5, codec", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j)), 5, 5),
+    "ssd+planes": System(
+        "SSD-SGD, k = 5, planes", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j, "planes")), 5, 5
+    ),
     "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j)), adaptive=True),
     "a2dtwp+codec": System(
         "A2DTWP, PS, codec",
@@ -208,14 +213,20 @@ SYSTEMS = {
         adaptive=True,
     ),
     "parallax": System("Parallax", _Parallax, 12),
-    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, False), 42, adaptive=True),
-    "gradiveq+codec": System("GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, True), 42, adaptive=True),
+    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, None), 42, adaptive=True),
+    "gradiveq+codec": System(
+        "GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, DEFAULT_MODE), 42, adaptive=True
+    ),
+    "gradiveq+planes": System(
+        "GradiVeQ, planes", lambda t, m, j: _GradiVeQ(t, m, j, "planes"), 42, adaptive=True
+    ),
     "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
     "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
+    "ring+planes": System("ring, planes", lambda t, m, j: _AllReduce(t, m, j, **_codec(j, "planes"))),
 }
 """By name; a further one needs a `Run` and a line here. GradiVeQ is timed in a compressed phase."""
 
-CONVOLUTIONS = ("gradiveq", "gradiveq+codec")
+CONVOLUTIONS = ("gradiveq", "gradiveq+codec", "gradiveq+planes")
 """Systems for models with convolutions."""
 
 
