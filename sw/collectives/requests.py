@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,8 @@ class CollectiveRequest:
         self._call: Callable[[], None] | None = call
         self._over = threading.Event()
         self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[CollectiveRequest], None]] = []
 
     @property
     def done(self) -> bool:
@@ -45,6 +48,17 @@ class CollectiveRequest:
             raise TimeoutError(f"the collective is still in progress after {timeout:g} s")
         self.test()
 
+    def add_done_callback(self, function: Callable[[CollectiveRequest], None]) -> None:
+        """Calls ``function`` with this request once it is done, by its result or an error.
+
+        In the transport's thread, before the next collective begins; here and now if it is done already.
+        """
+        with self._lock:
+            if not self.done:
+                self._callbacks.append(function)
+                return
+        function(self)
+
     Wait, Test = wait, test
     """The names of mpi4py's requests."""
 
@@ -55,7 +69,13 @@ class CollectiveRequest:
         except BaseException as error:
             self._error = error
         self._call = None  # it holds the buffers
-        self._over.set()
+        with self._lock:
+            self._over.set()
+        for function in self._callbacks:
+            try:
+                function(self)
+            except Exception:
+                logging.getLogger(__name__).exception("a callback of a collective failed")
 
 
 class _Line:

@@ -79,6 +79,26 @@ def test_it_returns_before_the_others_call(threads: Group) -> None:
     assert threads(2, run) == [True, True]
 
 
+def test_callbacks(threads: Group, caplog: pytest.LogCaptureFixture) -> None:
+    """Each once, after the result or the error, before the next collective; one that raises stops nothing."""
+
+    def run(t: Transport) -> list[str]:
+        said: list[str] = []
+        first = iallreduce_comp(t, ones(), y := ones(), path="off")
+        first.add_done_callback(lambda request: 1 / 0)
+        first.add_done_callback(lambda request: said.append(f"{request.test()} {y[0]:g}"))
+        wrong = iallreduce_comp(t, ones(), np.zeros(1000, "i4"))
+        wrong.add_done_callback(lambda request: said.append(f"done {request.done}"))
+        with pytest.raises(TypeError):
+            wrong.wait()
+        first.add_done_callback(lambda request: said.append("late"))
+        allreduce_comp(t, ones(), ones())  # after the callbacks
+        return sorted(said)
+
+    assert threads(2, run) == [["True 2", "done True", "late"]] * 2
+    assert caplog.text.count("a callback of a collective failed") == 2
+
+
 def test_errors_come_with_wait_and_the_line_goes_on(group: Group) -> None:
     def run(t: Transport) -> str:
         wrong = iallreduce_comp(t, ones(), np.zeros(1000, "i4") if t.rank else ones())
