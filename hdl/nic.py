@@ -92,8 +92,8 @@ class Nic(wiring.Component):
             m.d.comb += engine.config.eq(port.config)
             # A row of flip-flops, so that the engines may be placed far from the counters.
             m.d.sync += [
-                port.report.eq(engine.report),
-                port.report_valid.eq(engine.report_valid),
+                port.reports.payload.eq(engine.reports.payload),
+                port.reports.valid.eq(engine.reports.valid),
                 port.frame_in.eq(source.tvalid & source.tready & source.tlast),
                 port.frame_out.eq(sink.tvalid & sink.tready & sink.tlast),
             ]

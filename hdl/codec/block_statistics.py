@@ -97,7 +97,7 @@ class BlockStatistics(wiring.Component):
             data_sum.beat.eq(self.beat),
         ]
         if not self.width.payload_overlaps:
-            return data_sum.sum
+            return data_sum.sums.payload
         early = Signal()
-        m.d.sync += early.eq(early ^ data_sum.sum_valid ^ self.report_valid)
-        return Mux(early, delayed(m, data_sum.sum, 1, name="data_sum"), data_sum.sum)
+        m.d.sync += early.eq(early ^ data_sum.sums.valid ^ self.report_valid)
+        return Mux(early, delayed(m, data_sum.sums.payload, 1, name="data_sum"), data_sum.sums.payload)

@@ -37,6 +37,47 @@ def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
+class BlockReader(wiring.Signature):
+    """The reading side of a memory of blocks, seen from the memory.
+
+    Reading is a pipeline without stall: ``step`` takes one beat of the current block, which appears
+    :meth:`BlockStore.latency_of` cycles later.
+
+    Members
+    -------
+    valid : :py:`Out(1)`
+        There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
+    shape : :py:`Out(block_shape(lanes))`
+    step : :py:`In(1)`
+        Reads the current block's next beat; the next block follows after the last.
+    last : :py:`Out(1)`
+        The next ``step`` is the block's last.
+    drop : :py:`In(1)`
+        Discards the current block, of which no beat may have been read. Not together with ``step``.
+    beat : :py:`Out(32 * lanes)`
+        The beat of an earlier ``step``; zero outside the block.
+    """
+
+    def __init__(self, lanes: int = GROUP_LANES):
+        self.lanes = lanes
+        super().__init__(
+            {
+                "valid": Out(1),
+                "shape": Out(block_shape(lanes)),
+                "step": In(1),
+                "last": Out(1),
+                "drop": In(1),
+                "beat": Out(Beat(lanes).bits),
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BlockReader) and self.lanes == other.lanes
+
+    def __repr__(self) -> str:
+        return f"BlockReader(lanes={self.lanes})"
+
+
 class BlockStore(wiring.Component):
     """Rings of finished tag and data beats, and the reader that joins them.
 

@@ -6,7 +6,7 @@ from operator import or_
 from typing import Any, get_args
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -100,8 +100,8 @@ class FrameCounters(wiring.Component):
 
     Members
     -------
-    report : :py:`In(FrameReport)`
-    report_valid, frame_in, frame_out, clear : :py:`In(1)`
+    reports : :py:`In(stream.Signature(FrameReport, always_ready=True))`
+    frame_in, frame_out, clear : :py:`In(1)`
     read : :py:`In(CounterRead())`
     """
 
@@ -111,8 +111,7 @@ class FrameCounters(wiring.Component):
         self.direction: Direction = direction
         super().__init__(
             {
-                "report": In(FrameReport),
-                "report_valid": In(1),
+                "reports": In(stream.Signature(FrameReport, always_ready=True)),
                 "frame_in": In(1),
                 "frame_out": In(1),
                 "clear": In(1),
@@ -207,16 +206,16 @@ class FrameCounters(wiring.Component):
     def _amounts(self, m: Module) -> dict[int, Signal]:
         """Slot number to the amount for its counter in this cycle, from flip-flops."""
         events: dict[int, Any] = {
-            verdict: self.report_valid & (self.report.verdict == verdict)
+            verdict: self.reports.valid & (self.reports.payload.verdict == verdict)
             for verdict in VERDICTS[self.direction]
         }
         events[SLOT_FRAMES_IN] = self.frame_in
         events[SLOT_FRAMES_OUT] = self.frame_out
-        events[SLOT_BYTES_IN] = Mux(self.report_valid, self.report.bytes_in, 0)
-        events[SLOT_BYTES_OUT] = Mux(self.report_valid, self.report.bytes_out, 0)
+        events[SLOT_BYTES_IN] = Mux(self.reports.valid, self.reports.payload.bytes_in, 0)
+        events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
         if self.direction == "tx":
             for tag in Tag:
-                events[SLOT_LANES + tag] = Mux(self.report_valid, self.report.lanes[tag], 0)
+                events[SLOT_LANES + tag] = Mux(self.reports.valid, self.reports.payload.lanes[tag], 0)
         amounts = {}
         for number, event in events.items():
             amounts[number] = Signal(len(event), name=f"amount_{number}")

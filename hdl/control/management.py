@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .axi_lite import AXI4Lite, RegisterBank
@@ -18,9 +18,8 @@ class EngineManagement(wiring.Signature):
     Members
     -------
     config : :py:`Out(EngineConfig)`
-    report : :py:`In(FrameReport)`
-    report_valid : :py:`In(1)`
-        ``report`` describes one more frame in this cycle; may stay high.
+    reports : :py:`In(stream.Signature(FrameReport, always_ready=True))`
+        One per frame.
     frame_in, frame_out : :py:`In(1)`
         The last beat of a frame enters, or leaves, in this cycle.
     """
@@ -29,8 +28,7 @@ class EngineManagement(wiring.Signature):
         super().__init__(
             {
                 "config": Out(EngineConfig),
-                "report": In(FrameReport),
-                "report_valid": In(1),
+                "reports": In(stream.Signature(FrameReport, always_ready=True)),
                 "frame_in": In(1),
                 "frame_out": In(1),
             }
@@ -69,10 +67,9 @@ class Management(wiring.Component):
             (rx_counters, registers.rx_counters, self.rx, registers.rx_config),
         ):
             wiring.connect(m, counters.read, read)
+            wiring.connect(m, wiring.flipped(engine.reports), counters.reports)
             m.d.comb += [
                 counters.clear.eq(registers.clear),
-                counters.report.eq(engine.report),
-                counters.report_valid.eq(engine.report_valid),
                 counters.frame_in.eq(engine.frame_in),
                 counters.frame_out.eq(engine.frame_out),
                 engine.config.eq(config),

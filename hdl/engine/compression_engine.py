@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, LANE_BYTES, MAX_TRANSMIT_FRAME, SHIM_BYTES
@@ -19,7 +19,7 @@ from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.checksum import OnesComplementSum
-from ..parts.delay import delayed
+from ..parts.delay import delayed, delayed_stream
 from ..parts.memory import BlockRam
 from .transmit_assembler import TransmitAssembler, raw_ring_depth
 from .transmit_decision import FrameRecord, TransmitDecision
@@ -59,8 +59,8 @@ class CompressionEngine(wiring.Component):
         To the wire.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
-    report, report_valid : :py:`Out`
-        One :class:`FrameReport` per frame, in order.
+    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+        One per frame, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -72,8 +72,7 @@ class CompressionEngine(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),
                 "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
             }
         )
 
@@ -87,28 +86,26 @@ class CompressionEngine(wiring.Component):
         m.submodules.input = source = FrameInput(pace=decision.pace, data_bytes=self.width.bytes)
         m.submodules.assembler = assembler = TransmitAssembler(self.ring_depth, lanes=lanes)
         m.submodules.ring = ring = BlockRam(self.width.bits, self.ring_depth)
+        beats = delayed_stream(m, source.beats, parser.latency + 1, name="beats")
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        wiring.connect(m, source.beats, parser.beats)
+        wiring.connect(m, beats, realigner.beats)
+        wiring.connect(m, decision.orders, assembler.orders)
+        wiring.connect(m, decision.reports, wiring.flipped(self.reports))
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
-        m.d.comb += [
-            parser.config.eq(self.config),
-            parser.first.eq(source.first),
-            parser.second.eq(source.second),
-            parser.last.eq(source.last),
-            parser.count.eq(source.count),
-            parser.beat.eq(source.beat),
-        ]
+        m.d.comb += parser.config.eq(self.config)
 
         # Raw ring.
         level = Signal(range(self.ring_depth))
         ring_room = Signal()
         m.d.comb += [
-            ring.write.eq(source.valid),
-            ring.write_data.eq(source.beat),
+            ring.write.eq(source.beats.valid),
+            ring.write_data.eq(source.beats.payload.data),
             ring.read_address.eq(assembler.raw_address),
             assembler.raw_beat.eq(ring.read_data),
         ]
         m.d.sync += [
-            ring.write_address.eq(ring.write_address + source.valid),
+            ring.write_address.eq(ring.write_address + source.beats.valid),
             level.eq(ring.write_address - assembler.raw_address),
             ring_room.eq(level < self.ring_depth - 16),
         ]
@@ -116,19 +113,13 @@ class CompressionEngine(wiring.Component):
 
         # Payload: the parsed header arrives one cycle before the beat behind it (with 16 lanes, the frame's
         # first one) is at the realigner.
-        header = parser.header
+        headers = parser.headers.payload
+        header = headers.header
         candidate = Signal()
-        m.d.comb += candidate.eq(parser.header_valid & parser.clear)
-        load_delay = parser.latency + 1  # from the input register to the realigner
-        beat_valid = delayed(m, source.valid, load_delay, name="beat_valid", reset=True)
-        beat_last = delayed(m, source.last, load_delay, name="beat_last")
-        beat = delayed(m, source.beat, load_delay, name="beat")
         m.d.comb += [
-            realigner.load.eq(candidate),
-            realigner.run.eq(parser.run),
-            realigner.valid.eq(beat_valid),
-            realigner.last.eq(beat_last),
-            realigner.beat.eq(beat),
+            candidate.eq(parser.headers.valid & headers.clear),
+            realigner.runs.valid.eq(candidate),
+            realigner.runs.payload.eq(headers.run),
         ]
         # The codec's parameters change between two blocks: not before the previous frame's rest (two
         # cycles) has left the realigner and the two stages behind it, and before the block's first
@@ -142,60 +133,57 @@ class CompressionEngine(wiring.Component):
         settled = realigner.LATENCY + self.width.payload_overlaps
         config = delayed(m, chosen.config.as_value(), settled, name="config")
         codec = EngineConfig(config)
+        burst = realigner.bursts.payload
         m.d.comb += [
             compressor.e0.eq(codec.e0),
             compressor.t.eq(codec.t),
             compressor.b.eq(codec.b),
-            compressor.valid.eq(realigner.out_valid),
-            compressor.first.eq(realigner.out_first),
-            compressor.last.eq(realigner.out_last),
-            compressor.burst.eq(realigner.out_burst),
+            compressor.valid.eq(realigner.bursts.valid),
+            compressor.first.eq(burst.first),
+            compressor.last.eq(burst.last),
+            compressor.burst.eq(burst.data),
             compressor.place.eq(delayed(m, place, settled, name="place")),
         ]
         for i in range(lanes):
-            m.d.comb += compressor.present[i].eq(realigner.out_count > LANE_BYTES * i)
+            m.d.comb += compressor.present[i].eq(burst.count > LANE_BYTES * i)
 
         m.d.sync += [
-            decision.statistics.eq(compressor.statistics),
-            decision.statistics_valid.eq(compressor.statistics_valid),
+            decision.statistics.payload.eq(compressor.statistics),
+            decision.statistics.valid.eq(compressor.statistics_valid),
         ]
-        self._record(m, source, parser, decision)
-        self._sum_header(m, parser, beat_valid, beat_last, beat, decision)
+        self._record(m, source.beats, parser, decision)
+        self._sum_header(m, parser, beats, decision)
 
         m.d.comb += [
-            assembler.order.eq(decision.order),
-            assembler.order_valid.eq(decision.order_valid),
-            decision.order_pop.eq(assembler.order_pop),
-            assembler.block_ready.eq(compressor.ready),
-            compressor.step.eq(assembler.block_step),
-            assembler.block_last.eq(compressor.last_step),
-            assembler.block_ending.eq(compressor.shape.ending),
-            compressor.drop.eq(assembler.block_drop),
-            assembler.block_beat.eq(compressor.beat),
-            self.report.eq(decision.report),
-            self.report_valid.eq(decision.report_valid),
+            assembler.blocks.valid.eq(compressor.ready),
+            compressor.step.eq(assembler.blocks.step),
+            assembler.blocks.last.eq(compressor.last_step),
+            assembler.blocks.shape.eq(compressor.shape),
+            compressor.drop.eq(assembler.blocks.drop),
+            assembler.blocks.beat.eq(compressor.beat),
         ]
         return m
 
     def _record(
-        self, m: Module, source: FrameInput, parser: HeaderParser, decision: TransmitDecision
+        self, m: Module, beats_in: stream.Interface, parser: HeaderParser, decision: TransmitDecision
     ) -> None:
         """At a frame's end (or a full piece): what the decision must know of it.
 
         The header is there one cycle before, and the next frame's one cycle later, at the earliest.
         """
+        valid, beat = beats_in.valid, beats_in.payload
         most = MAX_TRANSMIT_FRAME // self.width.bytes
         beats = Signal(range(most + 1))
         length = Signal(17)
         pieces = Signal()
-        full = (beats == most - 1) & ~source.last
-        ended = source.valid & source.last
-        cut = source.valid & full
-        with m.If(source.valid):
+        full = (beats == most - 1) & ~beat.last
+        ended = valid & beat.last
+        cut = valid & full
+        with m.If(valid):
             m.d.sync += [
-                beats.eq(Mux(source.last | full, 0, beats + 1)),
-                length.eq(Mux(source.last, 0, length + self.width.bytes)),
-                pieces.eq(~source.last & (pieces | full)),
+                beats.eq(Mux(beat.last | full, 0, beats + 1)),
+                length.eq(Mux(beat.last, 0, length + self.width.bytes)),
+                pieces.eq(~beat.last & (pieces | full)),
             ]
         record1 = Signal(FrameRecord, reset_less=True)
         valid1 = Signal()
@@ -203,82 +191,82 @@ class CompressionEngine(wiring.Component):
             valid1.eq(ended | cut),
             record1.partial.eq(cut),
             record1.beats.eq(beats + 1),
-            record1.frame_bytes.eq(length + source.count),
-            record1.bad.eq(source.bad),
+            record1.frame_bytes.eq(length + beat.count),
+            record1.bad.eq(beat.bad),
             record1.overlong.eq(pieces),
         ]
 
         held = Signal(ParsedHeader, reset_less=True)
         index = Signal(range(FLOW_TABLE_SIZE), reset_less=True)
         key = Signal(FlowKey)
-        header = parser.header
+        header = parser.headers.payload.header
         m.d.comb += [
             key.source.eq(header.source),
             key.destination.eq(header.destination),
             key.source_port.eq(header.source_port),
             key.destination_port.eq(header.destination_port),
         ]
-        with m.If(parser.header_valid):
+        with m.If(parser.headers.valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(key))]
 
         wait = parser.latency  # the header shows then, and is held one cycle later
         late = delayed(m, record1.as_value(), wait, name="record")
-        view = FrameRecord(late)
+        view, record = FrameRecord(late), decision.records.payload
         m.d.sync += [
-            decision.record_valid.eq(delayed(m, valid1, wait, name="record_valid", reset=True)),
-            decision.record.eq(view),
-            decision.record.verdict.eq(held.verdict),
-            decision.record.short.eq(view.frame_bytes < held.frame_length),
-            decision.record.tcp.eq(held.tcp),
-            decision.record.vlan.eq(held.vlan),
-            decision.record.payload_at.eq(held.payload_at),
-            decision.record.total_length.eq(held.total_length),
-            decision.record.payload_length.eq(held.payload_length),
-            decision.record.ip_checksum.eq(held.ip_checksum),
-            decision.record.checksum.eq(held.checksum),
-            decision.record.key.source.eq(held.source),
-            decision.record.key.destination.eq(held.destination),
-            decision.record.key.source_port.eq(held.source_port),
-            decision.record.key.destination_port.eq(held.destination_port),
-            decision.record.index.eq(index),
-            decision.record.phase.eq(held.phase),
-            decision.record.b.eq(held.config.b),
+            decision.records.valid.eq(delayed(m, valid1, wait, name="record_valid", reset=True)),
+            record.eq(view),
+            record.verdict.eq(held.verdict),
+            record.short.eq(view.frame_bytes < held.frame_length),
+            record.tcp.eq(held.tcp),
+            record.vlan.eq(held.vlan),
+            record.payload_at.eq(held.payload_at),
+            record.total_length.eq(held.total_length),
+            record.payload_length.eq(held.payload_length),
+            record.ip_checksum.eq(held.ip_checksum),
+            record.checksum.eq(held.checksum),
+            record.key.source.eq(held.source),
+            record.key.destination.eq(held.destination),
+            record.key.source_port.eq(held.source_port),
+            record.key.destination_port.eq(held.destination_port),
+            record.index.eq(index),
+            record.phase.eq(held.phase),
+            record.b.eq(held.config.b),
         ]
 
     def _sum_header(
         self,
         m: Module,
         parser: HeaderParser,
-        valid: Signal,
-        last: Signal,
-        beat: Signal,
+        beats: stream.Interface,
         decision: TransmitDecision,
     ) -> None:
         """Sum of the TCP or UDP header, in beats two to four, or the first two."""
         m.submodules.header_sum = header_sum = OnesComplementSum(lanes=self.lanes)
+        wiring.connect(m, header_sum.sums, decision.header_sums)
+        header, valid, last = parser.headers.payload.header, beats.valid, beats.payload.last
         # Words count from the beat on in which the header sum begins. The comparisons are made when the
         # header is known, so that a word waits for its beat's number alone.
         words = self.width.words
         skipped = self.width.parsed_beat
-        beats = 4 if skipped else 2  # in which a header may lie
-        most = (beats - skipped) * words
+        span = 4 if skipped else 2  # beats in which a header may lie
+        most = (span - skipped) * words
         tcp_at = 17 - skipped * words
         start = Signal(range(tcp_at + 3))
         stop = Signal(6)
         wanted = Signal(most, reset_less=True)
         m.d.comb += [
-            start.eq(Mux(parser.header.vlan, tcp_at + 2, tcp_at)),
-            stop.eq(parser.header.payload_at[1:] - skipped * words),
+            start.eq(Mux(header.vlan, tcp_at + 2, tcp_at)),
+            stop.eq(header.payload_at[1:] - skipped * words),
         ]
-        with m.If(parser.header_valid):
+        with m.If(parser.headers.valid):
             m.d.sync += [wanted[word].eq((word >= start) & (word < stop)) for word in range(most)]
-        number = Signal(beats, init=1)  # one-hot: the beat; none behind those
+        number = Signal(span, init=1)  # one-hot: the beat; none behind those
         with m.If(valid):
             m.d.sync += number.eq(Mux(last, 1, number << 1))
         masked = Signal(16 * words, reset_less=True)
         for i in range(words):
             inside = (wanted[i::words] & number[skipped:]).any()
-            m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beat.word_select(i, 16), 0))
+            m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beats.payload.data.word_select(i, 16), 0))
         # A sum ends with the last of these beats or the frame, whichever is first.
         done = Signal()
         finished = Signal()
@@ -289,6 +277,4 @@ class CompressionEngine(wiring.Component):
             header_sum.valid.eq(delayed(m, valid, 1, name="sum_valid", reset=True)),
             header_sum.last.eq(delayed(m, done, 1, name="sum_last", reset=True)),
             header_sum.beat.eq(masked),
-            decision.header_sum.eq(header_sum.sum),
-            decision.header_sum_valid.eq(header_sum.sum_valid),
         ]

@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
@@ -17,12 +17,12 @@ from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
+from ..parts.delay import delayed, delayed_stream
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
 from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
-from .receive_layout import wire_beat
+from .receive_layout import restored_burst, wire_beat
 
 
 class DecompressionEngine(wiring.Component):
@@ -54,8 +54,8 @@ class DecompressionEngine(wiring.Component):
         To the host.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
-    report, report_valid : :py:`Out`
-        One :class:`FrameReport` per frame, in order.
+    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+        One per frame, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -66,106 +66,93 @@ class DecompressionEngine(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),
                 "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         lanes, width = self.lanes, self.width.bytes
-        block_beat = data.StructLayout({"tdata": 8 * width, "tkeep": width, "tlast": 1, "lanes": 16, "b": 8})
         m.submodules.input = source = FrameInput(data_bytes=width)
         m.submodules.parser = parser = HeaderParser(transmit=False, lanes=lanes)
-        delay = parser.latency + 1  # from the input register to the realigner
-        # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
-        slack = delay + ReceiveDecision.LATENCY + 7
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
         m.submodules.decision = decision = ReceiveDecision(lanes=lanes)
         m.submodules.decompressor = decompressor = Decompressor(pushed=True, lanes=lanes)
         m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes)
-        m.submodules.waiting = waiting = PushQueue(
-            wire_beat(lanes), 64, slack, elastic=True, staged=True
-        )
+        delay = parser.latency + 1  # from the input register to the realigner
+        # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
+        slack = delay + ReceiveDecision.LATENCY + 7
+        block_beat = data.StructLayout({"tdata": 8 * width, "tkeep": width, "tlast": 1, "lanes": 16, "b": 8})
+        m.submodules.waiting = waiting = PushQueue(wire_beat(lanes), 64, slack, elastic=True, staged=True)
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, slack)
         m.submodules.blocks = blocks = PushQueue(block_beat, 32, slack, forward=True)
-        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
-        wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
-        # After the Decompressor's queue, since the assembler's pop depends on all of its inputs.
-        payload_shape = data.StructLayout({"tdata": 8 * width, "tuser": 1})
-        m.submodules.payload_register = payload = ElasticRegister(payload_shape)
+        # After the Decompressor's queue, since the assembler's `ready` depends on all of its inputs.
+        m.submodules.payload_register = payload = ElasticRegister(restored_burst(lanes))
         m.d.comb += [
             source.room.eq(waiting.room & orders.room & blocks.room),
             parser.config.eq(self.config),
-            parser.first.eq(source.first),
-            parser.second.eq(source.second),
-            parser.last.eq(source.last),
-            parser.count.eq(source.count),
-            parser.beat.eq(source.beat),
         ]
+        wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        wiring.connect(m, source.beats, parser.beats)
+        beats = delayed_stream(m, source.beats, delay, name="beats")
+        wiring.connect(m, beats, realigner.beats)
+        wiring.connect(m, beats, decision.beats)
+        wiring.connect(m, decision.orders, orders.i)
+        wiring.connect(m, orders.o, assembler.orders)
+        wiring.connect(m, waiting.o, assembler.beats)
+        wiring.connect(m, payload.o, assembler.payload)
+        wiring.connect(m, assembler.reports, wiring.flipped(self.reports))
+        wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
 
         # The header is there one cycle before the frame's second beat (its only one; with 16 lanes its first)
         # is at the realigner, and holds until the next frame's, one cycle after its last at the earliest.
+        headers = parser.headers.payload
         header = Signal(ParsedHeader, reset_less=True)
-        with m.If(parser.header_valid):
-            m.d.sync += header.eq(parser.header)
-        valid = delayed(m, source.valid, delay, name="valid", reset=True)
-        last = delayed(m, source.last, delay, name="last")
-        bad = delayed(m, source.bad, delay, name="bad")
-        count = delayed(m, source.count, delay, name="count")
-        beat = delayed(m, source.beat, delay, name="beat")
+        with m.If(parser.headers.valid):
+            m.d.sync += header.eq(headers.header)
 
         # The delay queue; with the last beat, whether the frame is as long as IP says.
+        beat = beats.payload
         before = Signal(17)
-        with m.If(valid):
-            m.d.sync += before.eq(Mux(last, 0, Mux(before[16], before, before + width)))
+        with m.If(beats.valid):
+            m.d.sync += before.eq(Mux(beat.last, 0, Mux(before[16], before, before + width)))
         m.d.sync += [
-            waiting.i.valid.eq(valid),
-            waiting.i.payload.tdata.eq(beat),
-            waiting.i.payload.last.eq(last),
-            waiting.i.payload.bad.eq(bad),
-            waiting.i.payload.short.eq(before + count < header.frame_length),
-            waiting.i.payload.ending.eq(count),
+            waiting.i.valid.eq(beats.valid),
+            waiting.i.payload.tdata.eq(beat.data),
+            waiting.i.payload.last.eq(beat.last),
+            waiting.i.payload.bad.eq(beat.bad),
+            waiting.i.payload.short.eq(before + beat.count < header.frame_length),
+            waiting.i.payload.ending.eq(beat.count),
         ]
 
         # The block, after the shim. An empty one gets a byte, which is no valid block either.
         m.d.comb += [
-            realigner.load.eq(parser.header_valid & parser.clear),
-            realigner.run.eq(parser.run),
-            realigner.valid.eq(valid),
-            realigner.last.eq(last),
-            realigner.beat.eq(beat),
+            realigner.runs.valid.eq(parser.headers.valid & headers.clear),
+            realigner.runs.payload.eq(headers.run),
             decision.header.eq(header),
-            decision.valid.eq(valid),
-            decision.last.eq(last),
-            decision.count.eq(count),
-            decision.burst.eq(realigner.out_front if self.width.payload_overlaps else realigner.out_burst),
-            orders.i.valid.eq(decision.order_valid),
-            orders.i.payload.eq(decision.order),
+            decision.front.eq(realigner.front),
         ]
 
         # The order comes two cycles after the shim, the block's first burst at least one: the bursts wait
         # for one more, and for a register in front of the queue. `wanted` lasts until the block's last burst.
         wanted = Signal()
         shim = Signal(Shim, reset_less=True)
-        restoring = decision.order_valid & decision.order.restore
-        burst_valid = delayed(m, realigner.out_valid, 1, name="burst_valid", reset=True)
-        burst_last = delayed(m, realigner.out_last, 1, name="burst_last")
-        burst_count = delayed(m, realigner.out_count, 1, name="burst_count")
+        restoring = decision.orders.valid & decision.orders.payload.restore
+        bursts = delayed_stream(m, realigner.bursts, 1, name="bursts")
+        burst = bursts.payload
         with m.If(restoring):
             m.d.sync += shim.eq(decision.shim)
         m.d.comb += [
-            blocks.i.payload.tdata.eq(delayed(m, realigner.out_burst, 2, name="burst")),
+            blocks.i.payload.tdata.eq(delayed(m, burst.data, 1, name="burst")),
             blocks.i.payload.lanes.eq(shim.length // LANE_BYTES),
             blocks.i.payload.b.eq(shim.b),
         ]
         m.d.sync += [
-            blocks.i.valid.eq(burst_valid & (wanted | restoring)),
-            blocks.i.payload.tlast.eq(burst_last),
+            blocks.i.valid.eq(bursts.valid & (wanted | restoring)),
+            blocks.i.payload.tlast.eq(burst.last),
+            blocks.i.payload.tkeep.eq(Cat(burst.count > i for i in range(width))),
+            wanted.eq((wanted | restoring) & ~(bursts.valid & burst.last)),
         ]
-        for i in range(width):
-            m.d.sync += blocks.i.payload.tkeep[i].eq(burst_count > i)
-        m.d.sync += wanted.eq((wanted | restoring) & ~(burst_valid & burst_last))
 
         m.d.comb += [
             decompressor.s_axis.tdata.eq(blocks.o.payload.tdata),
@@ -175,21 +162,9 @@ class DecompressionEngine(wiring.Component):
             decompressor.s_axis.tvalid.eq(blocks.o.valid),
             decompressor.cfg_b.eq(blocks.o.payload.b),
             blocks.o_room.eq(decompressor.s_axis.tready),
-            assembler.order.eq(orders.o.payload),
-            assembler.order_valid.eq(orders.o.valid),
-            orders.o.ready.eq(assembler.order_pop),
-            assembler.wire_beat.eq(waiting.o.payload),
-            assembler.wire_valid.eq(waiting.o.valid),
-            waiting.o.ready.eq(assembler.wire_pop),
             payload.i.valid.eq(decompressor.m_axis.tvalid),
-            payload.i.payload.tdata.eq(decompressor.m_axis.tdata),
-            payload.i.payload.tuser.eq(decompressor.m_axis.tuser),
+            payload.i.payload.data.eq(decompressor.m_axis.tdata),
+            payload.i.payload.malformed.eq(decompressor.m_axis.tuser),
             decompressor.m_axis.tready.eq(payload.i.ready),
-            assembler.payload.tdata.eq(payload.o.payload.tdata),
-            assembler.payload.tuser.eq(payload.o.payload.tuser),
-            assembler.payload.tvalid.eq(payload.o.valid),
-            payload.o.ready.eq(assembler.payload.tready),
-            self.report.eq(assembler.report),
-            self.report_valid.eq(assembler.report_valid),
         ]
         return m

@@ -15,7 +15,7 @@ from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.output_queue import OutputQueue
 from ..parts.queue import PushQueue
-from .receive_layout import frame_part
+from .receive_layout import frame_part, restored_burst
 
 
 class PayloadMerge(wiring.Component):
@@ -37,9 +37,8 @@ class PayloadMerge(wiring.Component):
     tails : :py:`In(stream.Signature(1, always_ready=True))`
         Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the next may
         come when the frame before has left, its first part at the earliest; with 16 lanes 4 may wait.
-    payload : :py:`In(AXIStream(4 * lanes))`
-        From the Decompressor; ``tuser`` at ``tlast``: the block is malformed. ``tlast`` and ``tkeep`` are
-        not read: a part says whether it takes a burst.
+    payload : :py:`In(stream.Signature(restored_burst(lanes)))`
+        From the Decompressor. A part says whether it takes a burst.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
     faults : :py:`Out(stream.Signature(1, always_ready=True))`
         Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that passes,
@@ -55,7 +54,7 @@ class PayloadMerge(wiring.Component):
             {
                 "parts": In(stream.Signature(frame_part(lanes))),
                 "tails": In(stream.Signature(1, always_ready=True)),
-                "payload": In(AXIStream(self.width.bytes)),
+                "payload": In(stream.Signature(restored_burst(lanes))),
                 "m_axis": Out(AXIStream(self.width.bytes)),
                 "faults": Out(stream.Signature(1, always_ready=True)),
             }
@@ -73,12 +72,12 @@ class PayloadMerge(wiring.Component):
         tail_spoilt = Signal()
         go = Signal()
         room = Signal()
-        burst_there = ~part.payload | self.payload.tvalid
+        burst_there = ~part.payload | self.payload.valid
         tail_there = ~part.awaits_tail | tail_known
         m.d.comb += [
             go.eq(self.parts.valid & room & burst_there & tail_there),
             self.parts.ready.eq(go),
-            self.payload.tready.eq(go & part.payload),
+            self.payload.ready.eq(go & part.payload),
         ]
         m.d.sync += room.eq(output.room)
         if not self.width.payload_overlaps:
@@ -88,9 +87,8 @@ class PayloadMerge(wiring.Component):
                 m.d.sync += tail_known.eq(0)
         else:
             m.submodules.tails = tails = PushQueue(1, 4, 0)
+            wiring.connect(m, wiring.flipped(self.tails), tails.i)
             m.d.comb += [
-                tails.i.valid.eq(self.tails.valid),
-                tails.i.payload.eq(self.tails.payload),
                 tails.o.ready.eq(go & part.awaits_tail),
                 tail_known.eq(tails.o.valid),
                 tail_spoilt.eq(tails.o.payload),
@@ -103,7 +101,7 @@ class PayloadMerge(wiring.Component):
         place1 = Signal(range(self.lanes), reset_less=True)
         payload1 = Signal(reset_less=True)
         m.d.sync += [
-            rotated1.eq(rotate_left_bytes(self.payload.tdata.rotate_left(16), part.place[:2], 4)),
+            rotated1.eq(rotate_left_bytes(self.payload.payload.data.rotate_left(16), part.place[:2], 4)),
             header1.eq(part.header),
             place1.eq(part.place),
             payload1.eq(part.payload),
@@ -135,7 +133,7 @@ class PayloadMerge(wiring.Component):
         # a burst.
         malformed = Signal()
         malformed_before = Signal()
-        m.d.comb += malformed.eq(Mux(part.payload, self.payload.tuser, malformed_before))
+        m.d.comb += malformed.eq(Mux(part.payload, self.payload.payload.malformed, malformed_before))
         with m.If(go):
             m.d.sync += malformed_before.eq(malformed)
         bad = Mux(part.restored, tail_spoilt | malformed, part.bad)

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, Verdict
@@ -16,7 +16,7 @@ from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
 from .payload_merge import PayloadMerge
 from .receive_decision import ReceiveOrder
-from .receive_layout import ReceiveLayout, frame_account, frame_part, wire_beat
+from .receive_layout import ReceiveLayout, frame_account, frame_part, restored_burst, wire_beat
 
 
 class ReceiveAssembler(wiring.Component):
@@ -42,15 +42,15 @@ class ReceiveAssembler(wiring.Component):
 
     Members
     -------
-    order, order_valid, order_pop
-        From the decision, in the frames' order.
-    wire_beat, wire_valid, wire_pop
-        Waiting beats.
-    payload : :py:`In(AXIStream(4 * lanes))`
-        From the Decompressor; ``tuser`` at ``tlast``: malformed.
+    orders : :py:`In(stream.Signature(ReceiveOrder))`
+        In the frames' order.
+    beats : :py:`In(stream.Signature(wire_beat(lanes)))`
+        The frames' beats as they came from the wire.
+    payload : :py:`In(stream.Signature(restored_burst(lanes)))`
+        From the Decompressor.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
-    report, report_valid
-        One :class:`FrameReport` per frame, in order.
+    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+        One per frame, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -58,16 +58,11 @@ class ReceiveAssembler(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "order": In(ReceiveOrder),
-                "order_valid": In(1),
-                "order_pop": Out(1),
-                "wire_beat": In(wire_beat(lanes)),
-                "wire_valid": In(1),
-                "wire_pop": Out(1),
-                "payload": In(AXIStream(self.width.bytes)),
+                "orders": In(stream.Signature(ReceiveOrder)),
+                "beats": In(stream.Signature(wire_beat(lanes))),
+                "payload": In(stream.Signature(restored_burst(lanes))),
                 "m_axis": Out(AXIStream(self.width.bytes)),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
             }
         )
 
@@ -80,37 +75,23 @@ class ReceiveAssembler(wiring.Component):
         m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
         m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes))
         m.submodules.merge = merge = PayloadMerge(lanes=self.lanes)
+        wiring.connect(m, wiring.flipped(self.orders), layout.orders)
+        wiring.connect(m, wiring.flipped(self.beats), layout.beats)
+        wiring.connect(m, layout.parts, parts.i)
+        wiring.connect(m, parts.o, merge.parts)
         wiring.connect(m, layout.tails, merge.tails)
         wiring.connect(m, wiring.flipped(self.payload), merge.payload)
         wiring.connect(m, merge.m_axis, wiring.flipped(self.m_axis))
-        m.d.comb += [
-            layout.orders.payload.eq(self.order),
-            layout.orders.valid.eq(self.order_valid),
-            self.order_pop.eq(layout.orders.ready),
-            layout.beats.payload.eq(self.wire_beat),
-            layout.beats.valid.eq(self.wire_valid),
-            self.wire_pop.eq(layout.beats.ready),
-            parts.i.payload.eq(layout.parts.payload),
-            parts.i.valid.eq(layout.parts.valid),
-            layout.parts.ready.eq(parts.i.ready),
-            merge.parts.payload.eq(parts.o.payload),
-            merge.parts.valid.eq(parts.o.valid),
-            parts.o.ready.eq(merge.parts.ready),
-        ]
 
         # One report per frame. Accounts and faults come in the frames' order, either of them first; each
         # queue holds at most what the two steps are apart.
         m.submodules.accounts = accounts = PushQueue(frame_account(self.lanes), 16, 0)
         m.submodules.faults = faults = PushQueue(1, 16, 0)
+        wiring.connect(m, layout.accounts, accounts.i)
+        wiring.connect(m, merge.faults, faults.i)
         both = accounts.o.valid & faults.o.valid
-        m.d.comb += [
-            accounts.i.valid.eq(layout.accounts.valid),
-            accounts.i.payload.eq(layout.accounts.payload),
-            accounts.o.ready.eq(both),
-            faults.i.valid.eq(merge.faults.valid),
-            faults.i.payload.eq(merge.faults.payload),
-            faults.o.ready.eq(both),
-        ]
+        m.d.comb += [accounts.o.ready.eq(both), faults.o.ready.eq(both)]
+        report = self.reports.payload
         account = accounts.o.payload
         whole = Mux(account.short | faults.o.payload, Verdict.MALFORMED, Verdict.RESTORED)
         # A frame that passes is as long as its beats.
@@ -118,11 +99,11 @@ class ReceiveAssembler(wiring.Component):
         length = Signal(17)
         m.d.comb += length.eq((beats << self.width.place_bits) + account.ending)
         m.d.sync += [
-            self.report_valid.eq(both),
-            self.report.verdict.eq(
+            self.reports.valid.eq(both),
+            report.verdict.eq(
                 Mux(account.bad, Verdict.BAD, Mux(account.restored, whole, account.verdict))
             ),
-            self.report.bytes_in.eq(length),
-            self.report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
+            report.bytes_in.eq(length),
+            report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
         ]
         return m

@@ -4,11 +4,12 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
 
+from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
@@ -53,15 +54,13 @@ class ReceiveDecision(wiring.Component):
     -------
     header : :py:`In(ParsedHeader)`
         The frame's; holds from its second beat (its only one; with 16 lanes its first) to its last.
-    valid, last : :py:`In(1)`
-    count : :py:`In(6)`, with 16 lanes :py:`In(7)`
-        A beat of the frame, in step with the :class:`PayloadRealigner`'s input.
-    burst : :py:`In(256)`, with 16 lanes :py:`In(64)`
-        The realigner's ``out_burst``, with 16 lanes its ``out_front``: its latency after the beat that holds
-        the shim's last byte, the shim is in the last 8 bytes.
-    order, order_valid : :py:`Out`
+    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
+        In step with the :class:`PayloadRealigner`'s.
+    front : :py:`In(64)`
+        The realigner's: the shim, the realigner's latency after the beat that holds the shim's last byte.
+    orders : :py:`Out(stream.Signature(ReceiveOrder, always_ready=True))`
     shim : :py:`Out(Shim)`
-        With ``order_valid`` of a frame that is restored: its shim.
+        With the order of a frame that is restored: its shim.
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2
@@ -69,23 +68,19 @@ class ReceiveDecision(wiring.Component):
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
-        self.burst_bytes = SHIM_BYTES if self.width.payload_overlaps else self.width.bytes
         super().__init__(
             {
                 "header": In(ParsedHeader),
-                "valid": In(1),
-                "last": In(1),
-                "count": In(range(self.width.bytes + 1)),
-                "burst": In(8 * self.burst_bytes),
-                "order": Out(ReceiveOrder),
-                "order_valid": Out(1),
+                "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                "front": In(8 * SHIM_BYTES),
+                "orders": Out(stream.Signature(ReceiveOrder, always_ready=True)),
                 "shim": Out(Shim),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        header = self.header
+        header, beat, order = self.header, self.beats.payload, self.orders.payload
 
         # Stage 0: is this the beat? `block_at`: first byte after the shim, never the first of a beat.
         index = Signal(3)
@@ -94,20 +89,20 @@ class ReceiveDecision(wiring.Component):
         place_bits = self.width.place_bits
         objection = header.verdict != 0
         behind_headers = Const(1) if self.width.headers_in_one_beat else index != 0
-        parsed = behind_headers | self.last
+        parsed = behind_headers | beat.last
         at_shim = Signal()
         whole = Signal()
         decide = Signal()
         m.d.comb += [
             block_at.eq(header.payload_at + SHIM_BYTES),
             at_shim.eq(behind_headers & (index == block_at[place_bits:])),
-            whole.eq(at_shim & (~self.last | (self.count >= block_at[:place_bits]))),
-            decide.eq(self.valid & ~decided & parsed & (objection | at_shim | self.last)),
+            whole.eq(at_shim & (~beat.last | (beat.count >= block_at[:place_bits]))),
+            decide.eq(self.beats.valid & ~decided & parsed & (objection | at_shim | beat.last)),
         ]
-        with m.If(self.valid):
+        with m.If(self.beats.valid):
             m.d.sync += [
-                index.eq(Mux(self.last, 0, index + (index < 7))),
-                decided.eq(~self.last & (decided | decide)),
+                index.eq(Mux(beat.last, 0, index + (index < 7))),
+                decided.eq(~beat.last & (decided | decide)),
             ]
         verdict = Mux(objection, header.verdict, Mux(whole, 0, Verdict.LENGTHS))
 
@@ -118,8 +113,7 @@ class ReceiveDecision(wiring.Component):
         header3 = ParsedHeader(delayed(m, header.as_value(), wait, name="header"))
         # The IP checksum without the old length; one's complement, like all that follows.
         without3 = delayed(m, add16(header.ip_checksum, header.payload_length), wait, name="without")
-        at = self.burst_bytes - SHIM.size
-        shim = {name: SHIM.read(self.burst, name, at) for name in SHIM}
+        shim = {name: SHIM.read(self.front, name) for name in SHIM}
         length = shim["length"]
 
         # Stage 4: each check by itself.
@@ -158,15 +152,15 @@ class ReceiveDecision(wiring.Component):
         restore = Signal()
         m.d.comb += restore.eq(decide4 & (verdict4 == 0) & magic4 & ~faults4.any())
         m.d.sync += [
-            self.order_valid.eq(decide4),
-            self.order.restore.eq(restore),
-            self.order.verdict.eq(choice),
-            self.order.vlan.eq(header4.vlan),
-            self.order.tcp.eq(header4.tcp),
-            self.order.payload_at.eq(header4.payload_at),
-            self.order.total_length.eq(header4.total_length + gained4),
-            self.order.ip_checksum.eq(fold17(checksum4)),
-            self.order.payload_length.eq(shim4.length),
+            self.orders.valid.eq(decide4),
+            order.restore.eq(restore),
+            order.verdict.eq(choice),
+            order.vlan.eq(header4.vlan),
+            order.tcp.eq(header4.tcp),
+            order.payload_at.eq(header4.payload_at),
+            order.total_length.eq(header4.total_length + gained4),
+            order.ip_checksum.eq(fold17(checksum4)),
+            order.payload_length.eq(shim4.length),
         ]
         m.d.sync += self.shim.eq(shim4)
         return m

@@ -32,6 +32,11 @@ def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
+def restored_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A burst of a restored payload."""
+    return data.StructLayout({"data": Beat(lanes).bits, "malformed": 1})  # `malformed`: with the last one
+
+
 def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
     """An output beat without its payload."""
     width = Beat(lanes).bytes
@@ -120,7 +125,7 @@ class ReceiveLayout(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         plans = self._plan(m)
-        following = data.View(_Plan, plans.o.payload)
+        following = plans.o.payload
         beat = self.beats.payload
 
         # The flags name what the frame at hand needs next; each is a register, set one part ahead.
@@ -262,7 +267,7 @@ class ReceiveLayout(wiring.Component):
     def _plan(self, m: Module) -> ElasticRegister:
         """The next order, with the sums that it needs."""
         m.submodules.plans = plans = ElasticRegister(_Plan)
-        plan = data.View(_Plan, plans.i.payload)
+        plan = plans.i.payload
         order = self.orders.payload
         # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
         # less in its last two bits alone.

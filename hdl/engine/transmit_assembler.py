@@ -4,12 +4,12 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
 
-from ..codec.block_store import BlockStore
+from ..codec.block_store import BlockReader, BlockStore
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
@@ -43,14 +43,14 @@ class TransmitAssembler(wiring.Component):
 
     Members
     -------
-    order, order_valid, order_pop
+    orders : :py:`In(stream.Signature(frame_order(lanes)))`
         From the decision.
     raw_address : :py:`Out`
         Next beat of the raw ring that is read; what lies before it may be overwritten.
     raw_beat : :py:`In(32 * lanes)`
         The ring's answer, :attr:`BlockRam.LATENCY` cycles later.
-    block_ready, block_step, block_last, block_ending, block_drop, block_beat
-        The reading side of the Compressor.
+    blocks : :py:`In(BlockReader(lanes))`
+        From the Compressor.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
@@ -61,17 +61,10 @@ class TransmitAssembler(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "order": In(frame_order(lanes)),
-                "order_valid": In(1),
-                "order_pop": Out(1),
+                "orders": In(stream.Signature(frame_order(lanes))),
                 "raw_address": Out(range(self.ring_depth)),
                 "raw_beat": In(8 * width),
-                "block_ready": In(1),
-                "block_step": Out(1),
-                "block_last": In(1),
-                "block_ending": In(range(width)),
-                "block_drop": Out(1),
-                "block_beat": In(8 * width),
+                "blocks": In(BlockReader(lanes)),
                 "m_axis": Out(AXIStream(width)),
             }
         )
@@ -105,14 +98,14 @@ class TransmitAssembler(wiring.Component):
         go = Signal()
         last = Signal()
         load = Signal()
-        following = self.order
+        following = self.orders.payload
         block_wanted = following.compressed | following.drop
         following_spills = following.payload_at[:place_bits] >= self.width.bytes - SHIM_BYTES
         # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
         wide = self.width.payload_overlaps
-        copied = raw_last & (copying | self.block_ready) if wide else raw_last
+        copied = raw_last & (copying | self.blocks.valid) if wide else raw_last
         begins_in_block = (
-            self.order_valid
+            self.orders.valid
             & following.compressed
             & (following.payload_at[place_bits:] == 0)
             & ~following_spills
@@ -120,12 +113,12 @@ class TransmitAssembler(wiring.Component):
             else 0
         )
         m.d.comb += [
-            go.eq(room & (copying | (fetching & self.block_ready))),
-            self.block_drop.eq(room & self.block_ready & dropping),
-            self.block_step.eq(room & self.block_ready & in_block),
-            last.eq(raw_last | (in_block & self.block_last)),
-            load.eq(idle | (room & (copied | (in_block & self.block_ready & self.block_last)))),
-            self.order_pop.eq(load),
+            go.eq(room & (copying | (fetching & self.blocks.valid))),
+            self.blocks.drop.eq(room & self.blocks.valid & dropping),
+            self.blocks.step.eq(room & self.blocks.valid & in_block),
+            last.eq(raw_last | (in_block & self.blocks.last)),
+            load.eq(idle | (room & (copied | (in_block & self.blocks.valid & self.blocks.last)))),
+            self.orders.ready.eq(load),
             walk.load.eq(load),
             walk.step.eq(go),
             walk.patch.eq(following.compressed),
@@ -149,19 +142,19 @@ class TransmitAssembler(wiring.Component):
             m.d.sync += self.raw_address.eq(self.raw_address + 1)
         with m.If(load):
             m.d.sync += [
-                idle.eq(~self.order_valid),
+                idle.eq(~self.orders.valid),
                 compressed.eq(following.compressed),
                 left.eq(following.beats),
-                raw_last.eq(self.order_valid & ~following.compressed & (following.beats == 1)),
-                copying.eq(self.order_valid & ~block_wanted),
-                fetching.eq(self.order_valid & block_wanted),
-                dropping.eq(self.order_valid & following.drop),
+                raw_last.eq(self.orders.valid & ~following.compressed & (following.beats == 1)),
+                copying.eq(self.orders.valid & ~block_wanted),
+                fetching.eq(self.orders.valid & block_wanted),
+                dropping.eq(self.orders.valid & following.drop),
                 in_block.eq(begins_in_block),
                 behind_shim.eq(0),
                 spills.eq(following_spills),
                 self.raw_address.eq(following_base),
             ]
-            with m.If(self.order_valid):
+            with m.If(self.orders.valid):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
         # The order in whole follows a cycle behind the command, by a plain register: loaded at once, its many
@@ -199,10 +192,10 @@ class TransmitAssembler(wiring.Component):
             word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
             m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
         header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
-        m.d.sync += output.i.payload.tdata.eq(header | self.block_beat)
+        m.d.sync += output.i.payload.tdata.eq(header | self.blocks.beat)
 
         ends1 = delayed(m, last, 1, name="last") & order.end
-        block_ending1 = delayed(m, self.block_ending, 1, name="block_ending")
+        block_ending1 = delayed(m, self.blocks.shape.ending, 1, name="block_ending")
         ending = Mux(order.compressed, block_ending1, order.ending)
         late = delayed(m, Cat(ends1, order.bad & ends1, Mux(ends1, ending, 0)), wait - 1, name="marks")
         m.d.comb += [

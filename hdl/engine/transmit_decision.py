@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import (
@@ -100,16 +100,17 @@ class TransmitDecision(wiring.Component):
 
     Members
     -------
-    record, record_valid : :py:`In`
-        One per frame or piece, in order; ``room`` bids them come, 8 more may follow when it has fallen.
-    header_sum, header_sum_valid : :py:`In`
+    records : :py:`In(stream.Signature(FrameRecord, always_ready=True))`
+        One per frame or piece, in order.
+    header_sums : :py:`In(stream.Signature(16, always_ready=True))`
         One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
-    statistics, statistics_valid : :py:`In`
+    statistics : :py:`In(stream.Signature(Statistics, always_ready=True))`
         One per record with verdict 0, in order.
     room : :py:`Out(1)`
-    order, order_valid, order_pop
+        Of all three; 8 more records may follow after it has fallen.
+    orders : :py:`Out(stream.Signature(frame_order(lanes)))`
         To the assembler.
-    report, report_valid
+    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
         To the counters.
     """
 
@@ -122,18 +123,12 @@ class TransmitDecision(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "record": In(FrameRecord),
-                "record_valid": In(1),
-                "header_sum": In(16),
-                "header_sum_valid": In(1),
-                "statistics": In(Statistics),
-                "statistics_valid": In(1),
+                "records": In(stream.Signature(FrameRecord, always_ready=True)),
+                "header_sums": In(stream.Signature(16, always_ready=True)),
+                "statistics": In(stream.Signature(Statistics, always_ready=True)),
                 "room": Out(1),
-                "order": Out(frame_order(lanes)),
-                "order_valid": Out(1),
-                "order_pop": In(1),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "orders": Out(stream.Signature(frame_order(lanes))),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
             }
         )
 
@@ -153,17 +148,10 @@ class TransmitDecision(wiring.Component):
         m.submodules.statistics = statistics = PushQueue(Statistics, 64, 32)
         m.submodules.judged = judged = PushQueue(_Judged, 16, 4)
         m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True)
-        m.d.comb += [
-            records.i.valid.eq(self.record_valid),
-            records.i.payload.eq(self.record),
-            header_sums.i.valid.eq(self.header_sum_valid),
-            header_sums.i.payload.eq(self.header_sum),
-            statistics.i.valid.eq(self.statistics_valid),
-            statistics.i.payload.eq(self.statistics),
-            self.order.eq(orders.o.payload),
-            self.order_valid.eq(orders.o.valid),
-            orders.o.ready.eq(self.order_pop),
-        ]
+        wiring.connect(m, wiring.flipped(self.records), records.i)
+        wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)
+        wiring.connect(m, wiring.flipped(self.statistics), statistics.i)
+        wiring.connect(m, orders.o, wiring.flipped(self.orders))
         m.submodules.flows = flows = FlowTable()
         m.d.sync += self.room.eq(records.room & header_sums.room & statistics.room & flows.ready)
         self._judge(m, records, header_sums, flows, judged)
@@ -359,13 +347,13 @@ class TransmitDecision(wiring.Component):
         m.d.sync += [
             compressed4.eq(compressed),
             ambiguous4.eq(compressible & ambiguous),
-            self.report_valid.eq(delayed(m, go3 & order3.end, 1, name="report_valid", reset=True)),
-            self.report.verdict.eq(
+            self.reports.valid.eq(delayed(m, go3 & order3.end, 1, name="report_valid", reset=True)),
+            self.reports.payload.verdict.eq(
                 Mux(ambiguous4, Verdict.AMBIGUOUS, delayed(m, verdict3, 1, name="verdict"))
             ),
-            self.report.bytes_in.eq(length4),
-            self.report.bytes_out.eq(
+            self.reports.payload.bytes_in.eq(length4),
+            self.reports.payload.bytes_out.eq(
                 Mux(compressed4, delayed(m, compressed_length3, 1, name="compressed_length"), length4)
             ),
-            self.report.lanes.eq(Mux(compressed4, delayed(m, lanes3, 1, name="lanes_report"), 0)),
+            self.reports.payload.lanes.eq(Mux(compressed4, delayed(m, lanes3, 1, name="lanes_report"), 0)),
         ]

@@ -4,12 +4,26 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import BURST_BYTES
 
 from ..parts.axi import AXIStream
+
+
+def frame_beat(data_bytes: int) -> data.StructLayout:
+    """A beat of a frame, with its place."""
+    return data.StructLayout(
+        {
+            "data": 8 * data_bytes,
+            "count": range(data_bytes + 1),  # bytes in the beat, at least 1
+            "first": 1,  # the frame's first beat; low while `valid` is low
+            "second": 1,  # its second; low while `valid` is low
+            "last": 1,
+            "bad": 1,  # with `last`: the frame arrived marked bad, or with partial beats
+        }
+    )
 
 
 class FrameInput(wiring.Component):
@@ -27,21 +41,15 @@ class FrameInput(wiring.Component):
     pace : :class:`int`
         Minimum number of cycles from one frame's first beat to the next frame's, 1 or more.
     data_bytes : :class:`int`
-        Width of the stream in bytes, a power of two; n in the members' widths.
+        Width of the stream in bytes, a power of two.
 
     Members
     -------
-    s_axis : :py:`In(AXIStream())`
+    s_axis : :py:`In(AXIStream(data_bytes))`
     room : :py:`In(1)`
         Beats are accepted. Up to two more follow after it has fallen.
-    valid, last : :py:`Out(1)`
-    first, second : :py:`Out(1)`
-        ``valid``, of the frame's first and second beat; registers of their own.
-    count : :py:`Out(range(n + 1))`
-        Bytes in the beat, 1..n.
-    bad : :py:`Out(1)`
-        With ``last``: the frame arrived marked bad, or with partial beats.
-    beat : :py:`Out(8 * n)`
+    beats : :py:`Out(stream.Signature(frame_beat(data_bytes), always_ready=True))`
+        Registers.
     """
 
     def __init__(self, *, pace: int = 1, data_bytes: int = BURST_BYTES):
@@ -55,52 +63,46 @@ class FrameInput(wiring.Component):
             {
                 "s_axis": In(AXIStream(data_bytes)),
                 "room": In(1),
-                "valid": Out(1),
-                "last": Out(1),
-                "first": Out(1),
-                "second": Out(1),
-                "count": Out(range(data_bytes + 1)),
-                "bad": Out(1),
-                "beat": Out(8 * data_bytes),
+                "beats": Out(stream.Signature(frame_beat(data_bytes), always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        stream = self.s_axis
+        source, beat = self.s_axis, self.beats.payload
         accept = Signal()
         ending = Signal()
-        m.d.comb += [accept.eq(stream.tvalid & stream.tready), ending.eq(accept & stream.tlast)]
+        m.d.comb += [accept.eq(source.tvalid & source.tready), ending.eq(accept & source.tlast)]
 
         # `owed`: idle cycles that would follow this one if the frame ended now.
         owed = Signal(range(self.pace), init=self.pace - 1)
         pause = Signal(range(self.pace))
         index = Signal(2)
         ragged = Signal()
-        partial = ~stream.tkeep.all()
+        partial = ~source.tkeep.all()
         with m.If(pause != 0):
             m.d.sync += pause.eq(pause - 1)
         with m.If(accept):
             m.d.sync += [
-                index.eq(Mux(stream.tlast, 0, index + (index != 2))),
-                owed.eq(Mux(stream.tlast, self.pace - 1, owed - (owed != 0))),
-                ragged.eq(~stream.tlast & (ragged | partial)),
+                index.eq(Mux(source.tlast, 0, index + (index != 2))),
+                owed.eq(Mux(source.tlast, self.pace - 1, owed - (owed != 0))),
+                ragged.eq(~source.tlast & (ragged | partial)),
             ]
         with m.If(ending):
             m.d.sync += pause.eq(Mux(owed != 0, owed - 1, 0))
         m.d.sync += [
-            stream.tready.eq(self.room & ~(ending & (owed != 0)) & (pause == 0)),
-            self.valid.eq(accept),
-            self.last.eq(stream.tlast),
-            self.first.eq(accept & (index == 0)),
-            self.second.eq(accept & (index == 1)),
-            self.bad.eq(stream.tuser[0] | ragged | ~stream.tkeep[0]),
-            self.beat.eq(stream.tdata),
+            source.tready.eq(self.room & ~(ending & (owed != 0)) & (pause == 0)),
+            self.beats.valid.eq(accept),
+            beat.last.eq(source.tlast),
+            beat.first.eq(accept & (index == 0)),
+            beat.second.eq(accept & (index == 1)),
+            beat.bad.eq(source.tuser[0] | ragged | ~source.tkeep[0]),
+            beat.data.eq(source.tdata),
         ]
 
         # tkeep is a thermometer: count its bits by bisection.
-        keep = stream.tkeep
-        count = Signal.like(self.count)
+        keep = source.tkeep
+        count = Signal(beat.count.shape())
         span = keep
         half = self.data_bytes // 2
         bits = []
@@ -112,5 +114,5 @@ class FrameInput(wiring.Component):
         for i, bit in enumerate(bits):
             m.d.comb += count[i].eq(bit & ~keep[-1])
         m.d.comb += count[-1].eq(keep[-1] | ~keep[0])
-        m.d.sync += self.count.eq(count)
+        m.d.sync += beat.count.eq(count)
         return m

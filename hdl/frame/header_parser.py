@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import (
@@ -23,6 +23,7 @@ from inceptionn.wire import (
 from ..control.config import EngineConfig
 from ..parts.beat import Beat
 from ..parts.delay import delayed
+from .frame_input import frame_beat
 from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
@@ -46,6 +47,19 @@ class ParsedHeader(data.Struct):
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
     config: EngineConfig  # sampled with the frame's first beat
+
+
+def parsed_frame(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What the parser says of a frame."""
+    return data.StructLayout(
+        {
+            "header": ParsedHeader,
+            # Without an objection: where the payload lies; on receive the bytes after the shim, or one byte
+            # if there are none.
+            "run": payload_run(lanes),
+            "clear": 1,  # no objection: the verdict is 0
+        }
+    )
 
 
 def sums_to(a: Value, b: int, c: Value) -> Value:
@@ -89,22 +103,10 @@ class HeaderParser(wiring.Component):
     -------
     config : :py:`In(EngineConfig)`
         Sampled with a frame's first beat.
-    first, second : :py:`In(1)`
-        ``beat`` is a frame's first or second.
-    last : :py:`In(1)`
-    count : :py:`In(6)`, with 16 lanes :py:`In(7)`
-        Bytes in the beat, at least 1.
-    beat : :py:`In(32 * lanes)`
-    header : :py:`Out(ParsedHeader)`
-        Valid together with ``header_valid`` only.
-    run : :py:`Out(payload_run(lanes))`
-        Valid with a verdict of 0: the payload; without ``transmit`` the bytes after the shim, or one byte
-        if there are none.
-    clear : :py:`Out(1)`
-        The verdict is 0; a register.
-    header_valid : :py:`Out(1)`
-        High for one cycle per frame, :meth:`latency` cycles after its second beat, or after its only one;
-        with 16 lanes always after its first.
+    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
+    headers : :py:`Out(stream.Signature(parsed_frame(lanes), always_ready=True))`
+        One per frame, :attr:`latency` cycles after its second beat or its only one; with 16 lanes after its
+        first.
     """
 
     def __init__(self, *, transmit: bool, lanes: int = GROUP_LANES):
@@ -115,15 +117,8 @@ class HeaderParser(wiring.Component):
         super().__init__(
             {
                 "config": In(EngineConfig),
-                "first": In(1),
-                "second": In(1),
-                "last": In(1),
-                "count": In(range(self.width.bytes + 1)),
-                "beat": In(self.width.bits),
-                "header": Out(ParsedHeader),
-                "run": Out(payload_run(lanes)),
-                "clear": Out(1),
-                "header_valid": Out(1),
+                "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),
             }
         )
 
@@ -136,16 +131,17 @@ class HeaderParser(wiring.Component):
         m = Module()
 
         # First beat: types, and the beat itself.
-        outer = ETHERNET.read(self.beat, "ethertype")
-        inner = VLAN.read(self.beat, "ethertype", at=ETHERNET.size)
-        first, second = self.first, self.second
+        beat, headers = self.beats.payload, self.headers.payload
+        outer = ETHERNET.read(beat.data, "ethertype")
+        inner = VLAN.read(beat.data, "ethertype", at=ETHERNET.size)
+        first, second = beat.first, beat.second
         head = Signal(self.width.bits, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
         tagged = outer == ETHERTYPE_VLAN
         with m.If(first):
             m.d.sync += [
-                head.eq(self.beat),
+                head.eq(beat.data),
                 config.eq(self.config),
                 vlan.eq(tagged),
                 stacked.eq(
@@ -159,7 +155,7 @@ class HeaderParser(wiring.Component):
         # Second beat (visible one cycle later, "stage 1"): the headers as they lie without a VLAN tag. If the
         # first beat holds all fields, this happens one cycle after it, and the values taken with it follow.
         one_beat = self.width.headers_in_one_beat
-        window = head if one_beat else Cat(head, self.beat)
+        window = head if one_beat else Cat(head, beat.data)
 
         def cut(begin: int, end: int) -> Value:
             """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
@@ -179,18 +175,18 @@ class HeaderParser(wiring.Component):
         ]
         if one_beat:
             capture = delayed(m, first, 1, name="capture", reset=True)
-            seen = delayed(m, self.count, 1, name="seen")
+            seen = delayed(m, beat.count, 1, name="seen")
             m.d.sync += captured1.eq(capture)
             with m.If(capture):
                 m.d.sync += [*fields, seen1.eq(seen)]
             vlan, stacked, ipv6, ipv4 = delayed(m, Cat(vlan, stacked, ipv6, ipv4), 1, name="kinds")
             config = EngineConfig(delayed(m, config.as_value(), 1, name="config"))
         else:
-            m.d.sync += captured1.eq(second | (first & self.last))
+            m.d.sync += captured1.eq(second | (first & beat.last))
             with m.If(second):
-                m.d.sync += [*fields, seen1.eq(self.width.bytes + self.count)]
+                m.d.sync += [*fields, seen1.eq(self.width.bytes + beat.count)]
             with m.Elif(first):
-                m.d.sync += seen1.eq(self.count)
+                m.d.sync += seen1.eq(beat.count)
 
         # Stage 2: the checks that need no result of an adder.
         ip = {name: IPV4.read(ip1, name) for name in IPV4}
@@ -293,10 +289,10 @@ class HeaderParser(wiring.Component):
             early3.eq(_first(early)),
             early_any3.eq(flags2.any()),
             late3.eq(_first(late)),
-            self.clear.eq(~(flags2.any() | Cat(failed for _, failed in late).any())),
-            self.header_valid.eq(captured2),
+            headers.clear.eq(~(flags2.any() | Cat(failed for _, failed in late).any())),
+            self.headers.valid.eq(captured2),
         ]
-        m.d.comb += [self.header.eq(parsed3), self.header.verdict.eq(Mux(early_any3, early3, late3))]
+        m.d.comb += [headers.header.eq(parsed3), headers.header.verdict.eq(Mux(early_any3, early3, late3))]
 
         # The realigner's numbers, so that it needs no adder. One adder rounds up and skips the shim.
         in_front = 0 if self.transmit else SHIM_BYTES
@@ -309,9 +305,9 @@ class HeaderParser(wiring.Component):
         ]
         empty = Const(0) if self.transmit else length == SHIM_BYTES
         m.d.sync += [
-            self.run.skip.eq(run_at[place_bits:] - self.width.parsed_beat),
-            self.run.lane.eq(run_at[2:place_bits]),
-            self.run.bursts.eq(Mux(empty, 1, (length + (self.width.bytes - 1 - in_front))[place_bits:])),
-            self.run.ending.eq(Mux(empty, 1, run_length)),
+            headers.run.skip.eq(run_at[place_bits:] - self.width.parsed_beat),
+            headers.run.lane.eq(run_at[2:place_bits]),
+            headers.run.bursts.eq(Mux(empty, 1, (length + (self.width.bytes - 1 - in_front))[place_bits:])),
+            headers.run.ending.eq(Mux(empty, 1, run_length)),
         ]
         return m

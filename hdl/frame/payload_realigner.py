@@ -4,13 +4,14 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES
 
 from ..parts.beat import Beat
 from ..parts.delay import delayed
+from .frame_input import frame_beat
 
 
 def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
@@ -26,6 +27,19 @@ def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
+def payload_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A burst of a run."""
+    width = Beat(lanes)
+    return data.StructLayout(
+        {
+            "data": width.bits,  # not cleared after the run
+            "count": range(width.bytes + 1),  # bytes of the run in it; with `last` as for a whole frame
+            "first": 1,
+            "last": 1,
+        }
+    )
+
+
 class PayloadRealigner(wiring.Component):
     """Extracts a run of bytes from a frame and aligns it to byte 0 of a burst.
 
@@ -38,7 +52,7 @@ class PayloadRealigner(wiring.Component):
     the last beat completes. With 8 lanes a rest never meets the next frame's run, which begins in the second
     beat at the earliest. With 16 lanes that run may begin while the rest leaves; its own first burst leaves
     one cycle later. If the frame ends too early, the run ends with it. Every loaded run gives at least one
-    burst, and exactly one with ``out_last``.
+    burst, and exactly one with ``last``.
 
     Parameters
     ----------
@@ -47,21 +61,13 @@ class PayloadRealigner(wiring.Component):
 
     Members
     -------
-    load : :py:`In(1)`
-        Loads ``run``, in the cycle before the frame's second beat; with 16 lanes before its first.
-    run : :py:`In(payload_run(lanes))`
-    valid, last : :py:`In(1)`
-        A beat of the frame; its last.
-    beat : :py:`In(32 * lanes)`
-    out_valid, out_first, out_last : :py:`Out(1)`
-    out_count : :py:`Out(6)`, with 16 lanes :py:`Out(7)`
-        Bytes of the run in the burst, at least 1. With ``out_last``: the number for a frame of full length.
-    out_burst : :py:`Out(32 * lanes)`
-        Not cleared after the run. With 8 lanes, :attr:`LATENCY` cycles after the beat in which the run
-        begins, it holds the 32 bytes before the run, without those of the frame's first beat. If the run is
-        a block, the shim is among them.
-    out_front : :py:`Out(64)`
-        With 16 lanes only, where a rest may occupy ``out_burst`` in that cycle: the 8 bytes before the run.
+    runs : :py:`In(stream.Signature(payload_run(lanes), always_ready=True))`
+        In the cycle before the frame's second beat; with 16 lanes before its first.
+    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
+    bursts : :py:`Out(stream.Signature(payload_burst(lanes), always_ready=True))`
+    front : :py:`Out(64)`
+        :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run, without
+        those of the frame's first beat if that has 32 bytes. If the run is a block, they are the shim.
     """
 
     LATENCY = 3
@@ -70,23 +76,17 @@ class PayloadRealigner(wiring.Component):
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         members = {
-            "load": In(1),
-            "run": In(payload_run(lanes)),
-            "valid": In(1),
-            "last": In(1),
-            "beat": In(self.width.bits),
-            "out_valid": Out(1),
-            "out_first": Out(1),
-            "out_last": Out(1),
-            "out_count": Out(range(self.width.bytes + 1)),
-            "out_burst": Out(self.width.bits),
+            "runs": In(stream.Signature(payload_run(lanes), always_ready=True)),
+            "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),
+            "front": Out(8 * SHIM_BYTES),
         }
-        if self.width.payload_overlaps:
-            members["out_front"] = Out(8 * SHIM_BYTES)
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
+        burst = self.bursts.payload
 
         # Control, in step with the incoming beat. `left`: bursts still to leave.
         run = payload_run(self.lanes).members
@@ -106,28 +106,28 @@ class PayloadRealigner(wiring.Component):
         # two registers describe the rest.
         alone = 1 if self.width.payload_overlaps else ~flush
         m.d.comb += [
-            take.eq(self.valid & running & alone & (skip == 0)),
+            take.eq(valid & running & alone & (skip == 0)),
             emit.eq(flush | (take & begun)),
             closing.eq(flush | (left == 1)),
         ]
         following = Signal.like(left)
         m.d.comb += following.eq(left - (take & begun))
-        m.d.sync += flush.eq(self.valid & self.last & running & alone & (following != 0))
-        with m.If(self.valid & running & (skip != 0)):
+        m.d.sync += flush.eq(valid & beat.last & running & alone & (following != 0))
+        with m.If(valid & running & (skip != 0)):
             m.d.sync += skip.eq(skip - 1)
         with m.If(take):
             m.d.sync += [begun.eq(1), left.eq(following), running.eq(following != 0)]
         with m.If(take & begun if self.width.payload_overlaps else emit):
             m.d.sync += first.eq(0)
-        with m.If(self.valid & self.last if self.width.payload_overlaps else flush):
+        with m.If(valid & beat.last if self.width.payload_overlaps else flush):
             m.d.sync += [left.eq(0), running.eq(0)]
-        with m.If(self.load):
+        with m.If(self.runs.valid):
             m.d.sync += [
-                skip.eq(self.run.skip),
-                lane.eq(self.run.lane),
-                left.eq(self.run.bursts),
+                skip.eq(loaded.skip),
+                lane.eq(loaded.lane),
+                left.eq(loaded.bursts),
                 running.eq(1),
-                ending.eq(self.run.ending),
+                ending.eq(loaded.ending),
                 begun.eq(0),
                 first.eq(1),
             ]
@@ -140,8 +140,8 @@ class PayloadRealigner(wiring.Component):
             rest_first = Signal()
             rest_ending = Signal.like(ending)
             early = Signal()
-            with m.If(self.load):
-                m.d.sync += early.eq(self.run.skip == 0)
+            with m.If(self.runs.valid):
+                m.d.sync += early.eq(loaded.skip == 0)
             half = self.width.words
             cut = early & ((ending == 0) | (ending > half))
             m.d.sync += [rest_first.eq(first & ~(take & begun)), rest_ending.eq(Mux(cut, half, ending))]
@@ -159,7 +159,7 @@ class PayloadRealigner(wiring.Component):
 
         rotated1 = Signal(self.width.bits, reset_less=True)
         lane1 = Signal.like(lane, reset_less=True)
-        m.d.sync += [rotated1.eq(rotate_right_lanes(self.beat.rotate_right(16), lane[:2], 1)), lane1.eq(lane)]
+        m.d.sync += [rotated1.eq(rotate_right_lanes(beat.data.rotate_right(16), lane[:2], 1)), lane1.eq(lane)]
         completing2 = Signal(self.width.bits, reset_less=True)
         holding2 = Signal(self.width.bits, reset_less=True)
         rotated = rotate_right_lanes(rotated1, lane1[2:], 4)
@@ -174,25 +174,26 @@ class PayloadRealigner(wiring.Component):
             ]
         held = Signal(self.width.bits, reset_less=True)
         flush2 = delayed(m, flush, 2, name="flush")
-        valid2 = delayed(m, self.valid, 2, name="valid", reset=True)
+        valid2 = delayed(m, valid, 2, name="valid", reset=True)
         if self.width.payload_overlaps:
             with m.If(valid2):
                 m.d.sync += held.eq(holding2)
             # When a frame begins, the held words are the previous frame's.
-            begins2 = delayed(m, self.load, 3, name="begins")
+            begins2 = delayed(m, self.runs.valid, 3, name="begins")
             shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
-            m.d.sync += self.out_front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
+            m.d.sync += self.front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
         else:
             # The first beat was rotated for the previous frame's position: nothing of it is held.
-            loaded2 = delayed(m, self.load, 2, name="loaded", reset=True)
+            m.d.comb += self.front.eq(burst.data[-8 * SHIM_BYTES :])
+            loaded2 = delayed(m, self.runs.valid, 2, name="loaded", reset=True)
             with m.If(valid2 | loaded2):
                 m.d.sync += held.eq(Mux(loaded2, 0, holding2))
-        m.d.sync += self.out_burst.eq(held | Mux(flush2, 0, completing2))
+        m.d.sync += burst.data.eq(held | Mux(flush2, 0, completing2))
 
         marks = Cat(emit, leaves_first, closing)
-        m.d.comb += Cat(self.out_valid, self.out_first, self.out_last).eq(
+        m.d.comb += Cat(self.bursts.valid, burst.first, burst.last).eq(
             delayed(m, marks, self.LATENCY, name="marks", reset=True)
         )
         count = Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes)
-        m.d.comb += self.out_count.eq(delayed(m, count, self.LATENCY, name="count"))
+        m.d.comb += burst.count.eq(delayed(m, count, self.LATENCY, name="count"))
         return m

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -55,10 +55,10 @@ class CollectQueue(wiring.Component):
         Whether the frame that ends next is kept; holds until ``ended``.
     ended : :py:`Out(1)`
         A frame has come to its end and the next value of ``keep`` is due in the next cycle.
-    piece, piece_valid, piece_pop
-        The oldest announcement; holds until popped.
+    pieces : :py:`Out(stream.Signature(piece_layout(engines, lanes)))`
+        The announcements.
     step : :py:`In(1)`
-        Reads the next word; as many steps as a popped piece has words.
+        Reads the next word; as many steps as a taken piece has words.
     data : :py:`Out(32 * lanes * engines)`
         The word of the step two cycles before.
     """
@@ -79,9 +79,7 @@ class CollectQueue(wiring.Component):
                 "s_axis": In(AXIStream(self.burst_bytes)),
                 "keep": In(1),
                 "ended": Out(1),
-                "piece": Out(piece_layout(engines, lanes)),
-                "piece_valid": Out(1),
-                "piece_pop": In(1),
+                "pieces": Out(stream.Signature(piece_layout(engines, lanes))),
                 "step": In(1),
                 "data": Out(8 * engines * self.burst_bytes),
             }
@@ -93,6 +91,7 @@ class CollectQueue(wiring.Component):
         shape = piece_layout(self.engines, self.lanes)
         m.submodules.pieces = pieces = PushQueue(shape, self.PIECES, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
+        beats, beat = source.beats, source.beats.payload
         places = range(self.engines)
 
         write, read, used = (Signal(range(self.DEPTH), name=name) for name in ("write", "read", "used"))
@@ -102,37 +101,33 @@ class CollectQueue(wiring.Component):
         ended = Signal()
         cut = Signal()
         m.d.comb += [
-            ended.eq(source.valid & source.last),
-            full_word.eq(source.valid & (source.last | (place == self.engines - 1))),
+            ended.eq(beats.valid & beat.last),
+            full_word.eq(beats.valid & (beat.last | (place == self.engines - 1))),
             cut.eq(full_word & (words == self.MOST_WORDS - 1)),
             self.ended.eq(ended),
         ]
-        with m.If(source.valid):
-            m.d.sync += place.eq(Mux(source.last, 0, place + 1))
+        with m.If(beats.valid):
+            m.d.sync += place.eq(Mux(beat.last, 0, place + 1))
         with m.If(full_word & self.keep):
-            m.d.sync += [write.eq(write + 1), words.eq(Mux(source.last | cut, 0, words + 1))]
+            m.d.sync += [write.eq(write + 1), words.eq(Mux(beat.last | cut, 0, words + 1))]
         m.d.sync += [
             read.eq(read + self.step),
             used.eq(write - read),
             source.room.eq((used < self.DEPTH - self._MARGIN) & pieces.room),
             pieces.i.valid.eq((ended | cut) & self.keep),
             pieces.i.payload.words.eq(words + 1),
-            pieces.i.payload.ending.eq(place * self.burst_bytes + source.count),
-            pieces.i.payload.bad.eq(source.bad),
-            pieces.i.payload.end.eq(source.last),
+            pieces.i.payload.ending.eq(place * self.burst_bytes + beat.count),
+            pieces.i.payload.bad.eq(beat.bad),
+            pieces.i.payload.end.eq(beat.last),
         ]
         for i in places:
             m.submodules[f"bank{i}"] = bank = BlockRam(8 * self.burst_bytes, self.DEPTH)
             m.d.comb += [
-                bank.write.eq(source.valid & (place == i)),
+                bank.write.eq(beats.valid & (place == i)),
                 bank.write_address.eq(write),
-                bank.write_data.eq(source.beat),
+                bank.write_data.eq(beat.data),
                 bank.read_address.eq(read),
                 self.data.word_select(i, 8 * self.burst_bytes).eq(bank.read_data),
             ]
-        m.d.comb += [
-            self.piece.eq(pieces.o.payload),
-            self.piece_valid.eq(pieces.o.valid),
-            pieces.o.ready.eq(self.piece_pop),
-        ]
+        wiring.connect(m, pieces.o, wiring.flipped(self.pieces))
         return m

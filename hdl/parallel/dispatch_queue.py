@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -47,8 +47,7 @@ class DispatchQueue(wiring.Component):
 
     Members
     -------
-    push : :py:`In(1)`
-    word : :py:`In(word_layout(engines, lanes))`
+    words : :py:`In(stream.Signature(word_layout(engines, lanes), always_ready=True))`
         Every word but a frame's last is full.
     room : :py:`Out(1)`
         Registered: at least :attr:`SLACK` places are free.
@@ -68,8 +67,7 @@ class DispatchQueue(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "push": In(1),
-                "word": In(word_layout(engines, lanes)),
+                "words": In(stream.Signature(word_layout(engines, lanes), always_ready=True)),
                 "room": Out(1),
                 "popped": Out(1),
                 "m_axis": Out(AXIStream(self.burst_bytes)),
@@ -84,18 +82,19 @@ class DispatchQueue(wiring.Component):
         m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
+        push, word = self.words.valid, self.words.payload
         write = Signal(range(self.DEPTH))
-        before = Signal.like(self.word.count)
+        before = Signal.like(word.count)
         m.d.comb += [
-            before.eq(self.word.count - 1),
-            notes.i.valid.eq(self.push),
-            notes.i.payload.last.eq(self.word.last),
-            notes.i.payload.bad.eq(self.word.bad),
-            notes.i.payload.final.eq(Mux(self.word.last, before // burst, self.engines - 1)),
-            notes.i.payload.ending.eq(self.word.count % burst),
+            before.eq(word.count - 1),
+            notes.i.valid.eq(push),
+            notes.i.payload.last.eq(word.last),
+            notes.i.payload.bad.eq(word.bad),
+            notes.i.payload.final.eq(Mux(word.last, before // burst, self.engines - 1)),
+            notes.i.payload.ending.eq(word.count % burst),
             self.room.eq(notes.room),
         ]
-        m.d.sync += write.eq(write + self.push)
+        m.d.sync += write.eq(write + push)
 
         read = Signal(range(self.DEPTH))
         place = Signal(places)
@@ -115,9 +114,9 @@ class DispatchQueue(wiring.Component):
         for i in places:
             m.submodules[f"bank{i}"] = bank = BlockRam(8 * burst, self.DEPTH)
             m.d.comb += [
-                bank.write.eq(self.push),
+                bank.write.eq(push),
                 bank.write_address.eq(write),
-                bank.write_data.eq(self.word.data.word_select(i, 8 * burst)),
+                bank.write_data.eq(word.data.word_select(i, 8 * burst)),
                 bank.read_address.eq(read),
             ]
             bursts.append(bank.read_data)

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import ETHERTYPE_IPV4, ETHERTYPE_VLAN, FLOW_TABLE_SIZE, LANE_BYTES, PROTOCOL_TCP
@@ -27,6 +27,13 @@ class Ticket(data.Struct):
     shared: 1  # every engine must see the frame
     slot: range(FLOW_TABLE_SIZE)
     generation: _GENERATION_BITS
+
+
+class FlowFrame(data.Struct):
+    """The beginning of a frame."""
+
+    header: 8 * HEADER_BYTES  # its first bytes, undefined where it is shorter
+    config: EngineConfig
 
 
 class _Query(data.Struct):
@@ -56,7 +63,7 @@ class FlowDirectory(wiring.Component):
     other that could touch the table is *shared*. It errs on the side of sharing, which costs time
     but never changes a result, and so it needs neither the frame's end nor all of the engine's tests.
 
-    A flow becomes certain by the engine's report (``confirm``) on a shared frame of it. Until another
+    A flow becomes certain by the engine's report (``confirmations``) on a shared frame of it. Until another
     flow takes its slot here it carries a number, its generation, which comes back with the report: one that
     concerns an earlier flow of the slot has another generation and is ignored.
 
@@ -64,29 +71,19 @@ class FlowDirectory(wiring.Component):
 
     Members
     -------
-    valid : :py:`In(1)`
-        A frame begins; its first bytes and settings are there.
-    header : :py:`In(512)`
-        First 64 bytes of the frame, undefined where it is shorter.
-    config : :py:`In(EngineConfig)`
+    frames : :py:`In(stream.Signature(FlowFrame, always_ready=True))`
     room : :py:`Out(1)`
         Frames may come, and 8 more when it has fallen; low after reset until the directory is empty.
-    ticket, ticket_valid, ticket_pop
+    tickets : :py:`Out(stream.Signature(Ticket))`
         One for each frame, in order.
-    confirm : :py:`In(1)`
-        The engines' tables hold the flow of ``confirmed``, a shared frame. May be forgotten under pressure.
-    confirmed : :py:`In(Ticket)`
+    confirmations : :py:`In(stream.Signature(Ticket, always_ready=True))`
+        Of shared frames: the engines' tables hold the frame's flow. May be forgotten under pressure.
     """
 
-    valid: In(1)
-    header: In(8 * HEADER_BYTES)
-    config: In(EngineConfig)
+    frames: In(stream.Signature(FlowFrame, always_ready=True))
     room: Out(1)
-    ticket: Out(Ticket)
-    ticket_valid: Out(1)
-    ticket_pop: In(1)
-    confirm: In(1)
-    confirmed: In(Ticket)
+    tickets: Out(stream.Signature(Ticket))
+    confirmations: In(stream.Signature(Ticket, always_ready=True))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -96,12 +93,10 @@ class FlowDirectory(wiring.Component):
         m.submodules.flows = flows = FlowTable()
         m.submodules.states = states = BlockRam(_State.as_shape().size, FLOW_TABLE_SIZE)
         self._classify(m, queries)
+        wiring.connect(m, tickets.o, wiring.flipped(self.tickets))
         m.d.comb += [
-            self.ticket.eq(tickets.o.payload),
-            self.ticket_valid.eq(tickets.o.valid),
-            tickets.o.ready.eq(self.ticket_pop),
-            confirmations.i.valid.eq(self.confirm & confirmations.room),
-            confirmations.i.payload.eq(self.confirmed),
+            confirmations.i.valid.eq(self.confirmations.valid & confirmations.room),
+            confirmations.i.payload.eq(self.confirmations.payload),
         ]
         m.d.sync += self.room.eq(queries.room & flows.ready)
         self._look_up(m, queries, tickets, confirmations, flows, states)
@@ -109,14 +104,16 @@ class FlowDirectory(wiring.Component):
 
     def _classify(self, m: Module, queries: PushQueue) -> None:
         """Three registers: fields at their place, with or without VLAN tag; conditions; their conjunction."""
-        outer = ETHERNET.read(self.header, "ethertype")
-        inner = VLAN.read(self.header, "ethertype", at=ETHERNET.size)
+        outer = ETHERNET.read(self.frames.payload.header, "ethertype")
+        inner = VLAN.read(self.frames.payload.header, "ethertype", at=ETHERNET.size)
         vlan = outer == ETHERTYPE_VLAN
         tcp_bytes = TCP["syn"].end
 
+        header = self.frames.payload.header
+
         def cut(begin: int, end: int) -> Any:
             """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
-            return Mux(vlan, *(self.header[8 * (tag + begin) : 8 * (tag + end)] for tag in (VLAN.size, 0)))
+            return Mux(vlan, *(header[8 * (tag + begin) : 8 * (tag + end)] for tag in (VLAN.size, 0)))
 
         ip = Signal(8 * IPV4.size, reset_less=True)
         tcp = Signal(8 * tcp_bytes, reset_less=True)
@@ -125,8 +122,8 @@ class FlowDirectory(wiring.Component):
         valid1 = Signal()
         valid2 = Signal()
         m.d.sync += [
-            valid1.eq(self.valid),
-            config.eq(self.config),
+            valid1.eq(self.frames.valid),
+            config.eq(self.frames.payload.config),
             ipv4.eq(Mux(vlan, inner, outer) == ETHERTYPE_IPV4),
             ip.eq(cut(L3, L4)),
             tcp.eq(cut(L4, L4 + tcp_bytes)),

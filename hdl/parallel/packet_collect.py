@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -17,7 +17,7 @@ from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
 from .collect_queue import CollectQueue, piece_layout
 from .dispatch_queue import check_engines
-from .packet_dispatch import MOST_FRAMES, Dispatched
+from .packet_dispatch import MOST_FRAMES, dispatched
 
 
 class PacketCollect(wiring.Component):
@@ -41,7 +41,7 @@ class PacketCollect(wiring.Component):
     -------
     s_axis : array of :py:`In(AXIStream(4 * lanes))`, one for each engine
     m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
-    frame : :py:`In(Dispatched(engines))`
+    frames : :py:`In(stream.Signature(dispatched(engines), always_ready=True))`
         From the dispatcher; at most 64 frames of an engine may be in flight.
     collected : :py:`Out(range(3)).array(engines)`
         Number of an engine's frames that left in this cycle.
@@ -56,7 +56,7 @@ class PacketCollect(wiring.Component):
             {
                 "s_axis": In(AXIStream(burst)).array(engines),
                 "m_axis": Out(AXIStream(engines * burst)),
-                "frame": In(Dispatched(engines)),
+                "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
                 "collected": Out(range(3)).array(engines),
             }
         )
@@ -65,8 +65,9 @@ class PacketCollect(wiring.Component):
         m = Module()
         numbers = range(self.engines)
         width = self.engines * Beat(self.lanes).bytes
+        frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
-        m.d.comb += [order.i.valid.eq(self.frame.valid), order.i.payload.eq(self.frame.owner)]
+        m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         queues = []
         for i in numbers:
             queue = CollectQueue(self.engines, lanes=self.lanes)
@@ -74,12 +75,12 @@ class PacketCollect(wiring.Component):
             m.submodules[f"queue{i}"], m.submodules[f"kept{i}"] = queue, kept
             wiring.connect(m, wiring.flipped(self.s_axis[i]), queue.s_axis)
             m.d.comb += [
-                kept.i.valid.eq(self.frame.valid & self.frame.targets[i]),
-                kept.i.payload.eq(self.frame.owner == i),
+                kept.i.valid.eq(self.frames.valid & frame.targets[i]),
+                kept.i.payload.eq(frame.owner == i),
                 kept.o.ready.eq(queue.ended),
                 queue.keep.eq(kept.o.payload),
             ]
-            taken = queue.piece_pop & queue.piece.end
+            taken = queue.pieces.ready & queue.pieces.payload.end
             m.d.sync += self.collected[i].eq((queue.ended & ~kept.o.payload) + taken)
             queues.append(queue)
 
@@ -89,10 +90,10 @@ class PacketCollect(wiring.Component):
         owner = order.o.payload
         offered = Signal()
         m.d.comb += [
-            offered.eq(order.o.valid & Cat(queue.piece_valid for queue in queues).bit_select(owner, 1)),
+            offered.eq(order.o.valid & Cat(queue.pieces.valid for queue in queues).bit_select(owner, 1)),
             job.i.valid.eq(offered),
             job.i.payload.engine.eq(owner),
-            job.i.payload.piece.eq(Array(queue.piece.as_value() for queue in queues)[owner]),
+            job.i.payload.piece.eq(Array(queue.pieces.payload.as_value() for queue in queues)[owner]),
             order.o.ready.eq(offered & job.i.ready & job.i.payload.piece.end),
         ]
 
@@ -114,7 +115,7 @@ class PacketCollect(wiring.Component):
             ]
         for i, queue in enumerate(queues):
             m.d.comb += [
-                queue.piece_pop.eq(offered & job.i.ready & (owner == i)),
+                queue.pieces.ready.eq(offered & job.i.ready & (owner == i)),
                 queue.step.eq(go & (job.o.payload.engine == i)),
             ]
         last = final & job.o.payload.piece.end

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -21,30 +21,15 @@ MOST_FRAMES = 64
 """Frames that one engine may have between dispatch and collection; also the depth of queues of frames."""
 
 
-class Dispatched(wiring.Signature):
-    """One frame's route, announced when its first word enters a queue; seen from the dispatcher.
-
-    Members
-    -------
-    valid : :py:`Out(1)`
-    owner : :py:`Out(range(engines))`
-        The engine whose frame is kept.
-    targets : :py:`Out(engines)`
-        The engines that get the frame: the owner alone, or all.
-    ticket : :py:`Out(Ticket)`
-    """
-
-    def __init__(self, engines: int):
-        self.engines = engines
-        super().__init__(
-            {"valid": Out(1), "owner": Out(range(engines)), "targets": Out(engines), "ticket": Out(Ticket)}
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dispatched) and self.engines == other.engines
-
-    def __repr__(self) -> str:
-        return f"Dispatched(engines={self.engines})"
+def dispatched(engines: int) -> data.StructLayout:
+    """One frame's route, announced when its first word enters a queue."""
+    return data.StructLayout(
+        {
+            "owner": range(engines),  # the engine whose frame is kept
+            "targets": engines,  # the engines that get the frame: the owner alone, or all
+            "ticket": Ticket,
+        }
+    )
 
 
 def least(levels: list[Value], index: int = 0) -> tuple[Value, Value]:
@@ -85,10 +70,10 @@ class PacketDispatch(wiring.Component):
         Sampled once for a frame, in the cycle after its first beat was accepted.
     m_axis, engine_config : arrays of :py:`Out`, one for each engine
         A frame's settings show from the cycle after its first beat was accepted to the next frame's.
-    frame : :py:`Out(Dispatched(engines))`
+    frames : :py:`Out(stream.Signature(dispatched(engines), always_ready=True))`
     collected, reported : :py:`In(range(3)).array(engines)`
-        So many of an engine's frames have left for good, or have been reported, in this cycle.
-    confirm, confirmed : :py:`In`
+        Number of an engine's frames that have left for good, or have been reported, in this cycle.
+    confirmations : :py:`In(stream.Signature(Ticket, always_ready=True))`
         As of :class:`FlowDirectory`.
     """
 
@@ -104,11 +89,10 @@ class PacketDispatch(wiring.Component):
                 "config": In(EngineConfig),
                 "m_axis": Out(AXIStream(burst)).array(engines),
                 "engine_config": Out(EngineConfig).array(engines),
-                "frame": Out(Dispatched(engines)),
+                "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
                 "collected": In(range(3)).array(engines),
                 "reported": In(range(3)).array(engines),
-                "confirm": In(1),
-                "confirmed": In(Ticket),
+                "confirmations": In(stream.Signature(Ticket, always_ready=True)),
             }
         )
 
@@ -119,34 +103,31 @@ class PacketDispatch(wiring.Component):
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
         m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
-        begins = source.first
+        beat = source.beats.payload
+        begins = beat.first
         m.d.comb += [
-            words.i.valid.eq(source.valid),
-            words.i.payload.data.eq(source.beat),
-            words.i.payload.count.eq(source.count),
-            words.i.payload.last.eq(source.last),
-            words.i.payload.bad.eq(source.bad),
+            words.i.valid.eq(source.beats.valid),
+            words.i.payload.data.eq(beat.data),
+            words.i.payload.count.eq(beat.count),
+            words.i.payload.last.eq(beat.last),
+            words.i.payload.bad.eq(beat.bad),
             configs.i.valid.eq(begins),
             configs.i.payload.eq(self.config),
         ]
-        ticket = Signal(Ticket)
-        ticket_valid = Signal()
-        ticket_pop = Signal()
+        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        ticket = tickets.payload
         if self.flows:
             m.submodules.directory = directory = FlowDirectory()
+            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
+            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
             m.d.comb += [
-                directory.valid.eq(begins),
-                directory.header.eq(source.beat[: 8 * HEADER_BYTES]),
-                directory.config.eq(self.config),
-                directory.confirm.eq(self.confirm),
-                directory.confirmed.eq(self.confirmed),
-                directory.ticket_pop.eq(ticket_pop),
-                ticket.eq(directory.ticket),
-                ticket_valid.eq(directory.ticket_valid),
+                directory.frames.valid.eq(begins),
+                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
+                directory.frames.payload.config.eq(self.config),
                 source.room.eq(words.room & configs.room & directory.room),
             ]
         else:
-            m.d.comb += [ticket_valid.eq(1), source.room.eq(words.room & configs.room)]
+            m.d.comb += [tickets.valid.eq(1), source.room.eq(words.room & configs.room)]
 
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
@@ -164,22 +145,23 @@ class PacketDispatch(wiring.Component):
         everyone = (1 << self.engines) - 1
         m.d.comb += [
             start.eq(
-                words.o.valid & ~within & ticket_valid & configs.o.valid
+                words.o.valid & ~within & tickets.valid & configs.o.valid
                 & Mux(ticket.shared, ready.all(), best_ready)
             ),
             chosen.eq(Mux(within, targets, Mux(ticket.shared, everyone, 1 << best))),
             go.eq(start | (words.o.valid & within & ((room | ~targets) == everyone))),
             words.o.ready.eq(go),
             configs.o.ready.eq(start),
-            ticket_pop.eq(start),
+            tickets.ready.eq(start),
         ]  # fmt: skip
+        frame = self.frames.payload
         with m.If(go):
             m.d.sync += [within.eq(~word.last), targets.eq(chosen)]
         m.d.sync += [
-            self.frame.valid.eq(start),
-            self.frame.owner.eq(best),
-            self.frame.targets.eq(chosen),
-            self.frame.ticket.eq(ticket),
+            self.frames.valid.eq(start),
+            frame.owner.eq(best),
+            frame.targets.eq(chosen),
+            frame.ticket.eq(ticket),
         ]
 
         # One row of flip-flops between the choice and the block RAMs of all queues.
@@ -191,13 +173,13 @@ class PacketDispatch(wiring.Component):
             m.submodules[f"queue{i}"] = queue
             push = Signal(name=f"push{i}")
             m.d.sync += push.eq(go & chosen[i])
-            m.d.comb += [queue.push.eq(push), queue.word.eq(moved)]
+            m.d.comb += [queue.words.valid.eq(push), queue.words.payload.eq(moved)]
             free = self._credit(m, i, start & chosen[i])
             m.d.sync += ready[i].eq(queue.room & free)
             level = Signal(range(queue.DEPTH + 1), name=f"level{i}")
             m.d.sync += level.eq(level + (go & chosen[i]) - queue.popped)
             levels.append(Cat(level, ~(queue.room & free)))
-            self._attach(m, i, queue, self.frame.valid & self.frame.targets[i], settings)
+            self._attach(m, i, queue, self.frames.valid & frame.targets[i], settings)
         smallest, number = least(levels)
         m.d.sync += [best.eq(number), best_ready.eq(~smallest[-1])]
         return m

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -55,7 +55,7 @@ class ParallelEngines(wiring.Component):
     -------
     s_axis : :py:`In(AXIStream(4 * lanes * engines))`
     m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
-    config, report, report_valid
+    config, reports
         As of the engine.
     """
 
@@ -70,8 +70,7 @@ class ParallelEngines(wiring.Component):
                 "s_axis": In(AXIStream(width)),
                 "m_axis": Out(AXIStream(width)),
                 "config": In(EngineConfig),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
             }
         )
 
@@ -82,27 +81,19 @@ class ParallelEngines(wiring.Component):
         m.submodules.merge = merge = ReportMerge(self.engines)
         wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
         wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
-        wiring.connect(m, dispatch.frame, collect.frame)
-        m.d.comb += [
-            dispatch.config.eq(self.config),
-            dispatch.confirm.eq(merge.confirm),
-            dispatch.confirmed.eq(merge.confirmed),
-            self.report.eq(merge.report),
-            self.report_valid.eq(merge.report_valid),
-            *(
-                getattr(merge.frame, name).eq(getattr(dispatch.frame, name))
-                for name in merge.frame.signature.members
-            ),
-        ]
+        wiring.connect(m, dispatch.frames, collect.frames)
+        wiring.connect(m, dispatch.frames, merge.frames)
+        wiring.connect(m, merge.confirmations, dispatch.confirmations)
+        wiring.connect(m, merge.reports, wiring.flipped(self.reports))
+        m.d.comb += dispatch.config.eq(self.config)
         for i in range(self.engines):
             engine = (CompressionEngine if self.transmit else DecompressionEngine)(lanes=self.lanes)
             m.submodules[f"engine{i}"] = engine
             wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
             wiring.connect(m, engine.m_axis, collect.s_axis[i])
+            wiring.connect(m, engine.reports, merge.engine_reports[i])
             m.d.comb += [
                 engine.config.eq(dispatch.engine_config[i]),
-                merge.engine_report[i].eq(engine.report),
-                merge.engine_report_valid[i].eq(engine.report_valid),
                 dispatch.collected[i].eq(collect.collected[i]),
                 dispatch.reported[i].eq(merge.reported[i]),
             ]

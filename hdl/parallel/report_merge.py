@@ -6,7 +6,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import Verdict
@@ -15,7 +15,7 @@ from ..control.counters import FrameReport
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 from .flow_directory import Ticket
-from .packet_dispatch import MOST_FRAMES, Dispatched
+from .packet_dispatch import MOST_FRAMES, dispatched
 
 _IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN)
 """Verdicts after which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""
@@ -32,15 +32,15 @@ class ReportMerge(wiring.Component):
 
     Members
     -------
-    frame : :py:`In(Dispatched(engines))`
+    frames : :py:`In(stream.Signature(dispatched(engines), always_ready=True))`
         From the dispatcher; at most 64 frames of an engine may be in flight.
-    engine_report, engine_report_valid : arrays of :py:`In`, one for each engine
+    engine_reports : :py:`In(stream.Signature(FrameReport, always_ready=True)).array(engines)`
         One per frame that the engine saw, in order.
-    report, report_valid : :py:`Out`
+    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
         One per frame.
     reported : :py:`Out(range(3)).array(engines)`
         Number of an engine's frames that are finished in this cycle.
-    confirm, confirmed : :py:`Out`
+    confirmations : :py:`Out(stream.Signature(Ticket, always_ready=True))`
         For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
     """
 
@@ -49,14 +49,11 @@ class ReportMerge(wiring.Component):
         self.engines = engines
         super().__init__(
             {
-                "frame": In(Dispatched(engines)),
-                "engine_report": In(FrameReport).array(engines),
-                "engine_report_valid": In(1).array(engines),
-                "report": Out(FrameReport),
-                "report_valid": Out(1),
+                "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
+                "engine_reports": In(stream.Signature(FrameReport, always_ready=True)).array(engines),
+                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
                 "reported": Out(range(3)).array(engines),
-                "confirm": Out(1),
-                "confirmed": Out(Ticket),
+                "confirmations": Out(stream.Signature(Ticket, always_ready=True)),
             }
         )
 
@@ -65,25 +62,26 @@ class ReportMerge(wiring.Component):
         numbers = range(self.engines)
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
         entry = data.StructLayout({"report": FrameReport, "ticket": Ticket})
+        frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
-        m.d.comb += [order.i.valid.eq(self.frame.valid), order.i.payload.eq(self.frame.owner)]
+        m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         reports = []
         for i in numbers:
             frames = PushQueue(known, MOST_FRAMES, 0)
             queue = PushQueue(entry, MOST_FRAMES, 0)
             m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
             m.d.comb += [
-                frames.i.valid.eq(self.frame.valid & self.frame.targets[i]),
-                frames.i.payload.keep.eq(self.frame.owner == i),
-                frames.i.payload.ticket.eq(self.frame.ticket),
-                frames.o.ready.eq(self.engine_report_valid[i]),
-                queue.i.valid.eq(self.engine_report_valid[i] & frames.o.payload.keep),
-                queue.i.payload.report.eq(self.engine_report[i]),
+                frames.i.valid.eq(self.frames.valid & frame.targets[i]),
+                frames.i.payload.keep.eq(frame.owner == i),
+                frames.i.payload.ticket.eq(frame.ticket),
+                frames.o.ready.eq(self.engine_reports[i].valid),
+                queue.i.valid.eq(self.engine_reports[i].valid & frames.o.payload.keep),
+                queue.i.payload.report.eq(self.engine_reports[i].payload),
                 queue.i.payload.ticket.eq(frames.o.payload.ticket),
                 queue.o.ready.eq(order.o.valid & (order.o.payload == i)),
             ]
             m.d.sync += self.reported[i].eq(
-                (self.engine_report_valid[i] & ~frames.o.payload.keep) + (queue.o.ready & queue.o.valid)
+                (self.engine_reports[i].valid & ~frames.o.payload.keep) + (queue.o.ready & queue.o.valid)
             )
             reports.append(queue)
         found = Signal()
@@ -94,9 +92,9 @@ class ReportMerge(wiring.Component):
         ]
         in_table = reduce(or_, (oldest.report.verdict == verdict for verdict in _IN_TABLE))
         m.d.sync += [
-            self.report_valid.eq(found),
-            self.report.eq(oldest.report),
-            self.confirm.eq(found & oldest.ticket.shared & in_table),
-            self.confirmed.eq(oldest.ticket),
+            self.reports.valid.eq(found),
+            self.reports.payload.eq(oldest.report),
+            self.confirmations.valid.eq(found & oldest.ticket.shared & in_table),
+            self.confirmations.payload.eq(oldest.ticket),
         ]
         return m

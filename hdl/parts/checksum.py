@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -57,9 +57,8 @@ class OnesComplementSum(wiring.Component):
     beat : :py:`In(32 * lanes)`
     carry : :py:`In(lanes)`
         With ``carries=True``: added like words of one bit.
-    sum : :py:`Out(16)`
-        Folded sum, 0..65535; 0 only if every word was 0. Holds until the next ``sum_valid``.
-    sum_valid : :py:`Out(1)`
+    sums : :py:`Out(stream.Signature(16, always_ready=True))`
+        Folded sum, 0..65535; 0 only if every word was 0. The payload holds until the next sum.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, carries: bool = False):
@@ -74,14 +73,13 @@ class OnesComplementSum(wiring.Component):
                 "last": In(1),
                 "beat": In(16 * self.words),
                 **({"carry": In(lanes)} if carries else {}),
-                "sum": Out(16),
-                "sum_valid": Out(1),
+                "sums": Out(stream.Signature(16, always_ready=True)),
             }
         )
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from ``last`` to ``sum_valid``."""
+        """Cycles from ``last`` to the sum."""
         return exact_log2(width.words) + 2
 
     def elaborate(self, platform: Any) -> Module:
@@ -115,8 +113,8 @@ class OnesComplementSum(wiring.Component):
 
         # Last stage: fold.
         done = delayed(m, last, 1, name="done", reset=True)
-        m.d.sync += self.sum_valid.eq(done)
+        m.d.sync += self.sums.valid.eq(done)
         with m.If(done):
-            m.d.sync += self.sum.eq(add16(finished[:16], finished[16:]))
+            m.d.sync += self.sums.payload.eq(add16(finished[:16], finished[16:]))
         assert depth + 2 == self.latency
         return m

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Delay by a fixed number of cycles, to keep side information in step with a pipeline."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import stream
 
 
 def delayed(m: Module, value: Value, cycles: int, *, name: str, reset: bool = False) -> Signal:
@@ -17,3 +20,16 @@ def delayed(m: Module, value: Value, cycles: int, *, name: str, reset: bool = Fa
         m.d.sync += following.eq(current)
         current = following
     return current
+
+
+def delayed_stream(m: Module, source: Any, cycles: int, *, name: str) -> stream.Interface:
+    """The push stream ``source`` of structures as it was ``cycles`` cycles ago.
+
+    Reset clears ``valid``. Each field has registers of its own, ``name_field_1`` and so on.
+    """
+    shape = source.payload.shape()
+    late = stream.Signature(shape, always_ready=True).create(path=(name,))
+    m.d.comb += late.valid.eq(delayed(m, source.valid, cycles, name=f"{name}_valid", reset=True))
+    for field, _ in shape:
+        m.d.comb += late.payload[field].eq(delayed(m, source.payload[field], cycles, name=f"{name}_{field}"))
+    return late

@@ -210,8 +210,8 @@ class EngineTB(TestBench):
                     first_out = last
             else:
                 assert held is None, "m_axis.tvalid fell before tready came"
-            if dut.report_valid.value:
-                self.reports.append(int(dut.report.value))
+            if dut.reports_valid.value:
+                self.reports.append(int(dut.reports_payload.value))
 
     def _taken(self, first: bool, last: bool) -> None:
         """A beat has left: note when, and hold it to what AXIStream says of ``tkeep``."""

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from typing import Any
 
 from cocotb.triggers import FallingEdge
 
 from inceptionn.sim.testbench import TestBench
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int) else int(value.as_bits())
+
+
+def _text(value: int | dict[str, int]) -> str:
+    return f"{value:#x}" if isinstance(value, int) else str(value)
 
 
 class Lockstep(TestBench):
@@ -21,17 +31,26 @@ class Lockstep(TestBench):
     pulses : inputs that are low in each cycle whose stimulus does not name them.
     quiet : outputs that are looked at in every cycle, with the value they have when nothing else is due.
     limit : cycles after which a bench is taken to hang.
+    layouts : the structure of each port that is read or written by its fields, as a dictionary.
     """
 
-    def __init__(self, dut, pulses: tuple[str, ...] = (), quiet: dict[str, int] | None = None, limit=100_000):
+    def __init__(
+        self,
+        dut,
+        pulses: tuple[str, ...] = (),
+        quiet: dict[str, int] | None = None,
+        limit=100_000,
+        layouts: dict[str, Any] | None = None,
+    ):
         super().__init__(dut)
+        self._layouts = layouts or {}
         self.now = 0
         self.limit = limit
         self.checked = 0
         """Values compared because one was due."""
         self._pulses = pulses
         self._quiet = quiet or {}
-        self._due: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        self._due: defaultdict[int, dict[str, Any]] = defaultdict(dict)
 
     async def reset(self) -> None:
         """Forgets what was due, and leaves the circuit in its reset state."""
@@ -45,22 +64,41 @@ class Lockstep(TestBench):
         """An output of the present cycle."""
         return int(getattr(self.dut, name).value)
 
-    def due(self, latency: int, **outputs: int) -> None:
-        """These outputs must show these values ``latency`` cycles after the present one."""
+    def fields(self, name: str) -> Any:
+        """An output of the present cycle, by its fields."""
+        return self._layouts[name].from_bits(self.read(name))
+
+    def write(self, name: str, value: int | dict[str, int]) -> None:
+        """An input from now on; fields that ``value`` does not name are noise."""
+        if isinstance(value, dict):
+            layout = self._layouts[name]
+            noise = {field: random.getrandbits(place.width) for field, place in layout}
+            word = 0
+            for field, place in layout:
+                word |= (noise | value)[field] << place.offset
+            value = word
+        getattr(self.dut, name).value = value
+
+    def due(self, latency: int, **outputs: int | dict[str, int]) -> None:
+        """These outputs, or fields of outputs, must have these values ``latency`` cycles from now."""
         self._due[self.now + latency].update(outputs)
 
-    async def cycle(self, **inputs: int) -> None:
+    async def cycle(self, **inputs: int | dict[str, int]) -> None:
         """One cycle with these inputs; checks what is due in it."""
         expected = self._due.pop(self.now, {})
         for name, value in (self._quiet | expected if expected else self._quiet).items():
-            found = self.read(name)
-            assert found == value, f"cycle {self.now}: {name} is {found:#x}, not {value:#x}"
+            if isinstance(value, dict):
+                fields = self.fields(name)
+                found: Any = {field: _number(fields[field]) for field in value}
+            else:
+                found = self.read(name)
+            assert found == value, f"cycle {self.now}: {name} is {_text(found)}, not {_text(value)}"
         self.checked += len(expected)
         for name in self._pulses:
             if name not in inputs:
                 getattr(self.dut, name).value = 0
         for name, value in inputs.items():
-            getattr(self.dut, name).value = value
+            self.write(name, value)
         await FallingEdge(self.dut.aclk)
         self.now += 1
         assert self.now < self.limit, f"not done after {self.now} cycles"

@@ -16,7 +16,7 @@ from typing import Any
 from lockstep import Lockstep
 
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
-from inceptionn.hdl.engine.receive_layout import frame_part
+from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import LANE_BYTES, Verdict
 
@@ -24,6 +24,7 @@ LANES = bench_parameters().get("lanes", 8)
 """fp32 lanes of the component's beats."""
 BEAT_BYTES = LANE_BYTES * LANES
 FramePart = frame_part(LANES)
+RestoredBurst = restored_burst(LANES)
 QUEUE_LATENCY = 2
 """Cycles from a push to the output queue until its output shows the beat."""
 OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
@@ -157,20 +158,12 @@ class Frame:
         return made
 
     @property
-    def payload_beats(self) -> list[dict[str, int]]:
-        """The payload as the Decompressor sends it; ``tuser`` means something with the last beat only."""
-        made = [
-            {
-                "tdata": filled(part),
-                "tkeep": (1 << len(part)) - 1,
-                "tlast": 0,
-                "tuser": random.getrandbits(1),
-            }
-            for part in cut(self.payload)
-        ]
+    def payload_bursts(self) -> list[int]:
+        """The payload as the Decompressor sends it; only the last burst's ``malformed`` counts."""
+        made = [{"data": filled(part), "malformed": random.getrandbits(1)} for part in cut(self.payload)]
         if made:
-            made[-1] |= {"tlast": 1, "tuser": int(self.faulty)}
-        return made
+            made[-1]["malformed"] = int(self.faulty)
+        return [RestoredBurst.const(burst).as_bits() for burst in made]
 
 
 def mixture(number: int) -> list[Frame]:

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("hdl", "sim", "boards", "constraints")
 LARGE = 3
 """Variants of the NIC below this number are compared by default; the others take minutes to emit."""
-_GATE = re.compile(r"\$(?!.*ff|.*latch|mem)")
+_GATE = re.compile(r"\$(?!.*ff|.*latch|mem)", re.IGNORECASE)
 """Types of Yosys cells that hold nothing."""
 
 
@@ -103,8 +103,10 @@ def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
 
     # Relative names in the current folder: Yosys as WebAssembly has a /tmp of its own.
     (work / "circuit.il").write_text(text)
+    # Registers and multiplexers bit by bit: how many bits a cell joins depends on how signals are packed.
     steps = "read_rtlil circuit.il; hierarchy -auto-top; proc; flatten; opt_clean -purge; memory_collect"
-    command = [yosys_path(), "-q", "-p", f"{steps}; opt_clean -purge; write_json circuit.json"]
+    bits = "simplemap t:$*ff* t:$mux; opt_clean -purge"
+    command = [yosys_path(), "-q", "-p", f"{steps}; {bits}; write_json circuit.json"]
     subprocess.run(command, cwd=work, check=True, timeout=1800)
     modules = json.loads((work / "circuit.json").read_text())["modules"].values()
     tops = [module for module in modules if "top" in module["attributes"]]

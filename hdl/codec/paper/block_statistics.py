@@ -105,7 +105,9 @@ class BlockStatistics(block_statistics.BlockStatistics):
             self.report.block_sum.eq(
                 add16(sum_of_data, delayed(m, tag_sum, waits - 4 - join, name="tag_sum"))
             ),
-            self.report.cleared_sum.eq(delayed(m, cleared_sum.sum, cleared_waits, name="cleared_sum")),
+            self.report.cleared_sum.eq(
+                delayed(m, cleared_sum.sums.payload, cleared_waits, name="cleared_sum")
+            ),
             self.report.counts.eq(delayed(m, lanes.as_value(), waits - 3 - join, name="lanes")),
         ]
         return m

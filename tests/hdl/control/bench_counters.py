@@ -40,7 +40,7 @@ MAX_LANES = (1 << 12) - 1
 def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
     """Anything, in nearly every cycle, also verdicts that the direction cannot have."""
     return {
-        "report_valid": source.random() < 0.9,
+        "reports_valid": source.random() < 0.9,
         "verdict": source.randrange(32) if source.random() < 0.2 else source.choice(list(Verdict)),
         "bytes_in": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
         "bytes_out": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
@@ -53,7 +53,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
 def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
     """The most that a cycle can bring, always to the same counters."""
     sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": (MAX_LANES,) * len(Tag)}
-    return {"report_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
+    return {"reports_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
 
 
 class TB(TestBench):
@@ -68,7 +68,8 @@ class TB(TestBench):
         self.checked = 0
 
     async def reset(self) -> None:
-        for name in ("report", "report_valid", "frame_in", "frame_out", "clear", "read_slot", "read_strobe"):
+        events = ("reports_payload", "reports_valid", "frame_in", "frame_out", "clear")
+        for name in (*events, "read_slot", "read_strobe"):
             getattr(self.dut, name).value = 0
         await super().reset(3, 1)
         assert int(self.dut.read_busy.value), "not busy in reset, though the memory is not cleared"
@@ -85,11 +86,11 @@ class TB(TestBench):
         dut, events = (
             self.dut,
             events
-            or largest_events(Verdict.BAD) | dict.fromkeys(("report_valid", "frame_in", "frame_out"), 0),
+            or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
         report = {name: events[name] for name in ("verdict", "bytes_in", "bytes_out")}
-        dut.report.value = FrameReport.const(report | {"lanes": list(events["lanes"])}).as_bits()
-        for name in ("report_valid", "frame_in", "frame_out"):
+        dut.reports_payload.value = FrameReport.const(report | {"lanes": list(events["lanes"])}).as_bits()
+        for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
         dut.clear.value = clear
         dut.read_strobe.value = read is not None
@@ -100,7 +101,7 @@ class TB(TestBench):
         if read is not None:
             self.reads.append((self.cycle, read))
         amounts = {SLOT_FRAMES_IN: events["frame_in"], SLOT_FRAMES_OUT: events["frame_out"]}
-        if events["report_valid"]:
+        if events["reports_valid"]:
             if events["verdict"] in VERDICTS[DIRECTION]:
                 amounts[events["verdict"]] = 1
             amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}

@@ -97,7 +97,7 @@ class TB(TestBench):
         self.model = RegisterModel()
         dut.aresetn.value = 0
         for direction in DIRECTIONS:
-            for name in ("report", "report_valid", "frame_in", "frame_out"):
+            for name in ("reports_payload", "reports_valid", "frame_in", "frame_out"):
                 getattr(dut, f"{direction}_{name}").value = 0
         self.axil = None
         if master:
@@ -335,8 +335,8 @@ async def counters_and_clear(dut):
                 compressed = verdict == Verdict.COMPRESSED
                 lanes = tuple(source.getrandbits(12) if compressed else 0 for _ in Tag)
                 valid, frame_in, frame_out = (source.randrange(2) for _ in range(3))
-                getattr(dut, f"{direction}_report").value = pack_report(verdict, *sizes, lanes)
-                getattr(dut, f"{direction}_report_valid").value = valid
+                getattr(dut, f"{direction}_reports_payload").value = pack_report(verdict, *sizes, lanes)
+                getattr(dut, f"{direction}_reports_valid").value = valid
                 getattr(dut, f"{direction}_frame_in").value = frame_in
                 getattr(dut, f"{direction}_frame_out").value = frame_out
                 amounts = {SLOT_FRAMES_IN: frame_in, SLOT_FRAMES_OUT: frame_out}
@@ -347,7 +347,7 @@ async def counters_and_clear(dut):
                     expected[slots[slot].name] += amount
         await RisingEdge(dut.aclk)
         for direction in DIRECTIONS:
-            for name in ("report_valid", "frame_in", "frame_out"):
+            for name in ("reports_valid", "frame_in", "frame_out"):
                 getattr(dut, f"{direction}_{name}").value = 0
         await ClockCycles(dut.aclk, SETTLE)
         assert await tb.counters() == expected
@@ -369,8 +369,8 @@ async def whole_counter_across_a_carry(dut):
     amount = (1 << 17) - 1
     register = REGISTERS["RX_BYTES_OUT"]
     other = REGISTERS["TX_BYTES_IN"]
-    dut.rx_report.value = pack_report(Verdict.MALFORMED, 1, amount)
-    dut.rx_report_valid.value = 1
+    dut.rx_reports_payload.value = pack_report(Verdict.MALFORMED, 1, amount)
+    dut.rx_reports_valid.value = 1
     await ClockCycles(dut.aclk, (1 << 32) // amount - 2 * SETTLE)
     last = (await tb.read(register.offset))[0]
     assert last > (1 << 32) - 3 * SETTLE * amount
@@ -380,7 +380,7 @@ async def whole_counter_across_a_carry(dut):
     assert whole >> 32 == 1
     assert whole & 0xFFFF_FFFF < 4 * SETTLE * amount
     assert await tb.counter(other) == 0
-    dut.rx_report_valid.value = 0
+    dut.rx_reports_valid.value = 0
     await ClockCycles(dut.aclk, SETTLE)
     frames = await tb.counter(REGISTERS["RX_BYTES_IN"])
     assert await tb.counter(register) == frames * amount
@@ -392,12 +392,12 @@ async def reset_clears(dut):
     """A reset brings back every reset value and zeroes the counters, whose memory itself has no reset."""
     tb = TB(dut)
     await tb.reset()
-    dut.tx_report.value = pack_report(Verdict.SYN, 64, 64)
-    dut.tx_report_valid.value = 1
+    dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
+    dut.tx_reports_valid.value = 1
     await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)
     await ClockCycles(dut.aclk, 3 * SETTLE)
     assert await tb.counter(REGISTERS["TX_SYN"]) > SETTLE
-    dut.tx_report_valid.value = 0
+    dut.tx_reports_valid.value = 0
     await tb.reset()
     assert not any((await tb.counters()).values())
     for register in CONTROL:

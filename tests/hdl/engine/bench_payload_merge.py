@@ -40,7 +40,7 @@ class TB(FrameSink):
     """Two inputs that offer what they have, a source of tails, and a sink."""
 
     async def reset(self) -> None:
-        for name in ("parts_valid", "tails_valid", "payload_tvalid", "m_axis_tready"):
+        for name in ("parts_valid", "tails_valid", "payload_valid", "m_axis_tready"):
             getattr(self.dut, name).value = 0
         await super().reset()
 
@@ -54,13 +54,9 @@ class TB(FrameSink):
         """
         dut = self.dut
         parts = [{"parts_payload": part_bits(part)} for frame in frames for part in frame.parts]
-        payload = [
-            {f"payload_{name}": value for name, value in beat.items()}
-            for frame in frames
-            for beat in frame.payload_beats
-        ]
+        payload = [{"payload_payload": burst} for frame in frames for burst in frame.payload_bursts]
         part_input = Offer(dut, "parts_valid", "parts_ready", parts)
-        payload_input = Offer(dut, "payload_tvalid", "payload_tready", payload)
+        payload_input = Offer(dut, "payload_valid", "payload_ready", payload)
         ends = [part["last"] for frame in frames for part in frame.parts]
         tails = [(number, f.bad or f.short) for number, f in enumerate(frames) if f.order["restore"]]
         tails_sent = out = told = 0
@@ -99,7 +95,7 @@ class TB(FrameSink):
                 assert not frame.order["restore"] or self.read("faults_payload") == frame.faulty
                 told += 1
             await self.cycle()
-        dut.parts_valid.value = dut.payload_tvalid.value = dut.tails_valid.value = 0
+        dut.parts_valid.value = dut.payload_valid.value = dut.tails_valid.value = 0
         for _ in range(20):
             await self.cycle()
             for name in ("m_axis_tvalid", "faults_valid"):

@@ -35,7 +35,7 @@ class TB(FrameSink):
     """Three inputs that offer what they have, and a sink."""
 
     async def reset(self) -> None:
-        for name in ("order_valid", "wire_valid", "payload_tvalid", "m_axis_tready"):
+        for name in ("orders_valid", "beats_valid", "payload_valid", "m_axis_tready"):
             getattr(self.dut, name).value = 0
         await super().reset()
 
@@ -48,17 +48,13 @@ class TB(FrameSink):
         that the sink is ready.
         """
         dut = self.dut
-        orders = [{"order": ReceiveOrder.as_shape().const(frame.order).as_bits()} for frame in frames]
-        waiting = [{"wire_beat": WireBeat.const(beat).as_bits()} for f in frames for beat in f.wire_beats]
-        payload = [
-            {f"payload_{name}": value for name, value in beat.items()}
-            for frame in frames
-            for beat in frame.payload_beats
-        ]
+        orders = [{"orders_payload": ReceiveOrder.as_shape().const(f.order).as_bits()} for f in frames]
+        waiting = [{"beats_payload": WireBeat.const(beat).as_bits()} for f in frames for beat in f.wire_beats]
+        payload = [{"payload_payload": burst} for frame in frames for burst in frame.payload_bursts]
         inputs = (
-            Offer(dut, "order_valid", "order_pop", orders),
-            Offer(dut, "wire_valid", "wire_pop", waiting),
-            Offer(dut, "payload_tvalid", "payload_tready", payload),
+            Offer(dut, "orders_valid", "orders_ready", orders),
+            Offer(dut, "beats_valid", "beats_ready", waiting),
+            Offer(dut, "payload_valid", "payload_ready", payload),
         )
         reports: list[int] = []
         out = 0
@@ -76,13 +72,13 @@ class TB(FrameSink):
                 source.taken()
             if ready and self.read("m_axis_tvalid"):
                 out += self.collect(frames[out])
-            if self.read("report_valid"):
-                reports.append(self.read("report"))
+            if self.read("reports_valid"):
+                reports.append(self.read("reports_payload"))
             await self.cycle()
-        dut.order_valid.value = dut.wire_valid.value = dut.payload_tvalid.value = 0
+        dut.orders_valid.value = dut.beats_valid.value = dut.payload_valid.value = 0
         for _ in range(20):
-            if self.read("report_valid"):
-                reports.append(self.read("report"))
+            if self.read("reports_valid"):
+                reports.append(self.read("reports_payload"))
             await self.cycle()
             assert not self.read("m_axis_tvalid"), "a beat too many"
         assert not any(source.items for source in inputs), "something was left over"

@@ -16,6 +16,7 @@ from lockstep import Lockstep
 from parsed_headers import fields, objection
 
 from inceptionn.hdl.engine.receive_decision import ReceiveDecision, ReceiveOrder, Shim
+from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import ParsedHeader
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import receive
@@ -28,19 +29,20 @@ from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
 
 LATENCY = ReceiveDecision.LATENCY
 PARSED = Beat(LANES).parsed_beat
-TO_BURST = 3
-"""Cycles from a beat to the realigner's ``out_before``."""
+TO_FRONT = 3
+"""Cycles from a beat to the realigner's ``front``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset
 MOST_BEATS = 6
 """Beats of a frame that are sent; no shim ends behind the fourth."""
 
 
 class TB(Lockstep):
-    """Sends beats, header words and the realigner's bursts as the engine does; else noise."""
+    """Sends beats, header words and the realigner's ``front`` as the engine does; else noise."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid",), quiet={"order_valid": 0})
-        self._bursts: dict[int, int] = {}
+        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "orders_payload": ReceiveOrder.as_shape()}
+        super().__init__(dut, pulses=("beats_valid",), quiet={"orders_valid": 0}, layouts=layouts)
+        self._fronts: dict[int, int] = {}
         self._orders: defaultdict[int, list[Stimulus]] = defaultdict(list)
         self.verdicts: set[Verdict] = set()
 
@@ -49,9 +51,8 @@ class TB(Lockstep):
             self._check(stimulus)
         noise = {
             "header": random.getrandbits(ParsedHeader.as_shape().size),
-            "last": random.getrandbits(1),
-            "count": random.randint(1, BEAT_BYTES),
-            "burst": self._bursts.pop(self.now, random.getrandbits(len(self.dut.burst))),
+            "beats_payload": {},
+            "front": self._fronts.pop(self.now, random.getrandbits(8 * SHIM_BYTES)),
         }
         await self.cycle(**noise | inputs)
 
@@ -59,7 +60,7 @@ class TB(Lockstep):
         """The order of this cycle is the golden model's answer to the frame."""
         result = receive(stimulus.frame, stimulus.config)
         self.verdicts.add(result.verdict)
-        order = ReceiveOrder.as_shape().from_bits(self.read("order"))
+        order = self.fields("orders_payload")
         what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
         restored = result.verdict in (Verdict.RESTORED, Verdict.MALFORMED)
         assert bool(order.restore) == restored, f"{what}: restore is {order.restore}, {result.verdict.name}"
@@ -107,21 +108,20 @@ class TB(Lockstep):
                     await self.step(**{"header": header} if index > PARSED else {})
                 last = index == number - 1
                 data = frame[BEAT_BYTES * index : BEAT_BYTES * (index + 1)]
-                inputs = {"valid": 1, "last": int(last)}
+                beat = {"last": int(last)}
                 if last:
-                    inputs["count"] = len(data) if number == stimulus.beats else BEAT_BYTES
+                    beat["count"] = len(data) if number == stimulus.beats else BEAT_BYTES
+                inputs = {"beats_valid": 1, "beats_payload": beat}
                 if index >= PARSED or last:
                     inputs["header"] = header
                 if index == shim_beat:
                     assert headers is not None
                     end = headers.payload + SHIM_BYTES
-                    known = frame[end - SHIM_BYTES : end]
-                    width = len(self.dut.burst) // 8
-                    burst = random.randbytes(width - SHIM_BYTES) + known
-                    burst += random.randbytes(width - len(burst))
-                    self._bursts[self.now + TO_BURST] = int.from_bytes(burst, "little")
+                    front = frame[end - SHIM_BYTES : end]
+                    front += random.randbytes(SHIM_BYTES - len(front))
+                    self._fronts[self.now + TO_FRONT] = int.from_bytes(front, "little")
                 if index == self._decision_beat(stimulus, shim_beat):
-                    self.due(LATENCY, order_valid=1)
+                    self.due(LATENCY, orders_valid=1)
                     self._orders[self.now + LATENCY].append(stimulus)
                 await self.step(**inputs)
         for _ in range(LATENCY + 10):

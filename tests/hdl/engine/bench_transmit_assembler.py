@@ -14,7 +14,7 @@ import cocotb
 from cocotb.triggers import Timer
 from lockstep import Lockstep
 
-from inceptionn.hdl.codec.block_store import BlockStore
+from inceptionn.hdl.codec.block_store import BlockStore, block_shape
 from inceptionn.hdl.engine.transmit_decision import frame_order
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.memory import BlockRam
@@ -122,12 +122,12 @@ class TB(Lockstep):
     """The ring, the store, the queue of orders and the sink around the assembler."""
 
     def __init__(self, dut):
-        super().__init__(dut)
+        super().__init__(dut, layouts={"blocks_shape": block_shape(LANES)})
         self.began = self.ended = 0
 
     async def start(self) -> None:
         self.base = 0
-        for name in ("order_valid", "block_ready", "m_axis_tready"):
+        for name in ("orders_valid", "blocks_valid", "m_axis_tready"):
             getattr(self.dut, name).value = 0
         await self.reset()
 
@@ -161,23 +161,24 @@ class TB(Lockstep):
             needs = orders[0][1].order["beats"] if orders else 0
             there = written - self.base >= behind_orders + needs
             shown = bool(orders) and there and (shown or random.random() < offer)
-            dut.order_valid.value = shown
-            dut.order.value = orders[0][0] if shown else random.getrandbits(ORDER.size)
+            dut.orders_valid.value = shown
+            dut.orders_payload.value = orders[0][0] if shown else random.getrandbits(ORDER.size)
             ready = bool(store.blocks) and (ready or random.random() < blocks)
-            dut.block_ready.value = ready
-            dut.block_last.value = store.last() if ready else random.getrandbits(1)
-            dut.block_ending.value = store.ending() if ready else random.randrange(BURST_BYTES)
-            dut.block_beat.value = store.late.popleft()
+            dut.blocks_valid.value = ready
+            dut.blocks_last.value = store.last() if ready else random.getrandbits(1)
+            shape = {"ending": store.ending() if ready else random.randrange(BURST_BYTES)}
+            self.write("blocks_shape", shape)
+            dut.blocks_beat.value = store.late.popleft()
             dut.raw_beat.value = answers.popleft()
             take_now = random.random() < take
             dut.m_axis_tready.value = take_now
             await Timer(1, "ns")
             answers.append(ring.get(self.read("raw_address"), 0))
-            if shown and self.read("order_pop"):
+            if shown and self.read("orders_ready"):
                 behind_orders += needs
                 orders.popleft()
                 shown = False
-            step, drop = bool(self.read("block_step")), bool(self.read("block_drop"))
+            step, drop = bool(self.read("blocks_step")), bool(self.read("blocks_drop"))
             assert ready or not (step or drop), "a block was taken that is not there"
             if store.advance(step, drop):
                 ready = False
@@ -190,8 +191,8 @@ class TB(Lockstep):
                 ring[beat % DEPTH] = random.getrandbits(8 * BURST_BYTES)
             read += moved
             assert read <= written, "raw_address is ahead of what was written"
-        dut.order_valid.value = dut.block_ready.value = 0
-        dut.block_beat.value = 0
+        dut.orders_valid.value = dut.blocks_valid.value = 0
+        dut.blocks_beat.value = 0
         for _ in range(30):
             await self.cycle()
             assert not self.read("m_axis_tvalid"), "a beat too many"

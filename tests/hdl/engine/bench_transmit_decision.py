@@ -117,7 +117,7 @@ class TB(Lockstep):
     """Three pushing inputs, each in order and as late as it likes, and the queue of orders behind."""
 
     def __init__(self, dut):
-        pulses = ("record_valid", "header_sum_valid", "statistics_valid", "order_pop")
+        pulses = ("records_valid", "header_sums_valid", "statistics_valid", "orders_ready")
         super().__init__(dut, pulses=pulses)
         self.flows = FlowTable()
         self.orders_at: list[int] = []
@@ -163,30 +163,30 @@ class TB(Lockstep):
             if records and allowed and random.random() < early:
                 word = records.popleft()
                 after_fall += 1
-                inputs |= {"record_valid": 1, "record": word}
+                inputs |= {"records_valid": 1, "records_payload": word}
                 ended += not RECORD.from_bits(word).partial
                 owed += made.popleft()
             if sums and sums_sent <= ended and random.random() < early:
-                inputs |= {"header_sum_valid": 1, "header_sum": sums.popleft()}
+                inputs |= {"header_sums_valid": 1, "header_sums_payload": sums.popleft()}
                 sums_sent += 1
             if owed and random.random() < late:
-                inputs |= {"statistics_valid": 1, "statistics": statistics.popleft()}
+                inputs |= {"statistics_valid": 1, "statistics_payload": statistics.popleft()}
                 self.statistics_at.append(self.now)
                 owed -= 1
-            if self.read("report_valid"):
-                reports.append(self.read("report"))
+            if self.read("reports_valid"):
+                reports.append(self.read("reports_payload"))
                 self.reports_at.append(self.now)
-            if self.read("order_valid") and random.random() < pop:
-                orders.append(self.read("order"))
+            if self.read("orders_valid") and random.random() < pop:
+                orders.append(self.read("orders_payload"))
                 self.orders_at.append(self.now)
-                inputs["order_pop"] = 1
+                inputs["orders_ready"] = 1
             await self.cycle(**inputs)
         assert not statistics
         assert not sums
         for _ in range(30):
-            assert not self.read("report_valid"), "a report too many"
+            assert not self.read("reports_valid"), "a report too many"
             await self.cycle()
-        assert not self.read("order_valid"), "an order too many"
+        assert not self.read("orders_valid"), "an order too many"
         words = iter(orders)
         for stimulus, result, word in zip(stimuli, results, reports, strict=True):
             what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"

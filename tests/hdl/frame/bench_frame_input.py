@@ -13,6 +13,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly, Timer
 from lockstep import Lockstep
 
+from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import BURST_BYTES
 
@@ -61,7 +62,7 @@ class TB(Lockstep):
     """Offers beats as AXI4-Stream wants it, and holds every output to its cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, quiet={"valid": 0, "first": 0, "second": 0})
+        super().__init__(dut, quiet={"beats_valid": 0}, layouts={"beats_payload": frame_beat(WIDTH)})
         self.starts: list[int] = []
 
     async def reset(self) -> None:
@@ -81,7 +82,7 @@ class TB(Lockstep):
             assert not ready or room_before[0], "tready though there was no room"
             if PACE == 1:
                 assert ready == room_before[0], "tready waits for more than room"
-            assert low < 3 or not self.read("valid"), f"a beat {low} cycles after room fell"
+            assert low < 3 or not self.read("beats_valid"), f"a beat {low} cycles after room fell"
             offered = offered or random.random() < offer
             now_room = random.random() < room
             inputs = {"s_axis_tvalid": int(offered), "room": int(now_room)}
@@ -100,6 +101,10 @@ class TB(Lockstep):
                 offered = False
             room_before = [now_room, room_before[0]]
             low = 0 if now_room else low + 1
+            if not self.read("beats_valid"):
+                place = self.fields("beats_payload")
+                assert not place.first, f"cycle {self.now}: first without a beat"
+                assert not place.second, f"cycle {self.now}: second without a beat"
             await self.cycle(**inputs)
         self.dut.room.value = 1
         await self.cycle(s_axis_tvalid=0)
@@ -110,17 +115,16 @@ class TB(Lockstep):
     def _expect(self, beat: Beat) -> None:
         if beat.index == 0:
             self.starts.append(self.now)
-        bad = {"bad": int(beat.bad)} if beat.last else {}
-        self.due(
-            1,
-            valid=1,
-            last=int(beat.last),
-            first=int(beat.index == 0),
-            second=int(beat.index == 1),
-            count=beat.count,
-            beat=beat.data,
-            **bad,
-        )
+        fields = {
+            "data": beat.data,
+            "count": beat.count,
+            "first": int(beat.index == 0),
+            "second": int(beat.index == 1),
+            "last": int(beat.last),
+        }
+        if beat.last:
+            fields["bad"] = int(beat.bad)
+        self.due(1, beats_valid=1, beats_payload=fields)
 
 
 async def started(dut) -> TB:

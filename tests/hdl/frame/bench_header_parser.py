@@ -13,8 +13,8 @@ from engine_traffic import cuts, ones, replay, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
-from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader
-from inceptionn.hdl.frame.payload_realigner import payload_run
+from inceptionn.hdl.frame.frame_input import frame_beat
+from inceptionn.hdl.frame.header_parser import HeaderParser, parsed_frame
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -26,7 +26,6 @@ from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
 TRANSMIT = bench_parameters()["transmit"]
 LATENCY = HeaderParser.latency_of(Beat(LANES))
 PARSED = Beat(LANES).parsed_beat
-RUN = payload_run(LANES)
 MOST_BEATS = 4
 """Beats of a frame that are sent; the parser looks at two at most."""
 
@@ -35,23 +34,23 @@ class TB(Lockstep):
     """Sends frames beat by beat, noise in every cycle without one, and checks every header in its cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("first", "second"), quiet={"header_valid": 0})
+        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(LANES)}
+        super().__init__(dut, pulses=("beats_valid",), quiet={"headers_valid": 0}, layouts=layouts)
         self._answers: deque[Stimulus] = deque()
         self.verdicts: set[int] = set()
 
     async def step(self, **inputs: int) -> None:
-        if self.read("header_valid"):
+        if self.read("headers_valid"):
             self._check(self._answers.popleft())
         idle = {
             "config": random.getrandbits(len(self.dut.config)),
-            "last": random.getrandbits(1),
-            "count": random.randint(1, BEAT_BYTES),
-            "beat": random.getrandbits(8 * BEAT_BYTES),
+            "beats_payload": {"first": 0, "second": 0},
         }
         await self.cycle(**idle | inputs)
 
     def _check(self, stimulus: Stimulus) -> None:
-        word = ParsedHeader.as_shape().from_bits(self.read("header"))
+        found_frame = self.fields("headers_payload")
+        word = found_frame.header
         verdict, headers = objection(stimulus, transmit=TRANSMIT)
         self.verdicts.add(int(verdict))
         what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
@@ -60,7 +59,7 @@ class TB(Lockstep):
             found = word[name] if name != "config" else word.config.as_bits()
             assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
         if verdict == 0 and headers:
-            run = RUN.from_bits(self.read("run"))
+            run = found_frame.run
             in_front = 0 if TRANSMIT else SHIM_BYTES
             at, length = headers.payload + in_front, max(1, headers.payload_bytes - in_front)
             assert (run.skip + PARSED, run.lane) == (at // BEAT_BYTES, at % BEAT_BYTES // LANE_BYTES), what
@@ -76,18 +75,19 @@ class TB(Lockstep):
                     await self.step()
                 data = frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
                 noisy = data + random.randbytes(BEAT_BYTES - len(data))
-                inputs = {
+                beat = {
                     "first": int(index == 0),
                     "second": int(index == 1),
                     "last": int(index == number - 1),
                     "count": len(data),
-                    "beat": int.from_bytes(noisy, "little"),
+                    "data": int.from_bytes(noisy, "little"),
                 }
+                inputs = {"beats_valid": 1, "beats_payload": beat}
                 if index == 0:
                     inputs["config"] = bits(stimulus.config)
                 if index == min(PARSED, beats(len(frame)) - 1):
                     self._answers.append(stimulus)
-                    self.due(LATENCY, header_valid=1)
+                    self.due(LATENCY, headers_valid=1)
                 await self.step(**inputs)
         for _ in range(LATENCY + 10):
             await self.step()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import cocotb
 from lockstep import Lockstep
 
-from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_run
+from inceptionn.hdl.frame.frame_input import frame_beat
+from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_burst, payload_run
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import SHIM_BYTES
@@ -58,7 +59,7 @@ class Run:
 
     @property
     def bits(self) -> int:
-        """The input ``run``."""
+        """The payload of ``runs``."""
         fields = {"skip": self.skip, "lane": self.lane, "bursts": -(-self.length // BURST_BYTES)}
         return RUN.const(fields | {"ending": self.length % BURST_BYTES}).as_bits()
 
@@ -77,7 +78,9 @@ class TB(Lockstep):
     """Plans frames cycle by cycle, with each burst where it is due and the bytes that the frame fixes."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid", "load"), quiet={"out_valid": 0})
+        layouts = {"beats_payload": frame_beat(BURST_BYTES), "bursts_payload": payload_burst(LANES)}
+        pulses = ("beats_valid", "runs_valid")
+        super().__init__(dut, pulses=pulses, quiet={"bursts_valid": 0}, layouts=layouts)
         self._plan: defaultdict[int, dict[str, int]] = defaultdict(dict)
         self._bytes: defaultdict[int, list[tuple[str, int, bytes]]] = defaultdict(list)
         self._end = 1
@@ -92,15 +95,14 @@ class TB(Lockstep):
                 self._end += 1
             data = frame[BURST_BYTES * index : BURST_BYTES * (index + 1)]
             if run.length and index == FIRST:
-                self._plan[self._end - 1] |= {"load": 1, "run": run.bits}
+                self._plan[self._end - 1] |= {"runs_valid": 1, "runs_payload": run.bits}
             if run.length and index == run.begin:
                 self._front(run, frame)
             if run.length and index > run.begin and emitted < run.bursts:
                 self._burst(run, frame, emitted)
                 emitted += 1
-            self._plan[self._end] |= {
-                "valid": 1, "last": int(index == run.beats - 1), "beat": int.from_bytes(data, "little")
-            }  # fmt: skip
+            beat = {"last": int(index == run.beats - 1), "data": int.from_bytes(data, "little")}
+            self._plan[self._end] |= {"beats_valid": 1, "beats_payload": beat}
             self._end += 1
         if run.length and emitted < run.bursts:
             self._burst(run, frame, emitted)  # one cycle behind the last beat
@@ -109,36 +111,34 @@ class TB(Lockstep):
 
     def _front(self, run: Run, frame: bytes) -> None:
         """What lies in front of the run shows with the beat in which it begins."""
-        if not Beat(LANES).payload_overlaps:
-            before = frame[max(BURST_BYTES, run.start - BURST_BYTES) : run.start]
-            self._bytes[self._end + LATENCY].append(("out_burst", BURST_BYTES - len(before), before))
-        else:
-            self._bytes[self._end + LATENCY].append(
-                ("out_front", 0, frame[run.start - SHIM_BYTES : run.start])
-            )
+        # With 8 lanes without the bytes of the frame's first beat.
+        first = 0 if Beat(LANES).payload_overlaps else BURST_BYTES
+        before = frame[max(first, run.start - SHIM_BYTES) : run.start]
+        self._bytes[self._end + LATENCY].append(("front", SHIM_BYTES - len(before), before))
 
     def _burst(self, run: Run, frame: bytes, index: int) -> None:
         last = index == run.bursts - 1
         at = run.start + BURST_BYTES * index
         data = frame[at : min(at + BURST_BYTES, run.start + run.length)]
-        due = {"out_valid": 1, "out_first": int(index == 0), "out_last": int(last)}
+        fields = {"first": int(index == 0), "last": int(last)}
         if run.whole:
-            due["out_count"] = len(data)
-        self.due(self._end + LATENCY - self.now, **due)
-        self._bytes[self._end + LATENCY].append(("out_burst", 0, data))
+            fields["count"] = len(data)
+        self.due(self._end + LATENCY - self.now, bursts_valid=1, bursts_payload=fields)
+        self._bytes[self._end + LATENCY].append(("burst", 0, data))
 
     async def play(self) -> None:
         """All that is planned, with noise where nothing is."""
         while self.now < self._end + LATENCY + 10:
             for name, at, data in self._bytes.pop(self.now, []):
-                width = len(getattr(self.dut, name)) // 8
-                found = self.read(name).to_bytes(width, "little")[at : at + len(data)]
+                burst = self.fields("bursts_payload").data
+                shown = burst if name == "burst" else self.read(name)
+                width = BURST_BYTES if name == "burst" else SHIM_BYTES
+                found = shown.to_bytes(width, "little")[at : at + len(data)]
                 assert found == data, (
                     f"cycle {self.now}: {name}, bytes {at}..: {found.hex()}, not {data.hex()}"
                 )
                 self.checked += 1
-            noise = {"run": random.getrandbits(len(self.dut.run))}
-            noise |= {"last": random.getrandbits(1), "beat": random.getrandbits(8 * BURST_BYTES)}
+            noise = {"runs_payload": random.getrandbits(RUN.size), "beats_payload": {}}
             await self.cycle(**noise | self._plan.pop(self.now, {}))
         assert not self._bytes
         assert not self._due

@@ -17,7 +17,7 @@ from engine_bench import bits
 from flows import random_flow, twins
 from lockstep import Lockstep
 
-from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, Ticket
+from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, FlowFrame, Ticket
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, transmit
 from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
 from inceptionn.wire import FLOW_TABLE_SIZE, Verdict
@@ -91,7 +91,8 @@ class TB(Lockstep):
     """Offers headers, takes tickets, sends frames to tables as told, and confirms what an engine would."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid", "ticket_pop", "confirm"))
+        pulses = ("frames_valid", "tickets_ready", "confirmations_valid")
+        super().__init__(dut, pulses=pulses, layouts={"frames_payload": FlowFrame.as_shape()})
         self._forget()
 
     def _forget(self) -> None:
@@ -122,19 +123,18 @@ class TB(Lockstep):
                 data, _, config = waiting[0]
                 noise = random.randbytes(HEADER_BYTES)
                 header = (data + noise[len(data) :])[:HEADER_BYTES]
-                inputs |= {
-                    "valid": 1, "header": int.from_bytes(header, "little"), "config": bits(config),
-                }  # fmt: skip
+                beginning = {"header": int.from_bytes(header, "little"), "config": bits(config)}
+                inputs |= {"frames_valid": 1, "frames_payload": beginning}
                 self.sent.append(waiting.popleft())
-            if self.read("ticket_valid") and random.random() < take:
-                inputs["ticket_pop"] = 1
-                self._dispatch(self.read("ticket"), delay)
+            if self.read("tickets_valid") and random.random() < take:
+                inputs["tickets_ready"] = 1
+                self._dispatch(self.read("tickets_payload"), delay)
             due = [report for report in self.reports if report[0] <= self.now]
             if due:
                 self.reports.remove(due[0])
-                inputs |= {"confirm": 1, "confirmed": due[0][1]}
+                inputs |= {"confirmations_valid": 1, "confirmations_payload": due[0][1]}
             await self.cycle(**inputs)
-        assert not self.read("ticket_valid"), "a ticket too many"
+        assert not self.read("tickets_valid"), "a ticket too many"
 
     def _dispatch(self, word: int, delay: int) -> None:
         data, bad, config = self.sent.popleft()

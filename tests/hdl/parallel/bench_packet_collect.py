@@ -14,6 +14,7 @@ from cocotbext.axi import AxiStreamFrame
 from engine_bench import gaps
 
 from inceptionn.hdl.parallel.collect_queue import CollectQueue
+from inceptionn.hdl.parallel.packet_dispatch import dispatched
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
@@ -36,7 +37,7 @@ class TB(TestBench):
         """Cycles inside a frame without a beat though the sink was ready."""
 
     async def start(self) -> None:
-        self.dut.frame_valid.value = 0
+        self.dut.frames_valid.value = 0
         await self.reset(8, 2)
         cocotb.start_soon(self._watch())
 
@@ -58,11 +59,11 @@ class TB(TestBench):
         targets = range(ENGINES) if shared else [owner]
         while max(self.open[i] for i in targets) >= IN_FLIGHT:
             await RisingEdge(self.dut.aclk)
-        self.dut.frame_valid.value = 1
-        self.dut.frame_owner.value = owner
-        self.dut.frame_targets.value = sum(1 << i for i in targets)
+        self.dut.frames_valid.value = 1
+        route = {"owner": owner, "targets": sum(1 << i for i in targets), "ticket": 0}
+        self.dut.frames_payload.value = dispatched(ENGINES).const(route).as_bits()
         await RisingEdge(self.dut.aclk)
-        self.dut.frame_valid.value = 0
+        self.dut.frames_valid.value = 0
         await ClockCycles(self.dut.aclk, random.choice([1, 1, 2, 5]))
         for i in targets:
             self.open[i] += 1

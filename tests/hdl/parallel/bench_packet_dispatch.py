@@ -14,7 +14,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from engine_bench import bits, gaps
 
-from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES
+from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES, dispatched
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.runner import bench_parameters
@@ -24,6 +24,7 @@ from inceptionn.wire import BURST_BYTES
 ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
 WIDTH = ENGINES * BURST_BYTES
 CONFIGS = [bits(EngineConfig(max_payload=9000 - n)) for n in range(5)]
+ROUTE = dispatched(ENGINES)
 LIMIT = 3000
 """Cycles without a frame that count as a hang."""
 
@@ -45,7 +46,7 @@ class TB(TestBench):
 
     async def start(self) -> None:
         dut = self.dut
-        dut.confirm.value = 0
+        dut.confirmations_valid.value = 0
         for i in range(ENGINES):
             getattr(dut, f"collected_{i}").value = 0
             getattr(dut, f"reported_{i}").value = 0
@@ -65,8 +66,9 @@ class TB(TestBench):
                     value = self.settings.popleft()
                 first = bool(dut.s_axis_tlast.value)
             dut.config.value = value
-            if dut.frame_valid.value:
-                self.way.append((int(dut.frame_owner.value), int(dut.frame_targets.value)))
+            if dut.frames_valid.value:
+                route = ROUTE.from_bits(int(dut.frames_payload.value))
+                self.way.append((route.owner, route.targets))
 
     async def _engine(self, i: int) -> None:
         dut = self.dut
@@ -82,8 +84,8 @@ class TB(TestBench):
             if valid.value and ready.value:
                 first = bool(last.value)
                 ended += first
-            if dut.frame_valid.value and int(dut.frame_targets.value) >> i & 1:
-                opened += 1
+            if dut.frames_valid.value:
+                opened += ROUTE.from_bits(int(dut.frames_payload.value)).targets >> i & 1
             self.most_open = max(self.most_open, opened - counted)
             done = self.answering and counted < ended and random.random() < 0.5
             collected.value = reported.value = int(done)

@@ -26,7 +26,7 @@ class TB(Lockstep):
     """Sends the beats of a sum; it is due with a pulse, and held until the next."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid", "last"), quiet={"sum_valid": 0})
+        super().__init__(dut, pulses=("valid", "last"), quiet={"sums_valid": 0})
 
     async def send(self, beats: list[bytes], gaps: float = 0.0, alone: bool = False) -> None:
         """One sum; ``alone``: its ``last`` comes in a cycle of its own, without a beat."""
@@ -37,7 +37,7 @@ class TB(Lockstep):
                 await self.cycle(beat=random.getrandbits(8 * BEAT_BYTES))
             last = index == len(steps) - 1
             if last:
-                self.due(LATENCY, sum_valid=1, sum=fold(total))
+                self.due(LATENCY, sums_valid=1, sums_payload=fold(total))
             data = random.getrandbits(8 * BEAT_BYTES) if beat is None else int.from_bytes(beat, "little")
             await self.cycle(valid=beat is not None, last=last, beat=data)
 
@@ -103,6 +103,6 @@ async def sum_holds(dut):
     await tb.reset()
     await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
     for _ in range(40):
-        tb.due(LATENCY, sum=fold(0x0201 * BEAT_BYTES // 2))
+        tb.due(LATENCY, sums_payload=fold(0x0201 * BEAT_BYTES // 2))
         await tb.cycle(valid=1, beat=random.getrandbits(8 * BEAT_BYTES))
     await tb.drain()
