@@ -8,7 +8,7 @@ package loads none of them.
 
 from importlib.metadata import version as _version
 
-from .codec.codec import Codec
+from .codec import Codec
 from .wire import MODES, Mode, Parameters, Tag, Verdict, parameters
 
 __all__ = ["MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import wire
-from .codec.codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
+from .codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
 from .wire import Parameters, PlanesParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]

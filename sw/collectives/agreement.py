@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codec import MAX_SCALE, Codec, scale_exponent
+from ..codec import MAX_SCALE, Codec, scale_exponent
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike

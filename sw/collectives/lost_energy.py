@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codec import Codec
+from ..codec import Codec
 from ..transport import Transport
 from .wire_form import StreamCodec
 

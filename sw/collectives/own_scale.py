@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codec import Codec, scale_exponent
+from ..codec import Codec, scale_exponent
 from .settings import Scale, codec_text
 from .wire_form import StreamCodec
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from ..codec.codec import MAX_SCALE, Codec
+from ..codec import MAX_SCALE, Codec
 from ..transport.base import name_of
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size

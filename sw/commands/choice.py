@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codec import Codec, scale_exponent
+from ..codec import Codec, scale_exponent
 from ..wire import Mode
 
 CHUNK = 1 << 20

@@ -19,8 +19,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
+from ..codec import Codec
 from ..codec import codec as codec_module
-from ..codec.codec import Codec
 from ..codec.speed import speed
 from ..system.extras import pip_install
 from ..system.programs import find_program

@@ -18,7 +18,7 @@ import typer
 from numpy.typing import NDArray
 
 from .. import message, wire
-from ..codec.codec import Codec, scale_exponent
+from ..codec import Codec, scale_exponent
 from ..collectives.lost_energy import LIMIT
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file

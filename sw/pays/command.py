@@ -12,7 +12,7 @@ import typer
 
 from ..bench.common import report
 from ..bench.common.environment import conditions, environment
-from ..codec.codec import Codec
+from ..codec import Codec
 from ..commands.console import Console, JsonFile, Table, write_json
 from ..netns import rate_text
 from ..wire import DEFAULT_MODE, MODES, Mode

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codec.codec import Codec
+from ..codec import Codec
 from ..codec.speed import Calls, Floats, best_seconds, synthetic
 from ..collectives.bfloat16 import BFloat16
 from .costs import Coder, Host

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..codec.codec import Codec
+from ..codec import Codec
 from ..codec.speed import Floats, synthetic
 from ..system import npy_file
 

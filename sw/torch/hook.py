@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from ..codec.codec import Codec
+from ..codec import Codec
 from ..collectives import MEAN, allreduce_comp
 from ..collectives.agreement import choose_path
 from ..collectives.settings import Path, Scale, check_scale

@@ -21,7 +21,7 @@ from ..transport.rendezvous import listen
 from ..wire import DEFAULT_TOS
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 ADDRESS = "INCEPTIONN_ADDRESS"
 """Environment variable with this rank's own address, where its host has several."""

@@ -23,7 +23,7 @@ import numpy as np
 from ..wire import LANE_BYTES
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
 """What a transport sends and fills: a C-contiguous object with the buffer interface."""

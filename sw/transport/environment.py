@@ -13,7 +13,7 @@ from .loopback import loopback
 from .mpi_formation import connect_mpi
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 _OURS = ("INCEPTIONN_RANK", "INCEPTIONN_SIZE", "INCEPTIONN_RENDEZVOUS")
 _TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -20,7 +20,7 @@ from .secret import nonce, secret_of
 from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 DEFAULT_PORT = 29520
 

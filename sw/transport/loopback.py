@@ -33,7 +33,7 @@ from .base import (
 )
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 PACKET_LANES = 362
 """fp32 values in a TCP segment of an Ethernet with time stamps: 1448 bytes."""

@@ -14,7 +14,7 @@ from .rendezvous import listen
 from .tcp import TcpTransport
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
 
 def connect_mpi(

@@ -18,7 +18,7 @@ from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
 from .base import name_of
 
 if TYPE_CHECKING:
-    from ..codec.codec import Codec
+    from ..codec import Codec
     from .tcp import TcpTransport
 
 SILENCE = 2.0
@@ -45,7 +45,7 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
     Single packets may have been sent raw, so each value is either the pattern's or the codec's.
     ``ValueError`` if no codec explains the values.
     """
-    from ..codec.codec import Codec
+    from ..codec import Codec
 
     sent = pattern().view(np.uint32)
     got = received.view(np.uint32)

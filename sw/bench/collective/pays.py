@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from ...codec.codec import Codec
+from ...codec import Codec
 from ...collectives import BFloat16
 from ...collectives.algorithms.hierarchical import default_group_size
 from ...commands.console import Console, JsonFile, Table, new_progress, write_json

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...codec.codec import Codec
+from ...codec import Codec
 from ...collectives import BFloat16
 from ...collectives.settings import RING_ALGORITHMS
 from ...wire import PAPER_MODES, Mode

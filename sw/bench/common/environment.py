@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ...codec.codec import active_path
+from ...codec import active_path
 
 PACKAGES = (
     "inceptionn", "numpy", "scikit-learn", "mpi4py", "openmpi",

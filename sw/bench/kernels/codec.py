@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from ...codec.codec import Codec, active_path, available_paths, force_path
+from ...codec import Codec, active_path, available_paths, force_path
 from ...codec.paths import NUMPY
 from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ...commands.choice import MODES, Choice, choices

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec.codec import scale_exponent
+from ...codec import scale_exponent
 from ...training import Floats
 from ...transport import Transport
 from ..traffic import Traffic

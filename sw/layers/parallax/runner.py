@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...codec.codec import crc32
+from ...codec import crc32
 from ...collectives import Op, allreduce_comp
 from ...collectives.agreement import agree, choose_path
 from ...collectives.call import transport_of

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...codec.codec import crc32
+from ...codec import crc32
 from ...collectives.agreement import MismatchError, agree
 from ...collectives.call import transport_of
 from ...collectives.settings import Path, Scale

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec.codec import Codec, scale_exponent
+from ...codec import Codec, scale_exponent
 from ...collectives.agreement import choose_path
 from ...collectives.lost_energy import LostEnergy
 from ...collectives.settings import Path, Scale, check_scale, codec_text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...codec.codec import Codec
+from ...codec import Codec
 from ...training import Floats
 from ...wire import MODES
 
