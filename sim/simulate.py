@@ -6,6 +6,8 @@ A bench is a file ``bench_*.py`` below ``tests/hdl``; :mod:`inceptionn.hdl.catal
 
 from __future__ import annotations
 
+import ast
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -45,6 +47,20 @@ def benches() -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def summary(entry: Entry) -> str:
+    """The first sentence of a component's docstring."""
+    text = " ".join((entry.factory.__doc__ or "").split("\n\n")[0].split())
+    return re.sub(r":\w+:`[~.]*(?:\w+\.)*(\w+)`", r"\1", text).replace("`", "")
+
+
+def tests_of(bench: Path) -> list[str]:
+    """Names of the cocotb tests in a bench, which is read and not run."""
+    functions = [node for node in ast.parse(bench.read_text(encoding="utf-8")).body
+                 if isinstance(node, ast.AsyncFunctionDef)]  # fmt: skip
+    return [function.name for function in functions
+            if any("cocotb" in ast.unparse(mark) for mark in function.decorator_list)]  # fmt: skip
+
+
 def component(name: str) -> Entry:
     """The catalogue's entry of this name; ``ValueError`` for one that has no bench of its own."""
     known = benches()
@@ -71,13 +87,17 @@ def simulate(
         str | None, typer.Option("--test", metavar="NAME", help="Run this test of the bench only.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the random generator.")] = DEFAULT_SEED,
-    listing: Annotated[bool, typer.Option("--list", help="Print the modules that have a bench.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Print the modules with their tests.")] = False,
 ) -> None:
     """Run one module's cocotb bench on its Verilog and leave a waveform."""
     console = Console()
     if listing:
-        for name in benches():
-            console.print(name)
+        table = Table("", "module", "what it is", "tests", left=3, wrap=1)
+        for name, bench in benches().items():
+            what = summary(CATALOGUE[name]) if name in CATALOGUE else ""
+            table.add_row(name, what, "\n".join(tests_of(bench)))
+            table.add_section()
+        console.print(table)
         return
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, check_json, write_csv, write_json
 from inceptionn.wire import DEFAULT_MODE
 
 from .bar import BarBus
@@ -135,25 +135,29 @@ def counters_command(
         int | None, typer.Option("--times", metavar="N", help="With --watch: N times; default: to Ctrl-C.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also the counters that are 0.")] = False,
-    json_file: JsonFile = None,
+    json_file: JsonFile = None, csv_file: CsvFile = None,
 ) -> None:  # fmt: skip
-    """Print the counters. With --watch, --json holds the last values."""
+    """Print the counters. With --watch, --json holds the last values, --csv a row for each time."""
     if watch is not None and not 0 < watch <= 86_400:
         raise typer.BadParameter(f"seconds must be above 0 and at most 86400, not {watch!r}")
     if times is not None and times < 1:
         raise typer.BadParameter(f"times must be at least 1, not {times!r}")
     check_json(json_file)
+    check_json(csv_file)
     console = Console(json_file=json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        before, since, left = bus.counters(), time.monotonic(), times
+        begin, before, since, left = time.monotonic(), bus.counters(), time.monotonic(), times
+        rows: list[dict[str, float]] = [{"seconds": 0.0, **before}]
         console.print(_counter_table(before, {}, 1.0, everything))
         while watch is not None and (left is None or left > 1):
             time.sleep(watch)
             values, now = bus.counters(), time.monotonic()
             console.print(_counter_table(values, before, now - since, everything))
             before, since = values, now
+            rows.append({"seconds": round(now - begin, 3), **values})
             left = None if left is None else left - 1
     write_json(json_file, before)
+    write_csv(csv_file, rows)
 
 
 def _counter_table(values: dict[str, int], before: dict[str, int], seconds: float, everything: bool) -> Table:

@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 from zlib import crc32 as _zlib_crc32
 
 import numpy as np
@@ -33,6 +33,8 @@ except ImportError:
 __all__ = ["Codec", "active_path", "available_paths", "force_path", "scale_exponent"]
 
 Float32 = NDArray[np.float32]
+WriteBuffer = bytearray | memoryview | NDArray[Any]
+"""What `Codec.compress` can write into."""
 
 _PAPER, _PLANES = range(len(wire.CODECS))
 _PLANE_NAMES = ("tag", "code")
@@ -185,7 +187,13 @@ class Codec:
             return words * wire.CODE_WORD_BYTES + groups * wire.BURST_BYTES
         return groups * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
 
-    def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
+    @overload
+    def compress(self, x: Any, out: None = None, *, scale: int = 0) -> bytes: ...
+
+    @overload
+    def compress(self, x: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview: ...
+
+    def compress(self, x: Any, out: WriteBuffer | None = None, *, scale: int = 0) -> bytes | memoryview:
         """The stream of a float32 array of any shape, in C order.
 
         Without ``out`` a new ``bytes``. With ``out``, a writable buffer, the part of it that holds the

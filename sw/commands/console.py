@@ -7,10 +7,12 @@ Rich reads square brackets as markup by default and drops what it takes for a ta
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +49,13 @@ JsonFile = Annotated[
     ),
 ]  # fmt: skip
 """The option ``--json`` of every command that has one; see `check_json`, `Console` and `write_json`."""
+
+
+CsvFile = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the rows to FILE as CSV."),
+]
+"""The option ``--csv`` of commands whose JSON holds rows; see `write_csv`."""
 
 
 class Console(rich.console.Console):
@@ -161,6 +170,21 @@ def check_json(path: Path | None) -> None:
     if path is not None and str(path) != STANDARD_OUTPUT:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.check(path)
+
+
+def write_csv(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write what ``--csv`` asks for, if anything: a heading and a line for each row (RFC 4180).
+
+    The columns are the keys of all rows, in the order in which they come; a missing value is empty.
+    """
+    if path is None:
+        return
+    text = io.StringIO()
+    columns = dict.fromkeys(key for row in rows for key in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    atomic_file.write(path, text.getvalue())
 
 
 def write_json(path: Path | None, facts: Any) -> None:

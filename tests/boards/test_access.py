@@ -57,8 +57,12 @@ def test_dump_and_counters(bar: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "RX_BYTES_IN" in captured.err
 
 
-def test_counters_are_watched(bar: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert regs(bar, "counters", "--watch", "0.01", "--times", "3") == 0
+def test_counters_are_watched(bar: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.csv"
+    assert regs(bar, "counters", "--watch", "0.01", "--times", "3", "--csv", str(log)) == 0
+    head, *rows = [line.split(",") for line in log.read_text().splitlines()]
+    assert head[0] == "seconds"
+    assert [row[head.index("TX_BYTES_IN")] for row in rows] == [str(COUNT)] * 3
     out = capsys.readouterr().out
     assert out.count("TX_BYTES_IN") == 3
     assert out.count("per second") == 2

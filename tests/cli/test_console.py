@@ -17,7 +17,7 @@ import inceptionn.boards
 import inceptionn.sim
 from inceptionn import cli
 from inceptionn.bench.collective.allreduce_report import Results, tables_of
-from inceptionn.commands.console import Console, Table, new_progress, write_json
+from inceptionn.commands.console import Console, Table, new_progress, write_csv, write_json
 from inceptionn.sim.cluster.report import HostReport, Report, end_table, live_table
 
 PACKAGES = inceptionn, inceptionn.sim, inceptionn.boards
@@ -147,3 +147,9 @@ def test_json_that_cannot_be_written_is_one_line_before_the_work(capsys: pytest.
 def test_no_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     write_json(None, {})
     assert capsys.readouterr().out == ""
+
+
+def test_csv_has_the_columns_of_all_rows(tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv", [{"name": "a, b", "rate": 1.5}, {"name": "c", "ratio": 2}])
+    assert (tmp_path / "x.csv").read_text() == 'name,rate,ratio\n"a, b",1.5,\nc,,2\n'
+    write_csv(None, [])

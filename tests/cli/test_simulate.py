@@ -27,7 +27,18 @@ def test_unknown_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["simulate", "--list"]) == 0
-    assert capsys.readouterr().out.split() == list(simulate.benches())
+    out = capsys.readouterr().out
+    for name, bench in simulate.benches().items():
+        assert f" {name} " in out
+        tests = simulate.tests_of(bench)
+        assert tests, name
+        assert all(test in out for test in tests)
+    assert "reset_values" in out
+
+
+def test_list_says_what_a_module_is() -> None:
+    for name in simulate.benches():
+        assert simulate.summary(simulate.component(name)).endswith((".", ":")), name
 
 
 def test_run_leaves_table_and_waves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import timeit
 from dataclasses import FrozenInstanceError
+from typing import get_overloads
 
 import numpy as np
 import pytest
@@ -442,3 +443,9 @@ def test_without_the_extension() -> None:
 def test_an_exponent_in_place_of_a_bound_is_named(k: float) -> None:
     with pytest.raises(ValueError, match=rf"in 1\.\.14 \(2\*\*-{k:g}\?\), not {k!r}$"):
         Codec(k)
+
+
+def test_type_checkers_know_what_compress_returns() -> None:
+    """Without ``out`` bytes, with it a memoryview."""
+    returned = [form.__annotations__["return"] for form in get_overloads(Codec.compress)]
+    assert returned == ["bytes", "memoryview"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ...commands.console import Console, JsonFile, new_progress, write_json
+from ...commands.console import Console, CsvFile, JsonFile, new_progress, write_csv, write_json
 from ...netns import Network, bits_per_second, rate_text, require
 from ...system.extras import pip_install
 from ...training.data import require_digits
@@ -53,14 +53,17 @@ def allreduce(
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """All-reduce between hosts whose links have a rate: with the codec, without, and by MPI. Needs root.
 
+    About five minutes.
+
     The hosts are network namespaces of this machine, joined by a bridge; tc gives every link its rate, in
     each direction. They share this machine's processors and memory. Everything is removed at the end.
     """
-    report.check_files(json_file, plot)
+    report.check_files(json_file, plot, csv_file)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
@@ -105,6 +108,7 @@ def allreduce(
         "error_bound": 2.0**-bound, "rows": results.json(),
         "figures": [figure.json() for figure in tables.figures_of(results)],
     })  # fmt: skip
+    write_csv(csv_file, results.json())
     if plot is not None:
         tables.draw(plot, results)
     results.verify()

@@ -15,7 +15,7 @@ import typer
 from ...codec import Codec
 from ...collectives import BFloat16
 from ...collectives.algorithms.hierarchical import default_group_size
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import Console, CsvFile, JsonFile, Table, new_progress, write_csv, write_json
 from ...netns import Network, rate_text, require
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
@@ -69,6 +69,7 @@ def pays(
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(hosts="4", sizes="4", rates="500m,2g", repeats=2)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """Predicted and measured times of all-reduces between shaped hosts. Needs root; about two minutes.
@@ -77,7 +78,7 @@ def pays(
     codec, sums, the cost of a message and of a byte in TCP, from unshaped rings that are not compared.
     The shaped measurements play no part in the prediction.
     """
-    report.check_files(json_file, plot)
+    report.check_files(json_file, plot, csv_file)
     chosen_hosts = _whole(hosts, "--hosts", 2, 16)
     chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
     chosen_rates = report.rates(rates)
@@ -121,6 +122,7 @@ def pays(
         "points": [{**point._asdict(), "error_percent": point.error} for point in points],
         "figures": [figure.json()],
     })  # fmt: skip
+    write_csv(csv_file, [{**point._asdict(), "error_percent": point.error} for point in points])
     if plot is not None:
         draw(plot, points)
 

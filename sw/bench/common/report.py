@@ -113,7 +113,7 @@ def rates(text: str) -> list[float]:
     return sorted(found)
 
 
-def check_files(json_file: Path | None, plot: Path | None) -> None:
+def check_files(json_file: Path | None, plot: Path | None, csv_file: Path | None = None) -> None:
     """Refuses files that could not be written, before anything is measured."""
     if plot is not None:
         if plot.suffix.lower() not in PICTURES:
@@ -122,3 +122,4 @@ def check_files(json_file: Path | None, plot: Path | None) -> None:
         plot.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.check(plot)
     check_json(json_file)
+    check_json(csv_file)

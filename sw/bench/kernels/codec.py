@@ -17,7 +17,7 @@ from ...codec import Codec, active_path, available_paths, force_path
 from ...codec.paths import NUMPY
 from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ...commands.choice import MODES, Choice, choices
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import Console, CsvFile, JsonFile, Table, new_progress, write_csv, write_json
 from ...training.data import require_digits
 from ...wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ..common import data, report
@@ -84,6 +84,7 @@ def codec(
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
     plot: report.PlotFile = None,
 ) -> None:
     """Both codecs against memcpy and other compressors, on the same data in the same run.
@@ -92,9 +93,9 @@ def codec(
     bounds, on a sample of the data. "synthetic": runs of normal and Laplace
     values of standard deviations 1e-3 to 1e-2. "real": gradients of a network while it is trained on
     handwritten digits (scikit-learn). Other compressors get the same error bound; what is not installed is
-    named (the extra `bench` has it all).
+    named (the extra `bench` has it all). About two minutes.
     """
-    report.check_files(json_file, plot)
+    report.check_files(json_file, plot, csv_file)
     known = (data.SYNTHETIC, data.REAL)
     chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
     missing = None
@@ -141,6 +142,7 @@ def codec(
         "not_installed": sorted({peer.package for peer in absent}),
         "figures": [figure.json() for figure in figures],
     })  # fmt: skip
+    write_csv(csv_file, [asdict(row) for row in rows])
     if plot is not None:
         _draw(plot, rows)
 
