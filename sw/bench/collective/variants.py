@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...codec import Codec
 from ...collectives import BFloat16
 from ...collectives.settings import RING_ALGORITHMS
-from ...wire import PAPER_MODES, Mode
+from ...wire import MODES, Mode
 
 Arguments = dict[str, Any]
 
@@ -98,17 +98,15 @@ def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
     return lambda bound: {"path": "software", "codec": Codec(bound, mode, threads=1)}
 
 
+PAPERS = "paper's aggregator"
+_BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up")
 FURTHER = {
-    name: variant
-    for mode in PAPER_MODES
-    for name, variant in {
-        f"ring {mode}": Variant(_of_mode(mode)),
-        f"worker-aggregator {mode}, up": Variant(
-            _of_mode(mode), _aggregator_volume, algorithm=_AGGREGATOR, legs="up"
-        ),
-    }.items()
+    f"{PAPERS} raw": _BASELINE,
+    **{f"{PAPERS} {mode}, up": _BASELINE._replace(arguments=_of_mode(mode)) for mode in MODES},
+    **{f"ring {mode}": Variant(_of_mode(mode)) for mode in MODES},
 }
-"""Every mode of the paper's codec in a ring, and on the paper's one leg: for ``inceptionn reproduce``."""
+"""For ``inceptionn reproduce``: every mode of the codec in a ring and on the one leg of the paper's baseline,
+whose aggregator is the first rank and has no values of its own."""
 
 
 def variant_of(name: str) -> Variant:

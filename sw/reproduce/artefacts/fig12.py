@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.collective.variants import RING_BF16, RING_RAW
+from ...bench.collective.variants import PAPERS, RING_BF16, RING_RAW
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import ring, worker_aggregator
 from ...pays.ratios import TABLE_III, bits_ratio, constant
@@ -39,7 +39,7 @@ HOST = Host(add=5e9, stack=3e9, message=20e-6)
 """A server's rates, the same for all ways, so that they do not decide."""
 RATE = 2e8
 """Slow enough that links and not the shared processors are the limit."""
-AGGREGATOR = "worker-aggregator raw"
+AGGREGATOR = f"{PAPERS} raw"
 
 
 def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, float]]:
@@ -133,11 +133,11 @@ def _measured(settings: Settings, found: Artefact) -> None:
     gradient = baseline(settings.of(30, 6), settings.seed).gradients[STAGES[1]]
     names = [AGGREGATOR, RING_RAW, RING_BF16]
     for mode in codecs(10):
-        names += [f"worker-aggregator {mode}, up", f"ring {mode}"]
+        names += [f"{PAPERS} {mode}, up", f"ring {mode}"]
     seconds = times([gradient] * WORKERS, RATE, names, settings.of(9, 3))
     found.conditions.append(
-        f"measured: a gradient of {gradient.nbytes / 1e6:.2f} MB of {DATA}; four hosts with links of "
-        f"{RATE / 1e6:g} Mbit/s on this machine, software codec, the aggregator is one of the four"
+        f"measured: one gradient at all hosts, {gradient.nbytes / 1e6:.2f} MB of {DATA}; four hosts, links "
+        f"of {RATE / 1e6:g} Mbit/s on this machine, software codec; the aggregator is a fifth host"
     )
     base = seconds[AGGREGATOR]
     for name, value in seconds.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.collective.variants import RING_RAW
+from ...bench.collective.variants import PAPERS, RING_RAW
 from ...codec.speed import synthetic
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import ring, worker_aggregator
@@ -20,7 +20,7 @@ from ..published import BANDWIDTH, SIZE_MB
 
 MEASURED = (4, 6, 8)
 MODELLED = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-RATE, AGGREGATOR = 2e8, "worker-aggregator raw"
+RATE, AGGREGATOR = 2e8, f"{PAPERS} raw"
 """Slow enough that links and not the shared processors are the limit."""
 ALPHA, GAMMA = 10e-6, 1 / 5e9
 HOST = Host(add=1 / GAMMA, stack=3e9, message=20e-6)
@@ -84,7 +84,7 @@ def make(settings: Settings) -> Artefact:
                 found.row(f"measured: {name}, {p} nodes", paper, seconds / start)
         found.conditions.append(
             f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
-            "machine's processors; the aggregator is one of the nodes, so by arithmetic WA grows as p - 1"
+            "machine's processors; WA's aggregator is one more host"
         )
         rise = measured[RING_RAW][8] / measured[RING_RAW][4]
         found.checks.append(Check(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...bench.collective.pays import measured
+from ...bench.collective.variants import PAPERS
 from ...netns import Network, NetworkError, require
 from ...training import Floats
 
@@ -28,7 +29,19 @@ def unavailable(wanted: bool) -> str | None:
 def times(
     gradients: Sequence[Floats], rate: float, variants: Sequence[str], repeats: int
 ) -> dict[str, float]:
-    """Median seconds of an all-reduce by variant; one host per gradient (float32[n] each)."""
+    """Median seconds of an all-reduce by variant; one host per worker's gradient (float32[n] each).
+
+    The paper's aggregator is one more host.
+    """
+    apart = [name for name in variants if name.startswith(PAPERS)]
+    together = [name for name in variants if name not in apart]
+    found = _times(gradients, rate, together, repeats) if together else {}
+    return found | (_times([gradients[0], *gradients], rate, apart, repeats) if apart else {})
+
+
+def _times(
+    gradients: Sequence[Floats], rate: float, variants: Sequence[str], repeats: int
+) -> dict[str, float]:
     with Network(len(gradients), rate) as network:
         paths = [network.folder / f"gradient-{rank}.npy" for rank in range(len(gradients))]
         for path, gradient in zip(paths, gradients, strict=True):
