@@ -90,6 +90,7 @@ COMMANDS = {
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
             "a2dtwp": _bench("kernels.a2dtwp", "Packing weights against memcpy; GPU copies."),
+            "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
             "pays": _bench("collective.pays", "The model of pays against measured all-reduces."),

@@ -17,6 +17,7 @@ from .parameters import (
     shapes_of,
     unflatten,
 )
+from .transformer import Transformer
 
 __all__ = [
     "CNN",
@@ -31,6 +32,7 @@ __all__ = [
     "Parameters",
     "RowSparse",
     "SoftmaxRegression",
+    "Transformer",
     "copy_of",
     "count_of",
     "digits",

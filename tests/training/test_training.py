@@ -15,6 +15,7 @@ from inceptionn.training import (
     Model,
     RowSparse,
     SoftmaxRegression,
+    Transformer,
     count_of,
     digits,
     flatten,
@@ -42,6 +43,7 @@ def test_softmax_regression_by_hand() -> None:
         CNN(channels=(3, 4)),
         CNN(channels=(2,)),
         EmbeddingClassifier(30, 4, 5),
+        Transformer(width=8, heads=2),
     ],
     ids=lambda model: model.name,
 )
