@@ -43,10 +43,14 @@ def draw(path: Path, capacity: Mapping[str, Any], entry: Entry) -> None:
         )
         for number, (key, label) in enumerate((("lut", "LUT"), ("ff", "FF"), ("bram", "RAMB36"))):
             values = [100 * getattr(entry.components[name], key) / capacity[key] for name in names]
-            shares.barh([place + 0.27 * (number - 1) for place in places], values, height=0.25, label=label)
+            at = [place + 0.27 * (number - 1) for place in places]
+            bars = shares.barh(at, values, height=0.25, label=label)
+            labels = [f"{value:.2f}" if value else "" for value in values]
+            shares.bar_label(bars, labels, padding=2, fontsize=5)
         shares.set_yticks(list(places), names)
         shares.invert_yaxis()
         shares.set_xlabel(f"% of an {capacity['part']}")
+        shares.margins(x=0.1)
         shares.legend()
         rates = [entry.components[name].mhz or 0 for name in names]
         bars = clocks.barh(list(places), rates, height=0.6, color="tab:gray")

@@ -193,7 +193,7 @@ class Codec:
     @overload
     def compress(self, x: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview: ...
 
-    def compress(self, x: Any, out: WriteBuffer | None = None, *, scale: int = 0) -> bytes | memoryview:
+    def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
         """The stream of a float32 array of any shape, in C order.
 
         Without ``out`` a new ``bytes``. With ``out``, a writable buffer, the part of it that holds the

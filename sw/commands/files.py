@@ -9,6 +9,7 @@ of an array.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -269,15 +270,25 @@ def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: s
     figure = Figure(figsize=(9 if errors else 5, 3.6), layout="constrained")
     axes = figure.subplots(1, 2 if errors else 1, squeeze=False)[0]
     if len(counts) == len(TAGS):
-        axes[0].bar(TAGS, counts)
+        bars = axes[0].bar(TAGS, counts)
         axes[0].set(title=title, ylabel="values", xlabel="tag class")
     else:
-        axes[0].bar(range(len(counts)), counts)
+        bars = axes[0].bar(range(len(counts)), counts)
         axes[0].set(title=title, ylabel="groups", xlabel="code")
+    total = int(counts.sum()) or 1
+    _label(axes[0], bars, [f"{count / total:.1%}" if count else "" for count in counts.tolist()])
     if errors:
         rows = errors.rows()
-        axes[1].bar([label for label, _ in rows], [count for _, count in rows])
+        bars = axes[1].bar([label for label, _ in rows], [count for _, count in rows])
+        _label(axes[1], bars, [f"{count:,}" if count else "" for _, count in rows])
         axes[1].tick_params(axis="x", rotation=60)
         axes[1].set(title="absolute error", ylabel="values", xlabel=f"in bounds of {errors.bound:.3g}, from")
     with atomic_file.writing(path) as file:
         figure.savefig(file, format=path.suffix[1:])
+
+
+def _label(axes: Any, bars: Any, values: Sequence[str]) -> None:
+    """Each bar's value over it, upright where there are many, with room for them."""
+    rotation = 90 if len(values) > 8 else 0
+    axes.bar_label(bars, values, rotation=rotation, padding=3, fontsize=7)
+    axes.margins(y=0.35 if rotation else 0.1)

@@ -152,12 +152,12 @@ def figures_of(results: Results) -> list[report.Figure]:
 
 
 def draw(path: Path, results: Results) -> None:
-    """Grouped bars: milliseconds of each variant, by rate; one panel for each kind of data and operation."""
+    """Milliseconds of each variant as bars with values, by rate; a panel for each data and operation."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     kinds, ops, rates = results.each("data"), results.each("op"), results.each("rate")
     variants = results.each("variant")
-    figure = Figure(figsize=(6.4 * len(kinds), 3.6 * len(ops)), layout="constrained")
+    figure = Figure(figsize=(8 * len(kinds), 4.2 * len(ops)), layout="constrained")
     width = 0.85 / len(variants)
     panels = figure.subplots(len(ops), len(kinds), squeeze=False, sharey=True)
     for op, line in zip(ops, panels, strict=True):
@@ -166,8 +166,11 @@ def draw(path: Path, results: Results) -> None:
                 times = [results.seconds(rate, kind, op, variant) for rate in rates]
                 places = [number + (place + 0.5) * width - 0.425 for number in range(len(rates))]
                 heights = [float("nan") if seconds is None else seconds * 1e3 for seconds in times]
-                axes.bar(places, heights, width, label=variant)
+                bars = axes.bar(places, heights, width, label=variant)
+                values = ["" if seconds is None else f"{seconds * 1e3:,.3g}" for seconds in times]
+                axes.bar_label(bars, values, rotation=90, padding=3, fontsize=7)
             axes.set(title=f"{kind}, {op}", yscale="log", ylabel="ms, median")
+            axes.margins(y=0.15)  # room for the values
             axes.set_xticks(range(len(rates)), [rate_text(rate) for rate in rates])
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)

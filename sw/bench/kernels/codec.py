@@ -342,27 +342,25 @@ def _bounds_table(kind: str, found: list[Choice]) -> Table:
 
 
 def _draw(path: Path, rows: list[Row]) -> None:
-    """Throughput against ratio, one point for each implementation."""
+    """Throughput of each implementation, compress and decompress, with its ratio; a panel for each data."""
     from matplotlib.figure import Figure  # the extra `plot`
-    from matplotlib.ticker import LogLocator
 
     kinds = list(dict.fromkeys(row.data for row in rows))
-    figure = Figure(figsize=(5.2 * len(kinds), 4.2), layout="constrained")
-    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
-        shown = [row for row in rows if row.data == kind and row.threads == 1]
-        for row in shown:
-            marker, colour = ("o", "C0") if row.kind == OWN else ("s", "C7")
-            axes.plot(row.compress, row.ratio, marker, color=colour)
-            axes.plot(row.decompress, row.ratio, marker, color=colour, fillstyle="none")
-            point = (row.compress, row.ratio)
-            name = row.name if row.mode is None else f"{row.mode}, {row.name}"
-            axes.annotate(name, point, (3, 4), textcoords="offset points", fontsize=8, rotation=30)
-        axes.axvline(max(row.memcpy for row in shown), color="C3", linestyle=":", label="memcpy")
-        axes.plot([], [], "ko", label="compress")
-        axes.plot([], [], "ko", fillstyle="none", label="decompress")
-        axes.set(title=kind, xscale="log", yscale="log", xlabel="GB/s of fp32, one thread", ylabel="ratio")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
+    shown = {kind: [row for row in rows if row.data == kind and row.threads == 1] for kind in kinds}
+    most = max(map(len, shown.values()))
+    figure = Figure(figsize=(6.4 * len(kinds), 0.42 * most + 1.4), layout="constrained")
+    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+    for axes, (kind, lines) in zip(panels, shown.items(), strict=True):
+        names = [row.name if row.mode is None else f"{row.mode}, {row.name}" for row in lines]
+        for offset, what, colour in ((-0.2, "compress", "C0"), (0.2, "decompress", "C1")):
+            places = [place + offset for place in range(len(lines))]
+            bars = axes.barh(places, [getattr(row, what) for row in lines], 0.38, label=what, color=colour)
+            axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=7)
+        axes.axvline(max(row.memcpy for row in lines), color="C3", linestyle=":", label="memcpy")
+        labels = [f"{name} ({row.ratio:.2f})" for name, row in zip(names, lines, strict=True)]
+        axes.set_yticks(range(len(lines)), labels)
+        axes.invert_yaxis()
+        axes.set(title=f"{kind}: name (ratio)", xscale="log", xlabel="GB/s of fp32, one thread")
+        axes.margins(x=0.15)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     figure.savefig(path)
