@@ -167,10 +167,10 @@ def draw(path: Path, results: Results) -> None:
                 places = [number + (place + 0.5) * width - 0.425 for number in range(len(rates))]
                 heights = [float("nan") if seconds is None else seconds * 1e3 for seconds in times]
                 bars = axes.bar(places, heights, width, label=variant)
-                values = ["" if seconds is None else f"{seconds * 1e3:,.3g}" for seconds in times]
+                values = ["" if ms != ms else f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" for ms in heights]
                 axes.bar_label(bars, values, rotation=90, padding=3, fontsize=7)
             axes.set(title=f"{kind}, {op}", yscale="log", ylabel="ms, median")
-            axes.margins(y=0.15)  # room for the values
+            axes.margins(y=0.3)  # room for the values
             axes.set_xticks(range(len(rates)), [rate_text(rate) for rate in rates])
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
