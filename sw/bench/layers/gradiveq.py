@@ -20,9 +20,9 @@ from ...transport import LoopbackTransport, loopback
 from ..common import report
 from ..common.environment import conditions, environment
 from ..common.job import lines_of
+from ..common.threads import in_threads
 from .gradiveq_parts import PARTS, parts_of
 from .gradiveq_rank import VALUES
-from .ssd_sgd import in_threads
 
 RANK = "inceptionn.bench.layers.gradiveq_rank"
 PORT = 29560

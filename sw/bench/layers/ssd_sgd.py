@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import Annotated, Any
@@ -21,6 +19,7 @@ from ...training.data import require_digits
 from ...transport import LoopbackTransport, loopback
 from ..common import report
 from ..common.environment import conditions, environment
+from ..common.threads import in_threads
 from .layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
 
 DELAYS = (1, 2, 3, 4, 5)
@@ -174,27 +173,6 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
             return model.accuracy(trainer.finish(), data.test)
 
     return in_threads([partial(rank, transport) for transport in loopback(workers)])[0]
-
-
-def in_threads(calls: list[Callable[[], float]]) -> list[float]:
-    """What each of the calls returned, each in a thread of its own; raises the first error."""
-    found: list[Any] = [None] * len(calls)
-
-    def run(place: int) -> None:
-        try:
-            found[place] = calls[place]()
-        except BaseException as error:
-            found[place] = error
-
-    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in found:
-        if isinstance(result, BaseException):
-            raise result
-    return found
 
 
 def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
