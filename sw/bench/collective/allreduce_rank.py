@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,22 @@ from ...collectives import IN_PLACE, MEAN, SUM, allgather_comp, allreduce_comp, 
 from ...collectives.algorithms.parts import Parts
 from ...transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
-from .variants import ALL_GATHER, ALL_REDUCES, MPI, REDUCE_SCATTER, Variant, variant_of
+from .variants import (
+    ALL_GATHER,
+    ALL_REDUCES,
+    MPI,
+    REDUCE_SCATTER,
+    RING_RAW,
+    VARIANTS,
+    Variant,
+    variant_of,
+)
 
 CHUNK = 1 << 18
 """Values compared at a time."""
 
 Lanes = NDArray[np.float32]
+Exact = NDArray[np.floating[Any]]
 
 
 def main(transport: Transport, plan: Plan) -> None:
@@ -38,19 +49,22 @@ def main(transport: Transport, plan: Plan) -> None:
         total = np.zeros(own.size)
         for source in sources:
             total += source
-        blocks = Parts(own.size, transport.size)
-        mine = blocks.block(transport.rank)
+        mine = Parts(own.size, transport.size).block(transport.rank)
         for op in plan["ops"]:
-            what = {"data": kind, "op": op}
-            if op == ALL_GATHER:
-                # Every rank hands out its block of its own values.
-                places = map(blocks.block, range(transport.size))
-                gathered = np.concatenate([x[where] for x, where in zip(sources, places, strict=True)])
-                _measure(transport, comm, plan, what, own[mine], gathered)
-            elif op == REDUCE_SCATTER:
-                _measure(transport, comm, plan, what, own, total[mine])
-            else:
-                _measure(transport, comm, plan, what, own, total / transport.size if op == "mean" else total)
+            exact_of = partial(_exact, op, sources, total, mine)
+            given = own[mine] if op == ALL_GATHER else own
+            _measure(transport, comm, plan, {"data": kind, "op": op}, given, exact_of)
+
+
+def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
+    """What a rank ends with whose block is ``mine``; ``total`` is the sum of the ranks' ``sources``."""
+    if op == REDUCE_SCATTER:
+        return total[mine]
+    if op == ALL_GATHER:  # of every rank its block of its own values
+        blocks = Parts(total.size, len(sources))
+        return np.concatenate([source[blocks.block(rank)] for rank, source in enumerate(sources)])
+    whole = total - sources[0] if variant.apart else total
+    return whole / (len(sources) - variant.apart) if op == "mean" else whole
 
 
 def _measure(
@@ -59,10 +73,10 @@ def _measure(
     plan: Plan,
     what: dict[str, str],
     own: Lanes,
-    exact: NDArray[np.floating[Any]],
+    exact_of: Callable[[Variant], Exact],
 ) -> None:
     """Times all variants in rounds, so that other load on the machine affects all of them alike."""
-    result = np.zeros(exact.size, np.float32)
+    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, np.float32)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
             if turn >= rounds or not variant_of(name).does(what["op"]):
@@ -79,12 +93,13 @@ def _measure(
             if turn == 0:
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
+                exact = exact_of(variant_of(name))
                 line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
             report(transport, line)
 
 
 def _checked(
-    transport: Transport, result: Lanes, exact: NDArray[np.floating[Any]], shared: bool
+    transport: Transport, result: Lanes, exact: Exact, shared: bool
 ) -> dict[str, Any]:
     """Whether the ranks hold the same bits, if they share a result, and its distance from the exact one."""
     error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))

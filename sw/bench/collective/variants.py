@@ -66,6 +66,11 @@ class Variant(NamedTuple):
         """Whether it can do this operation."""
         return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
 
+    @property
+    def apart(self) -> bool:
+        """Whether the first rank has no values of its own."""
+        return self.algorithm == _APART
+
     def settings(self, bound: float) -> Arguments:
         """The arguments of the collective."""
         if self.arguments is None:
@@ -77,7 +82,7 @@ class Variant(NamedTuple):
 
 RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES = "ring raw", "ring bf16", "ring bounded", "ring planes"
 MPI = "Open MPI"
-_AGGREGATOR = "worker_aggregator"
+_AGGREGATOR, _APART = "worker_aggregator", "paper_baseline"
 
 VARIANTS = {
     RING_RAW: Variant(_raw),
@@ -91,6 +96,9 @@ VARIANTS = {
     "worker-aggregator raw": Variant(_raw, _aggregator_volume, False, _AGGREGATOR),
     "worker-aggregator bounded, up": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR, "up"),
     "worker-aggregator bounded, both": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR),
+    # One worker less: the first rank aggregates alone.
+    "paper's baseline raw": Variant(_raw, _aggregator_volume, False, _APART, "up"),
+    "paper's baseline bounded": Variant(_bounded, _aggregator_volume, True, _APART, "up"),
 }
 
 
