@@ -3,7 +3,7 @@
 
 A vector of *n* bytes crosses the busiest link 2 (p-1)/p times in a ring and 2 (p-1) times at an aggregator
 (Thakur et al. 2005; Sec. VIII-D of the paper). Each resource needs a time for that. With enough sub-blocks
-in flight the slowest resource decides; with few, every step waits for the one before.
+in flight the slowest resource decides; with few, every step waits for the one before it.
 """
 
 from __future__ import annotations

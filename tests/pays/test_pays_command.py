@@ -12,7 +12,8 @@ import pytest
 from inceptionn import cli
 from inceptionn.bench.collective import pays as bench
 from inceptionn.bench.collective.variants import RING_BF16, RING_RAW
-from inceptionn.pays import Host, Link, constant
+from inceptionn.codec.speed import synthetic
+from inceptionn.pays import Host, Link
 
 
 def test_a_slow_link_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,9 +72,10 @@ def test_impossible_parameters(arguments: list[str], text: str, capsys: pytest.C
 
 
 def test_the_bench_predicts_its_variants() -> None:
+    sample = synthetic(1 << 17, 1)
     link, host = Link(1e9, 0.0, framing=14, burst=131072), Host(5e9, 1e9, 50e-6, 2)
     times = {
-        variant: bench.predicted(variant, 25_000_000, 4, link, host, constant(4.37), 10).seconds
+        variant: bench.predicted(variant, 25_000_000, 4, link, host, sample, 10).seconds
         for variant in bench.MODELLED
     }
     assert times[RING_RAW] == pytest.approx(0.316, rel=0.02)  # measured: docs/benchmarks.md

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from ...codec import Codec
+from ...codec.speed import Floats
 from ...collectives import BFloat16
 from ...collectives.algorithms.hierarchical import default_group_size
 from ...commands.console import Console, CsvFile, JsonFile, Table, new_progress, write_csv, write_json
@@ -20,11 +21,11 @@ from ...netns import Network, rate_text, require
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
-from ...pays.ratios import Ratio, constant, of_values
+from ...pays.ratios import constant, of_values
 from ..common import data, report
 from ..common.environment import conditions, environment
 from ..common.job import lines_of
-from .variants import RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
 RANK = "inceptionn.bench.collective.allreduce_rank"
 PORT, TIMEOUT, PATIENCE = 29525, 60.0, 180.0
@@ -32,9 +33,11 @@ HIERARCHICAL, AGGREGATOR, UP, BOTH = (
     "hierarchical bounded", "worker-aggregator raw", "worker-aggregator bounded, up",
     "worker-aggregator bounded, both",
 )  # fmt: skip
-MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, HIERARCHICAL, AGGREGATOR, UP, BOTH)
+MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES, HIERARCHICAL, AGGREGATOR, UP, BOTH)
 ETHERNET_HEADER = 14
 """What the token buckets count beside IP packets."""
+SAMPLE = 1 << 20
+"""Values from which ratios are learned."""
 SMALL = 1024
 """Values of the all-reduces whose time is the cost of messages."""
 ASKED = 15.0
@@ -96,7 +99,7 @@ def pays(
                 arrays = _arrays(network.folder, chosen, chosen_sizes, seed, count)
                 host = calibrated(network, arrays, 2.0**-bound, max(chosen_sizes))
                 machines[count] = vars(host)
-                ratios = {kind: _ratio(kind, bound, seed) for kind in chosen}
+                samples = {kind: data.arrays(kind, SAMPLE, seed, 1)[0] for kind in chosen}
                 for rate in chosen_rates:
                     network.shape(rate)
                     link = Link(
@@ -107,7 +110,7 @@ def pays(
                         progress.update(task, advance=repeats, description=text)
                         kind, megabytes, variant = key
                         size = megabytes * 1_000_000
-                        found = predicted(variant, size, count, link, host, ratios[kind], bound)
+                        found = predicted(variant, size, count, link, host, samples[kind], bound)
                         points.append(
                             Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
                         )
@@ -202,21 +205,17 @@ def calibrated(
     return Host(machine.add, stack, message, shared)
 
 
-def _ratio(kind: str, bound: int, seed: int) -> Ratio:
-    """Of a sample of the data."""
-    return of_values(data.arrays(kind, 1 << 20, seed, 1)[0], Codec(2.0**-bound, threads=1))
-
-
 def predicted(
-    variant: str, size: int, hosts: int, link: Link, host: Host, ratio: Ratio, bound: int
+    variant: str, size: int, hosts: int, link: Link, host: Host, sample: Floats, bound: int
 ) -> Exchange:
-    """The model's time of a variant of the bench."""
+    """The model's time of a variant of the bench; ``sample``: values, for ratios and rates of the codec."""
     raw = Form(mean=False)
     if variant == RING_BF16:
         form = Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)
     elif VARIANTS[variant].within_bound:
-        coder = measure.coder(Codec(2.0**-bound, threads=1), repeats=5)
-        form = Form("software", ratio, coder, mean=False)
+        codec = Codec(2.0**-bound, "planes" if variant == RING_PLANES else "bounded", threads=1)
+        coder = measure.coder(codec, sample, repeats=5)
+        form = Form("software", of_values(sample, codec), coder, mean=False)
     else:
         form = raw
     if variant == HIERARCHICAL:
