@@ -24,6 +24,7 @@ release = version = distribution_version("inceptionn")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["README.md"]
 nitpicky = False
+suppress_warnings = ["ref.python"]  # a docstring's short name may fit a class of either codec
 default_role = "code_text"
 
 html_theme = "furo"
@@ -87,6 +88,10 @@ def _links(app: Sphinx, name: str, content: list[str]) -> None:
     text = content[0]
     for outside, inside in OUTSIDE.items():
         text = text.replace(f"]({outside}", f"]({inside}")
+    if name == "index":  # pages that no list names yet stand at the end
+        listed = set(text.split())
+        others = sorted(page.stem for page in HERE.glob("*.md") if page.stem not in {"index", *listed})
+        text = text.replace("@others", "\n".join(others))
     content[0] = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)
 
 
