@@ -92,6 +92,9 @@ COMMANDS = {
             "a2dtwp": _bench("kernels.a2dtwp", "Packing weights against memcpy; GPU copies."),
             "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
+            "torch": Command(
+                "inceptionn.bench.torch.torch", "torch", "torch", "PyTorch's DDP between shaped hosts."
+            ),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
             "pays": _bench("collective.pays", "The model of pays against measured all-reduces."),
         },

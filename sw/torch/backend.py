@@ -99,7 +99,42 @@ class InceptionnProcessGroup(dist.ProcessGroup):
             return all_gathered(self, outputs, inputs, self._arguments)
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
+    # What follows changes nothing. But C++ would call torch's own with the interpreter's lock held. A thread
+    # of gloo may want that lock while it holds gloo's, and both would wait for ever. These calls release it.
+
+    def broadcast(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        """Torch's own."""
+        if not isinstance(opts, c10d.BroadcastOptions):
+            root, opts = opts or 0, c10d.BroadcastOptions()
+            opts.rootRank = root
+        return self._other(_listed(tensors)).broadcast(_listed(tensors), opts)
+
+    def barrier(self, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        """Torch's own, over gloo."""
+        return self._get_backend(torch.device("cpu")).barrier(_options(c10d.BarrierOptions, opts))
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
+        """Torch's own."""
+        if isinstance(inputs, torch.Tensor):
+            outputs, inputs = [outputs], [inputs]
+        return self._other(inputs).allgather(outputs, inputs, _options(c10d.AllgatherOptions, opts))
+
+    def all_to_all_single(self, output: Any, input: Any, out: Any, into: Any, opts: Any = None) -> dist.Work:
+        """Torch's own."""
+        return self._other([input]).alltoall_base(
+            output, input, out, into, _options(c10d.AllToAllOptions, opts)
+        )
+
+    def send(self, tensors: Any, rank: int, tag: int = 0) -> dist.Work:
+        """Torch's own."""
+        return self._other(_listed(tensors)).send(_listed(tensors), rank, tag)
+
+    def recv(self, tensors: Any, rank: int, tag: int = 0) -> dist.Work:
+        """Torch's own."""
+        return self._other(_listed(tensors)).recv(_listed(tensors), rank, tag)
+
     # Their names before torch 2.13.
+    alltoall_base = all_to_all_single
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     _allgather_base = all_gather_single

@@ -60,3 +60,11 @@ def test_ddp_without_a_hook_in_a_compressed_group(ranks: Ranks) -> None:
 
 def test_groups_of_other_backends_are_refused(ranks: Ranks) -> None:
     assert ranks[0]["gloo"] == "the group must be made with backend='inceptionn', not ProcessGroup"
+
+
+def test_calls_to_gloo_release_the_interpreters_lock() -> None:
+    """Those that C++ would make itself, with the lock held, which gloo's threads may be waiting for."""
+    backend = pytest.importorskip("inceptionn.torch.backend")
+    names = "allgather allreduce allreduce_coalesced all_gather_single_coalesced all_to_all_single barrier"
+    names += " broadcast recv reduce_scatter reduce_scatter_single_coalesced send"
+    assert not [name for name in names.split() if name not in vars(backend.InceptionnProcessGroup)]

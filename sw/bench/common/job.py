@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, Any
 
@@ -20,6 +21,8 @@ from ...netns import Namespaces, NetworkError, mpi_popen
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_FAREWELL = 5.0
+"""Seconds in which a launcher ends its processes."""
 _GRACE = 30.0
 """Seconds in which ranks end once rank 0 has said its last."""
 
@@ -55,30 +58,42 @@ def lines_of(
         else:
             options["env"] = one_thread()
             ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
-        arrived: queue.Queue[str | None] = queue.Queue()
-        reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
-        reader.start()
-        try:
-            while True:
-                try:
-                    line = arrived.get(timeout=patience)
-                except queue.Empty:
-                    text = f"the ranks have said nothing for {patience:.0f} s; before: {_said(said)}"
-                    raise NetworkError(text) from None
-                if line is None:
-                    break
-                if line.startswith("{"):
-                    yield json.loads(line)
-            if any(_status(rank) for rank in ranks):
-                raise NetworkError(f"a rank failed: {_said(said)}")
-        finally:
-            for rank in ranks:
-                rank.kill()
-                rank.wait()
-            reader.join()
-            for rank in ranks:
-                if rank.stdout is not None:
-                    rank.stdout.close()
+        yield from heard(ranks, said, patience)
+
+
+def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
+    """The JSON lines of the first of these processes; ends all of them. ``said`` has their standard error.
+
+    Errors as `lines_of`.
+    """
+    arrived: queue.Queue[str | None] = queue.Queue()
+    reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
+    reader.start()
+    try:
+        while True:
+            try:
+                line = arrived.get(timeout=patience)
+            except queue.Empty:
+                text = f"the ranks have said nothing for {patience:.0f} s; before: {_said(said)}"
+                raise NetworkError(text) from None
+            if line is None:
+                break
+            if line.startswith("{"):
+                yield json.loads(line)
+        if any(_status(rank) for rank in ranks):
+            raise NetworkError(f"a rank failed: {_said(said)}")
+    finally:
+        for rank in ranks:
+            rank.terminate()  # a launcher ends what it has started
+        for rank in ranks:
+            with suppress(subprocess.TimeoutExpired):
+                rank.wait(_FAREWELL)
+            rank.kill()
+            rank.wait()
+        reader.join(_FAREWELL)
+        for rank in ranks:
+            if rank.stdout is not None:
+                rank.stdout.close()
 
 
 def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None:
