@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
@@ -43,6 +43,17 @@ class TestBench:
         self.dut.aresetn.value = 1
         if after:
             await ClockCycles(self.dut.aclk, after)
+
+    async def start(self) -> None:
+        """From power-on to the state in which a test begins."""
+        await self.reset()
+
+    @classmethod
+    async def started(cls, dut: Any) -> Self:
+        """A new bench of ``dut`` after :meth:`start`."""
+        tb = cls(dut)
+        await tb.start()
+        return tb
 
     def stream_source(self, prefix: str = "s_axis", reset: Any = None) -> AxiStreamSource:
         """Drives an AXI4-Stream input; ``reset``, active high, is in the place of ``aresetn``."""

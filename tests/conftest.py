@@ -168,6 +168,8 @@ def threads() -> Outcomes:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Parts at 16 lanes run in continuous integration alone; `make test` has the whole NIC at 16."""
     for item in items:
-        lanes = getattr(getattr(item, "callspec", None), "params", {}).get("lanes")
-        if lanes == 16 and "hdl" in item.path.parts:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        entry = parameters.get("entry")  # of the catalogue, with the number of its variant
+        sizes = parameters if entry is None else entry.variants[parameters["variant"]]
+        if sizes.get("lanes") == 16 and "hdl" in item.path.parts:
             item.add_marker(pytest.mark.slow)

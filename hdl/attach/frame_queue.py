@@ -12,7 +12,7 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import BURST_BYTES
 
-from ..parts.axi import AXIStream
+from ..parts.axi import AXIStream, keep_of
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
 
@@ -160,12 +160,11 @@ class FrameQueue(wiring.Component):
             sink.tdata.eq(head.tdata),
             sink.tlast.eq(head.tlast),
             sink.tuser.eq(head.tuser),
+            sink.tkeep.eq(keep_of(head.tlast, head.ending)),
             beats.o.ready.eq(sink.tready & lengths.o.valid),
             lengths.o.ready.eq(sink.tready & beats.o.valid & head.tlast),
             self.length.eq(lengths.o.payload[:17]),
         ]
         if self.word_width:
             m.d.comb += self.word.eq(lengths.o.payload[17:])
-        for i in range(self.data_bytes):
-            m.d.comb += sink.tkeep[i].eq(~head.tlast | (head.ending == 0) | (head.ending > i))
         return m

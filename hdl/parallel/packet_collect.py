@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ..parts.axi import AXIStream
+from ..parts.axi import AXIStream, keep_of
 from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
@@ -135,8 +135,7 @@ class PacketCollect(wiring.Component):
             self.m_axis.tdata.eq(beat.data),
             self.m_axis.tlast.eq(beat.last),
             self.m_axis.tuser.eq(beat.bad),
+            self.m_axis.tkeep.eq(keep_of(beat.last, beat.ending)),
             output.o.ready.eq(self.m_axis.tready),
         ]
-        for i in range(width):
-            m.d.comb += self.m_axis.tkeep[i].eq(~beat.last | (beat.ending == 0) | (beat.ending > i))
         return m

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AXI4-Stream as all components use it (Arm IHI 0051A)."""
 
+from amaranth.hdl import Cat, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import BURST_BYTES
+
+
+def keep_of(last: Value, ending: Value) -> Value:
+    """``tkeep`` of a beat of ``2 ** len(ending)`` bytes: all; of a ``last`` beat ``ending`` (0: all)."""
+    return Cat(~last | (ending == 0) | (ending > place) for place in range(1 << len(ending)))
 
 
 class AXIStream(wiring.Signature):

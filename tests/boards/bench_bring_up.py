@@ -142,16 +142,10 @@ class TB(TestBench):
         return classes, min(len(sent), len(restored))
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 async def dialogue(dut) -> None:
     """Starts by itself and passes; what it reports is what went over its streams."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.watch(2500)
     classes, packets = tb.judge(DEFAULT_K)
     assert packets >= 5
@@ -195,7 +189,7 @@ async def dialogue(dut) -> None:
 @cocotb.test()
 async def every_pattern_and_bound(dut) -> None:
     """Each pattern sends its classes and lengths at one beat per cycle, whatever the bound."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.hear("inceptionn bring-up")
     bounds = (10, 10, 1, 14, 5, 7, 2)
     for number, (name, k) in enumerate(zip(PATTERNS, bounds, strict=True)):
@@ -231,7 +225,7 @@ async def every_pattern_and_bound(dut) -> None:
 @cocotb.test()
 async def injected_faults_light_fail(dut) -> None:
     """Each fault is seen by the check that it is for; a fresh start is clean again."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.hear("inceptionn bring-up")
     cases = {0: "wrong_format", 1: "mismatched", 2: "mismatched", 3: "hangs"}
     for fault, check in cases.items():
@@ -262,7 +256,7 @@ async def injected_faults_light_fail(dut) -> None:
 @cocotb.test()
 async def bad_lines_change_nothing(dut) -> None:
     """Unknown commands and numbers out of range get one line; blanks and case do not matter."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.hear("inceptionn bring-up")
     await tb.ask("S")
     for line, answer in {
@@ -291,7 +285,7 @@ async def bad_lines_change_nothing(dut) -> None:
 @cocotb.test()
 async def rate_leds(dut) -> None:
     """All four light while packets of MTU size go round at one beat per cycle, none when stopped."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.ask("pattern 1")
     await ClockCycles(dut.aclk, 3000)
     assert int(dut.leds.value) >> RATE_LEDS == 0b1111

@@ -160,12 +160,6 @@ class TB(TestBench):
                 assert value == self.expected[register.name], f"{register.name}: {value}"
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 def mixture(count: int, source: random.Random) -> list[Stimulus]:
     """Tagged and untagged, TCP and UDP, short and long, aligned or not, now and then marked bad."""
     stimuli = []
@@ -203,7 +197,7 @@ def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def first_frame_after_reset(dut):
     """The NIC is enabled out of reset: the very first frame, offered at once, is compressed and restored."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     (wire_form,) = await tb.run("tx", [Stimulus(tcp(payload("gradients", 365)))])
     assert tb.expected["TX_COMPRESSED"] == 1
     await tb.reset()
@@ -221,7 +215,7 @@ async def first_frame_after_reset(dut):
 )
 async def every_verdict(dut, source, sink):
     """All the model's hand-written sequences, both directions at once, with their settings by register."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     seen = Counter()
     pairs = itertools.zip_longest(transmit_sequences(), receive_sequences())
     for tx, rx in itertools.islice(pairs, 3 if BRIEF else None):
@@ -248,7 +242,7 @@ async def every_verdict(dut, source, sink):
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def mixed_traffic_in_loopback(dut):
     """What leaves for the wire comes back in while more is sent; settings change between the rounds."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     source = random.Random(1)
     wire_forms: list[Stimulus] = []
     for k, mode, pause in ((10, "bounded", None), (6, "literal", (0.3, 5)), (14, "bounded", (0.3, 20))):
@@ -272,7 +266,7 @@ async def mixed_traffic_in_loopback(dut):
 @cocotb.parametrize(k=[10] if BRIEF else [1, 6, 10, 14], mode=["literal", "bounded"])
 async def end_to_end(dut, k, mode):
     """Host to host: the receiver gets the sender's values within the bound, under a checksum that holds."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     numbers = parameters(k, mode)
     await tb.configure(EngineConfig(parameters=numbers))
     data = payload("gradients", 2048) + payload("edges", 256)
@@ -297,7 +291,7 @@ def lossy_bytes(data: bytes, numbers: Parameters) -> bytes:
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def switches(dut):
     """Each direction's switch, invalid parameters and length limits work alone and at once."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frame = tcp(payload("gradients", 100))
     (wire_form,) = await tb.run("tx", [Stimulus(frame)])
     for tx, rx in itertools.product((False, True), repeat=2):
@@ -318,7 +312,7 @@ async def switches(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def settings_change_under_traffic(dut):
     """Parameters rewritten while frames run: each frame has one setting or the other, never a mix."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frames = [tcp(payload("gradients", 365, seed), sequence=4 * 365 * seed) for seed in range(40)]
     settings = (parameters(10, "bounded"), parameters(4, "literal"))
     answers = [
@@ -347,7 +341,7 @@ async def rewrite(tb: TB, settings: tuple[Parameters, ...]) -> None:
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def reset_under_traffic(dut):
     """Reset in the middle of frames, at many places: nothing of them is left."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     source = random.Random(2)
     frame = tcp(payload("gradients", 365))
     wire_form = transmit(frame, EngineConfig(), FlowTable()).frame

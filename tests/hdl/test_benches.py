@@ -16,13 +16,11 @@ ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes min
 
 
 def variants() -> Iterator[object]:
-    """Parts at 16 lanes are left to continuous integration: `make test` has the whole NIC at 16."""
     for entry in CATALOGUE.values():
         for variant, arguments in enumerate(entry.variants):
             if entry.bench and entry.name not in ELSEWHERE:
-                marks = [pytest.mark.slow] if arguments.get("lanes") == 16 else []
                 name = "-".join([entry.name, *map(str, arguments.values())])
-                yield pytest.param(entry, variant, id=name, marks=marks)
+                yield pytest.param(entry, variant, id=name)
 
 
 @pytest.mark.parametrize(("entry", "variant"), list(variants()))

@@ -89,12 +89,6 @@ class TB(BlockReader):
         assert self.read("room")
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 def random_block() -> tuple[int, int, int]:
     groups = random.choice([1, 1, 2, random.randint(1, 20), 46])
     return groups, random.choice([0, 1, 32, random.randint(0, 32 * groups)]), random.randrange(WORDS)
@@ -103,7 +97,7 @@ def random_block() -> tuple[int, int, int]:
 @cocotb.test()
 async def every_place(dut):
     """Data begins at each word of a beat, behind tag planes of every length to two beats and a word."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for words in range(1, 2 * WORDS + 2):
         for place in range(min(WORDS, words)):
             data = random.choice([0, 1, 31, 32, 33, 64, 65, random.randint(0, 100)])
@@ -114,7 +108,7 @@ async def every_place(dut):
 @cocotb.test()
 @cocotb.parametrize(write=[0.2, 0.9], step=[0.2, 0.9], drop=[0.0, 0.3])
 async def random_blocks(dut, write, step, drop):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     number = 40 if write == step == 0.9 else 12
     for _ in range(number):
         tb.add(*random_block())
@@ -127,7 +121,7 @@ async def random_blocks(dut, write, step, drop):
 @cocotb.parametrize(shape=[(MOST, 32 * MOST), (MOST, 0), (1, 0), (1, 32), (7, 200)])
 async def filled_to_the_brim(dut, shape):
     """The reader sleeps until the writer has used all of its slack, whichever ring is full first."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     groups, data = shape
     # Rings fill at another place each time.
     for _ in range(3):
@@ -146,7 +140,7 @@ async def filled_to_the_brim(dut, shape):
 @cocotb.parametrize(drop=[0.0, 0.5, 1.0])
 async def read_without_a_pause(dut, drop):
     """Where blocks wait, every cycle steps or drops: the next one is at hand in the cycle behind the last."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for _ in range(30):
         tb.add(random.choice([1, 5]), random.choice([0, 40]), random.randrange(WORDS))
     while tb.open or tb.ready_to_write:
@@ -163,7 +157,7 @@ async def read_without_a_pause(dut, drop):
 @cocotb.test()
 async def holds_the_longest_while_it_is_read(dut):
     """A block of 2304 raw lanes is written while one is read: ``room`` does not wait for the whole first."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for _ in range(2):
         tb.add(MOST, 32 * MOST, 0)
     while len(tb.open) or tb.ready_to_write:

@@ -48,16 +48,10 @@ LATENCY = 48 if LANES == 8 else 56
 """Most cycles from first beat to first beat, beyond the frame's beats."""
 
 
-async def started(dut) -> CompressionTB:
-    tb = CompressionTB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 async def empties_its_flow_table_first(dut):
     """``tready`` is low out of reset until every slot of the flow table is empty, and nothing comes out."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     waited = 0
     while not dut.s_axis_tready.value:
         await ClockCycles(dut.aclk, 1)
@@ -73,7 +67,7 @@ async def empties_its_flow_table_first(dut):
 @cocotb.parametrize(pauses=list(PAUSES))
 async def every_verdict(dut, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     passages = await tb.run(replay(transmit_sequences), pauses)
     met = {passage.result.verdict for passage in passages}
     receive_only = {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
@@ -84,7 +78,7 @@ async def every_verdict(dut, pauses):
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(dut, pauses):
     """A tagged frame that ends behind any of its first 130 bytes, good frames in between."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     data = payload("gradients", 40)
     stimuli = [
         *cuts(tcp(data), "TCP"),
@@ -100,7 +94,7 @@ async def cut_anywhere(dut, pauses):
 @cocotb.parametrize(pauses=["none", "both"])
 async def every_shape_of_headers(dut, pauses):
     """Block behind every place that a shim can have, straddling beats, with padding behind the packet."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
 
     def data() -> bytes:
         return payload(random.choice(list(KINDS)), random.randint(16, 80), random.getrandbits(20))
@@ -111,7 +105,7 @@ async def every_shape_of_headers(dut, pauses):
 @cocotb.test()
 async def every_length(dut):
     """1 to 50 lanes, and those around 2304, at four places of the payload; also lengths off the grid."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     stimuli = []
     for lanes in [*range(51), 362, 365, *range(2299, 2306)]:
         kind = random.choice(["gradients", "zeros", "fractions"])
@@ -125,7 +119,7 @@ async def every_length(dut):
 
 @cocotb.test()
 async def every_setting_and_kind(dut):
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     await tb.run(
         Stimulus(tcp(payload(kind, random.randint(16, 60))), config=EngineConfig(parameters=parameters))
         for parameters in PARAMETERS
@@ -136,7 +130,7 @@ async def every_setting_and_kind(dut):
 @cocotb.test()
 async def checksums_next_to_zero(dut):
     """Checksums that become 0, 1 or 0xFFFE: 0 stays 0 but in UDP, where it would mean that there is none."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     await tb.run(sent_checksum_edges())
 
 
@@ -144,7 +138,7 @@ async def checksums_next_to_zero(dut):
 @cocotb.parametrize(pauses=["none", "stalls"])
 async def longer_than_it_holds(dut, pauses):
     """Frames around 16384 bytes and multiples of it pass, whole; so do frames right behind them."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     most = MAX_TRANSMIT_FRAME
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 33, 66_000]
     if pauses != "none":
@@ -163,7 +157,7 @@ async def longer_than_it_holds(dut, pauses):
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(dut, pauses):
     """Runs of one-beat frames directly behind jumbo frames, compressed or not."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     stimuli = []
     for kind in ("large", "gradients", "zeros"):
         stimuli += [Stimulus(udp(payload(kind, 2304)), name=f"9216 bytes, {kind}"), *ones(40)]
@@ -174,7 +168,7 @@ async def short_behind_long(dut, pauses):
 @cocotb.test()
 async def partial_beats(dut):
     """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     stimuli = []
     for size in (60, 100, 300):
         for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
@@ -189,7 +183,7 @@ async def partial_beats(dut):
 @cocotb.parametrize(pauses=list(PAUSES))
 async def mixed(dut, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     passages = await tb.run(with_configs(host_frames(random, 200, long_share=0.02)), pauses)
     assert len({passage.result.verdict for passage in passages}) > 8
 
@@ -197,7 +191,7 @@ async def mixed(dut, pauses):
 @cocotb.test()
 async def output_stalled_for_long(dut):
     """Every ring and queue fills up, ``tready`` falls, and nothing is lost."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     frames = [udp(payload(random.choice(["zeros", "large", "gradients"]), 365)) for _ in range(30)]
     frames += [tcp(bytes(10), sequence=index) for index in range(60)]
     stimuli = [Stimulus(frame) for frame in frames]
@@ -220,7 +214,7 @@ async def output_stalled_for_long(dut):
 @cocotb.test()
 async def reset_in_the_middle(dut):
     """What is inside at reset never comes out, the flow table forgets, and what follows is right."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     await tb.run([Stimulus(tcp(payload("gradients", 64), sequence=3), name="teaches phase 3")])
     await tb.send(segments(lambda index: payload("gradients", 365), 1460, 6))
     for cycles in (20, 90):
@@ -233,7 +227,7 @@ async def reset_in_the_middle(dut):
 @cocotb.test()
 async def bypass_throughput(dut):
     """One beat per cycle in and out."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     for size, number in ((1460, 14), (8960, 11)):
         frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=0)
         passages = await tb.run(frames)
@@ -246,7 +240,7 @@ async def bypass_throughput(dut):
 @cocotb.parametrize(ratio=list(RATIOS))
 async def compression_throughput(dut, ratio):
     """One input beat per cycle, averaged over the frames, whatever the data."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     for size, number in ((1460, 30), (8960, 11)):
         data = RATIOS[ratio](size)
         passages = await tb.run(segments(lambda _, data=data: data, size, number))
@@ -259,7 +253,7 @@ async def compression_throughput(dut, ratio):
 
 @cocotb.test()
 async def idle_cycles_of_short_frames(dut):
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     for tos in (0x00, 0x28):
         passages = await tb.run(minimum_frames(120, tos))
         for rate in (input_rate(passages, 30), output_rate(passages, 30)):
@@ -276,7 +270,7 @@ async def idle_cycles_of_short_frames(dut):
 @cocotb.test()
 async def latency(dut):
     """Of an idle engine, for frames that pass, fall back, and are compressed."""
-    tb = await started(dut)
+    tb = await CompressionTB.started(dut)
     worst = 0
     for lanes in (1, 16, 64, 365, 2240):
         for kind in ("gradients", "zeros", "large", "fractions"):

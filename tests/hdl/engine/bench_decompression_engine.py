@@ -53,15 +53,9 @@ RESTORED_LATENCY = 56
 """The same of one that is restored, beyond the tag plane's beats."""
 
 
-async def started(dut) -> DecompressionTB:
-    tb = DecompressionTB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 async def nothing_comes_from_nothing(dut):
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     await ClockCycles(dut.aclk, 4)
     assert dut.s_axis_tready.value == 1
     await ClockCycles(dut.aclk, 200)
@@ -73,7 +67,7 @@ async def nothing_comes_from_nothing(dut):
 @cocotb.parametrize(pauses=list(PAUSES))
 async def every_verdict(dut, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     passages = await tb.run(replay(receive_sequences), pauses)
     met = {passage.result.verdict for passage in passages}
     transmit_only = {
@@ -87,7 +81,7 @@ async def every_verdict(dut, pauses):
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(dut, pauses):
     """A frame with a shim that ends behind any of its first 130 bytes, good frames in between."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     data = payload("gradients", 120)
     stimuli = [
         *cuts(sent(tcp(data)), "TCP"),
@@ -105,7 +99,7 @@ async def cut_anywhere(dut, pauses):
 @cocotb.parametrize(pauses=["none", "both"])
 async def every_shape_of_headers(dut, pauses):
     """Shim and block at every place that they can have, with padding behind the packet."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
 
     def data() -> bytes:
         return payload(random.choice(["gradients", "zeros", "fractions"]), random.randint(16, 120))
@@ -121,7 +115,7 @@ async def every_shape_of_headers(dut, pauses):
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def small_with_padding_behind(dut, pauses):
     """Few lanes: the last output beat holds the header's end, too, and more input beats follow."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for vlan in (None, 3):
         for lanes in (3, 4, 5, 7, 8, 9, 15, 16):
@@ -141,7 +135,7 @@ async def small_with_padding_behind(dut, pauses):
 @cocotb.test()
 async def every_length(dut):
     """1 to 50 lanes, and those around 2304, at three places of the payload."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in [*range(3, 51), 362, 365, *range(2299, 2305)]:
         data = payload(random.choice(["gradients", "zeros"]) if lanes > 15 else "zeros", lanes)
@@ -155,7 +149,7 @@ async def every_length(dut):
 @cocotb.test()
 async def every_sender(dut):
     """Whatever bound, mode and kind of values the sender had: the shim tells the base."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for numbers in PARAMETERS:
         for kind in ("gradients", "fractions", "zeros"):
@@ -168,7 +162,7 @@ async def every_sender(dut):
 @cocotb.test()
 async def checksums_next_to_zero(dut):
     """IP header checksums that become 0, 1 or 0xFFFE."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     await tb.run(restored_checksum_edges())
 
 
@@ -176,7 +170,7 @@ async def checksums_next_to_zero(dut):
 @cocotb.parametrize(pauses=["none", "both"])
 async def malformed_between_good(dut, pauses):
     """Every malformation; what is left over or missing does not reach the next frame."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = malformed_frames(70)
     for place in range(0, len(stimuli), 3):
         stimuli.insert(place, Stimulus(sent(udp(payload("gradients", random.randint(16, 200))))))
@@ -188,7 +182,7 @@ async def malformed_between_good(dut, pauses):
 @cocotb.parametrize(pauses=["none", "stalls"])
 async def long_frames_pass(dut, pauses):
     """Nothing is too long to pass, and no longer frame can have a shim that counts."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for size in (9300, 16_385, 66_000) if pauses == "none" else (16_385,):
         stimuli += [long_frame(size, tagged=True, bad=random.random() < 0.5), *ones(3)]
@@ -201,7 +195,7 @@ async def long_frames_pass(dut, pauses):
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(dut, pauses):
     """Runs of one-beat frames directly behind jumbo frames, restored or not."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for kind in ("gradients", "zeros", "fractions"):
         jumbo = sent(udp(payload(kind, 2304)))
@@ -214,7 +208,7 @@ async def short_behind_long(dut, pauses):
 @cocotb.test()
 async def settings_between_frames(dut):
     """Switch, ToS, mask and longest payload change from frame to frame; the parameters do not matter."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in (16, 17, 63, 64, 65, 365):
         frame = sent(tcp(payload("gradients", lanes)))
@@ -233,7 +227,7 @@ async def settings_between_frames(dut):
 @cocotb.test()
 async def partial_beats(dut):
     """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in (100, 365):
         data = payload("gradients", lanes)
@@ -253,7 +247,7 @@ async def partial_beats(dut):
 @cocotb.parametrize(pauses=list(PAUSES))
 async def mixed(dut, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     frames = wire_frames(random, 200, random.choice(PARAMETERS), long_share=0.02)
     passages = await tb.run(with_configs(frames), pauses)
     assert len({passage.result.verdict for passage in passages}) > 6
@@ -262,7 +256,7 @@ async def mixed(dut, pauses):
 @cocotb.test()
 async def output_stalled_for_long(dut):
     """Every queue fills up, ``tready`` falls, and nothing is lost."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     restored = [
         sent(udp(payload(kind, 365))) for kind in ("zeros", "gradients", "fractions") for _ in range(8)
     ]
@@ -288,7 +282,7 @@ async def output_stalled_for_long(dut):
 @cocotb.test()
 async def reset_in_the_middle(dut):
     """What is inside at reset never comes out, and what follows is right."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     for cycles in (20, 45, 90):
         await tb.send(Stimulus(sent(udp(payload("gradients", lanes)))) for lanes in (365, 1000, 2304))
         await ClockCycles(dut.aclk, cycles)
@@ -299,7 +293,7 @@ async def reset_in_the_middle(dut):
 @cocotb.test()
 async def bypass_throughput(dut):
     """One beat per cycle in and out, tagged or not."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     for size, number in ((1460, 14), (8960, 11)):
         for tos in (0x00, 0x28):
             frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=tos)
@@ -313,7 +307,7 @@ async def bypass_throughput(dut):
 @cocotb.parametrize(ratio=list(RATIOS)[1:])
 async def restoring_throughput(dut, ratio):
     """One output beat per cycle, averaged over the frames, at every ratio."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     for size, number in ((1460, 30), (8960, 11)):
         data = RATIOS[ratio](size)
         frames = [Stimulus(sent(s.frame)) for s in segments(lambda _, data=data: data, size, number)]
@@ -326,7 +320,7 @@ async def restoring_throughput(dut, ratio):
 
 @cocotb.test()
 async def idle_cycles_of_short_frames(dut):
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     for tos in (0x00, 0x28):
         passages = await tb.run(minimum_frames(120, tos))
         for rate in (input_rate(passages, 30), output_rate(passages, 30)):
@@ -341,7 +335,7 @@ async def idle_cycles_of_short_frames(dut):
 @cocotb.test()
 async def latency(dut):
     """Of an idle engine, for frames that pass and frames that are restored."""
-    tb = await started(dut)
+    tb = await DecompressionTB.started(dut)
     for frame in (udp(payload("large", 365)), udp(bytes(64), tos=0), tcp(b""), tcp(bytes(9000)), b"\x01"):
         (passage,) = await tb.run([Stimulus(frame)])
         tb.log.info("bypass, %d bytes: %d cycles", len(frame), passage.latency)

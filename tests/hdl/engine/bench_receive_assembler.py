@@ -90,32 +90,26 @@ class TB(FrameSink):
             assert not any(report.lanes)
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(
     offer=[(1, 1, 1), (0.2, 1, 1), (1, 0.3, 1), (1, 1, 0.3), (0.5, 0.5, 0.5)], take=[1.0, 0.4]
 )
 async def mixed(dut, offer, take):
     """Whichever of order, beats and payload comes late, and whatever the sink does."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(mixture(100), offer=offer, take=take)
 
 
 @cocotb.test()
 async def long_frames(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(long_mixture())
 
 
 @cocotb.test()
 async def no_gap_between_frames(dut):
     """One output beat per cycle, back to back, whether frames pass or are restored."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for frames in streams_without_gap():
         await tb.run(frames)
         total = sum(beats(len(frame.leaves[0])) for frame in frames)
@@ -125,7 +119,7 @@ async def no_gap_between_frames(dut):
 @cocotb.test()
 async def latency(dut):
     """From the cycle in which order, beat and payload are there, less the one in which the order is taken."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for frame in (Frame.passing(300), Frame.restored(100, 100)):
         start = tb.now
         await tb.run([frame])

@@ -129,16 +129,10 @@ class TB(Lockstep):
         assert not self._orders
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
 async def every_case(dut, gap):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(replay(receive_sequences) + restored_checksum_edges(), gap)
     assert {Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.RESTORED, Verdict.LENGTHS} <= tb.verdicts
 
@@ -146,7 +140,7 @@ async def every_case(dut, gap):
 @cocotb.test()
 async def cut_anywhere(dut):
     """Ends in the shim, right behind it, and everywhere else."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     data = payload("gradients", 100)
     stimuli = []
     for frame in (tcp(data), udp(data), tcp(data, vlan=1), tcp(data, tcp_options=bytes(40))):
@@ -159,7 +153,7 @@ async def cut_anywhere(dut):
 @cocotb.parametrize(gap=[0.0, 0.4])
 async def random_frames(dut, gap):
     """Every shape of headers, good and spoilt shims, settings from frame to frame, runs of one beat."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     stimuli = with_configs(wire_frames(random, 600, parameters(10, "bounded"))) + ones(40)
     stimuli += [Stimulus(sent(frame)) for frame in shapes(lambda: payload("gradients", 30), (0, 9))]
     random.shuffle(stimuli)

@@ -232,33 +232,27 @@ def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
         assert found == value, f"{what}, {result.verdict.name}: {name} is {found:#x}, not {value:#x}"
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.start()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(
     (("early", "late", "pop"), [(1.0, 1.0, 1.0), (0.2, 1.0, 1.0), (1.0, 0.1, 1.0), (1.0, 0.5, 0.1)])
 )
 async def every_case(dut, early, late, pop):
     """All hand-written frames, whichever input comes late, and with orders taken seldom."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences), early=early, late=late, pop=pop)
 
 
 @cocotb.test()
 @cocotb.parametrize((("early", "late", "pop"), [(1.0, 1.0, 1.0), (0.4, 0.2, 0.5)]))
 async def random_frames(dut, early, late, pop):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(with_configs(host_frames(random, 300, 0.05)), early=early, late=late, pop=pop)
 
 
 @cocotb.test()
 async def checksums_next_to_zero(dut):
     """Checksum fields that are, or become, a value around the two zeros of one's complement."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     stimuli = sent_checksum_edges()
     data = payload("gradients", 17)
     for frame, at in ((udp(data), 40), (tcp(data), 50)):
@@ -270,7 +264,7 @@ async def checksums_next_to_zero(dut):
 @cocotb.test()
 async def pace_and_latency(dut):
     """A frame in so many cycles; an order ``LATENCY`` cycles after the statistics, and two queues."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),
         (tcp(b"", tos=0), TransmitDecision.pace_of(Beat(LANES))),
@@ -290,7 +284,7 @@ async def pace_and_latency(dut):
 @cocotb.test()
 async def room_falls(dut):
     """With nobody taking orders ``room`` falls, and every record that still comes is kept."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     stimuli = [Stimulus(tcp(b"", tos=0))] * 40 + [Stimulus(udp(payload("gradients", 16)))] * 40
     popping = 0.0
 

@@ -127,12 +127,6 @@ class TB(Lockstep):
         self.due(1, beats_valid=1, beats_payload=fields)
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 def mixture(number: int) -> list[list[Beat]]:
     frames = []
     for _ in range(number):
@@ -146,7 +140,7 @@ def mixture(number: int) -> list[list[Beat]]:
 @cocotb.test()
 @cocotb.parametrize(offer=[1.0, 0.6, 0.2], room=[1.0, 0.8, 0.3])
 async def beats_with_their_place(dut, offer, room):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frames = mixture(250)
     await tb.run(frames, offer=offer, room=room)
     spacing = [b - a for a, b in zip(tb.starts, tb.starts[1:], strict=False)]
@@ -155,14 +149,14 @@ async def beats_with_their_place(dut, offer, room):
 
 @cocotb.test()
 async def every_count(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run([made for _ in range(6) for made in (frame(1), frame(2), frame(3)) for _ in range(12)])
 
 
 @cocotb.test()
 async def idle_cycles_are_those_that_are_missing(dut):
     """A frame of fewer beats than the pace costs the rest; any other none."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     sizes = [*range(1, 8), *random.choices(range(1, 8), k=200)]
     await tb.run([frame(size) for size in sizes])
     spacing = [b - a for a, b in zip(tb.starts, tb.starts[1:], strict=False)]
@@ -172,7 +166,7 @@ async def idle_cycles_are_those_that_are_missing(dut):
 @cocotb.test()
 async def ready_is_a_register(dut):
     """Within a cycle ``tready`` follows neither ``tvalid`` nor ``tlast`` nor ``room``."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     changes = 0
     for _ in range(300):
         before = tb.read("s_axis_tready")

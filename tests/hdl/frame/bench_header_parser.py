@@ -94,17 +94,11 @@ class TB(Lockstep):
         assert not self._answers
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
 async def every_case(dut, gap):
     """All hand-written frames of both engines; between them they have every verdict of the headers."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences) + replay(receive_sequences), gap)
     own = {Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT} if TRANSMIT else {Verdict.NO_SHIM}
     common = set(range(Verdict.DISABLED, Verdict.NO_CHECKSUM + 1))
@@ -113,7 +107,7 @@ async def every_case(dut, gap):
 
 @cocotb.test()
 async def cut_anywhere(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     data = payload("gradients", 40)
     shaped = (tcp(data), tcp(data, vlan=1, tcp_options=bytes(8)), udp(data), udp(data, vlan=1))
     stimuli = list(chain.from_iterable(cuts(frame, "cut") for frame in shaped))
@@ -125,7 +119,7 @@ async def cut_anywhere(dut):
 @cocotb.parametrize(gap=[0.0, 0.4])
 async def random_frames(dut, gap):
     """Good and spoilt frames, runs of one beat, and bytes that look like headers, each with own settings."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frames = host_frames(random, 500) + wire_frames(random, 200, parameters(10, "bounded"))
     frames += [(noise(random), False) for _ in range(300)]
     random.shuffle(frames)

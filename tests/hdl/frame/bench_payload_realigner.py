@@ -145,12 +145,6 @@ class TB(Lockstep):
         self._end = self.now + 1
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 def ends(skip: int, length: int) -> list[int]:
     """Beats of a frame: from the fewest, far too short for the run, to three more than it needs."""
     needed = FIRST + 1 + skip + -(-(length + BURST_BYTES - 2) // BURST_BYTES)
@@ -161,7 +155,7 @@ def ends(skip: int, length: int) -> list[int]:
 @cocotb.parametrize(gap=[0.0, 0.35])
 async def every_place(dut, gap):
     """Every lane and skip, lengths around whole bursts and random ones, every end of the frame."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     runs = []
     for lane, skip in PLACES:
         for length in (1, 2, 31, 32, 33, 63, 64, 65, *(random.randint(1, 4 * BURST_BYTES) for _ in range(3))):
@@ -178,7 +172,7 @@ async def every_place(dut, gap):
 @cocotb.test()
 async def one_beat_frames_behind_a_cut_run(dut):
     """The rest of a run leaves while the next frame, of one beat, comes and ends."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for (lane, skip), beats in itertools.product(PLACES, range(FIRST + 1, 7)):
         tb.send(Run(beats, skip, lane, 150), 0.0)
         for _ in range(random.randint(1, 3)):
@@ -189,7 +183,7 @@ async def one_beat_frames_behind_a_cut_run(dut):
 @cocotb.test()
 async def long_runs(dut):
     """One burst per cycle, back to back, up to the longest run."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for length in (1448, 1460, 9216, 8, 9215):
         lane, skip = random.choice(PLACES)
         tb.send(

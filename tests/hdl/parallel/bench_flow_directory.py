@@ -153,17 +153,11 @@ class TB(Lockstep):
             assert table._entries == self.one._entries
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(offer=[1.0, 0.1], take=[1.0, 0.3], delay=[10, 200])
 async def tables_stay_equal(dut, offer, take, delay):
     """Flows that share slots, SYNs, bad and cut frames, changing settings; reports late and out of order."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     flow = random_flow()
     flows = [flow, flow, *twins(flow), random_flow(), random_flow()]
     await tb.run([any_frame(flows) for _ in range(700)], offer=offer, take=take, delay=delay)
@@ -174,7 +168,7 @@ async def tables_stay_equal(dut, offer, take, delay):
 @cocotb.test()
 async def generations_come_round(dut):
     """More flows in one slot than there are generations, each confirmed late, and the first ones again."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     first = random_flow()
     flows = [first]
     while len(flows) < 300:
@@ -187,7 +181,7 @@ async def generations_come_round(dut):
 @cocotb.test()
 async def one_flow(dut):
     """Shared until its first frame is confirmed, and never again; what cannot touch the table never is."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     flow = random_flow()
     await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(100)], delay=1)
     first = tb.shared.index(False)
@@ -202,7 +196,7 @@ async def one_flow(dut):
 @cocotb.test()
 async def pace(dut):
     """One frame per cycle of those that do not touch the table, one in at most five of the others."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for data, most in ((udp(bytes(64)), 1.1), (frame(random_flow()), 5.0)):
         begin = tb.now
         await tb.run([(data, False, CONFIGS[0])] * 200)
@@ -213,7 +207,7 @@ async def pace(dut):
 
 @cocotb.test()
 async def forgets_at_reset(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     flow = random_flow()
     await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(50)], delay=1)
     assert not tb.shared[-1]

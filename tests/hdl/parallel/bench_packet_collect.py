@@ -99,16 +99,10 @@ class TB(TestBench):
         assert self.open == [0] * ENGINES, f"frames not accounted for: {self.open}"
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.start()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(late=[0.0, 0.5], stall=[0.0, 0.5])
 async def in_order(dut, late, stall):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for number, engine in enumerate(tb.engines):
         if late:
             engine.set_pause_generator(gaps(late, 5 + 50 * number))
@@ -126,7 +120,7 @@ async def in_order(dut, late, stall):
 @cocotb.test()
 async def longer_than_it_holds(dut):
     """A frame longer than the memory leaves in pieces, and those around it are none the worse."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     most = CollectQueue.MOST_WORDS * WIDTH
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * WIDTH + 1, 100, 64]
     await tb.run([(random.randbytes(size), False, False) for size in sizes])
@@ -135,7 +129,7 @@ async def longer_than_it_holds(dut):
 @cocotb.test()
 async def output_stalled_for_long(dut):
     """The memories fill, the engines wait, nothing is lost."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     tb.sink.pause = True
 
     async def release() -> None:

@@ -109,12 +109,6 @@ class TB(TestBench):
         raise AssertionError(f"engine {i}: no frame for {LIMIT} cycles")
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.start()
-    return tb
-
-
 async def check(tb: TB, frames: list[bytes], bad: list[bool], configs: list[int]) -> None:
     """Every frame came to its targets, whole, in order, with its mark and settings."""
     for number, (frame, mark) in enumerate(zip(frames, bad, strict=True)):
@@ -144,7 +138,7 @@ def mixture(count: int) -> list[bytes]:
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.5])
 async def whole_frames(dut, idle, stall):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     if idle:
         tb.source.set_pause_generator(gaps(idle, 4))
     for sink in tb.sinks:
@@ -158,7 +152,7 @@ async def whole_frames(dut, idle, stall):
 @cocotb.test()
 async def long_frames(dut):
     """A frame longer than a queue passes while it comes."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frames = [random.randbytes(512 * WIDTH + 1000), *mixture(5)]
     await check(tb, frames, [False] * 6, await tb.send(frames))
 
@@ -166,7 +160,7 @@ async def long_frames(dut):
 @cocotb.test()
 async def every_engine_gets_its_share(dut):
     """By words waiting, not by frames: long and short ones in turn would else load one engine."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     frames = [random.randbytes(size) for _ in range(20) for size in (1514, 60)]
     await check(tb, frames, [False] * len(frames), await tb.send(frames))
     load = [
@@ -179,7 +173,7 @@ async def every_engine_gets_its_share(dut):
 @cocotb.test()
 async def waits_for_engines(dut):
     """No more frames than the queues of frames hold, and none lost."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     tb.answering = False
     frames = [random.randbytes(20) for _ in range((MOST_FRAMES + 30) * ENGINES)]
     configs = await tb.send(frames)
@@ -192,7 +186,7 @@ async def waits_for_engines(dut):
 @cocotb.test(skip=not FLOWS)
 async def shared_frames(dut):
     """What may teach a flow goes to all engines, what cannot to one."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     config = bits(EngineConfig())
     frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]
     for frame in frames:
@@ -205,7 +199,7 @@ async def shared_frames(dut):
 @cocotb.test(skip=not FLOWS)
 async def latency(dut):
     """Of an idle dispatcher, from a frame's first word in to its first burst out."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for frame, cycles in ((udp(bytes(64)), 16), (tcp(bytes(400)), 19)):
         while not dut.s_axis_tready.value:  # the directory empties itself first
             await RisingEdge(dut.aclk)

@@ -77,17 +77,11 @@ class TB(Lockstep):
         assert not self.reports
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def blocks_back_to_back(dut, gaps):
     """Every length to 40 lanes and some more, blocks as close as they may be."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     counts = [*range(1, 41), *(some_length(random) for _ in range(20))]
     for count in random.sample(counts, len(counts)):
         params = random.choice([DEFAULT, any_parameters(random)])
@@ -98,7 +92,7 @@ async def blocks_back_to_back(dut, gaps):
 @cocotb.test()
 async def one_burst_each(dut):
     """The shortest blocks in the shortest distance, with data of every size."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for _ in range(400):
         await tb.send(groups_of(some_lanes(random.randint(1, WIDTH), DEFAULT, random), DEFAULT))
     await tb.finish()
@@ -107,7 +101,7 @@ async def one_burst_each(dut):
 @cocotb.test()
 async def longest(dut):
     """2304 lanes of each kind, and those with the greatest sums."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for kind in KINDS.values():
         await tb.send(groups_of(kind(MAX_LANES, random), DEFAULT))
     ones = np.full(MAX_LANES, 0xFFFFFFFF, np.uint32)

@@ -121,16 +121,10 @@ class TB(BlockReader):
         assert self.read("room")
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.reset()
-    return tb
-
-
 @cocotb.test()
 async def every_setting(dut):
     """All bounds and modes, all kinds of values, and other numbers; they change as soon as they may."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for params in [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(40))]:
         for _ in range(3):
             await tb.send(some_lanes(random.randint(1, 40), params, random), params)
@@ -140,7 +134,7 @@ async def every_setting(dut):
 @cocotb.test()
 async def every_length_and_place(dut):
     """Lengths that matter, each at a place of its own, and every place with the shortest."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for index, count in enumerate(LENGTHS):
         await tb.send(some_lanes(count, DEFAULT, random), place=(5 * index) % WORDS)
     for place in range(WORDS):
@@ -152,7 +146,7 @@ async def every_length_and_place(dut):
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.3], step=[0.2, 0.8], drop=[0.0, 0.4])
 async def pauses_and_drops(dut, gaps, step, drop):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     tb.step_probability, tb.drop_probability = step, drop
     for _ in range(30):
         await tb.send(some_lanes(some_length(random), DEFAULT, random), gaps=gaps)
@@ -164,7 +158,7 @@ async def pauses_and_drops(dut, gaps, step, drop):
 @cocotb.parametrize(count=[1, 8, 120, 362, MAX_LANES], kind=["zeros", "large", "edges"])
 async def reader_asleep(dut, count, kind):
     """Bursts come until ``room`` falls, and some more; then the reader wakes, and all is there."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     tb.step_probability = 0.0
     lanes = KINDS[kind](count, random)
 
@@ -183,7 +177,7 @@ async def reader_asleep(dut, count, kind):
 @cocotb.test()
 async def room_is_for_the_longest(dut):
     """``room`` does not fall in a block of 2304 lanes, with another one like it being read."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for _ in range(3):
         await tb.send(KINDS["large"](MAX_LANES, random), place=0)
         assert tb.credit == LATE
@@ -193,7 +187,7 @@ async def room_is_for_the_longest(dut):
 @cocotb.test()
 async def can_be_read_in_time(dut):
     """In exactly the cycle promised, whatever its length."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for count in (1, 8, 9, 64, 362):
         for kind in ("zeros", "large", "edges"):
             tb.step_probability = 0.0
@@ -209,7 +203,7 @@ async def can_be_read_in_time(dut):
 @cocotb.test()
 async def reset_in_the_middle(dut):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     tb.step_probability = 0.0
     for _ in range(3):
         await tb.send(some_lanes(100, DEFAULT, random))

@@ -123,15 +123,9 @@ class TB(TestBench):
         return sum(block.bursts for block in blocks[warm_up + 1 :]) / (ends[-1] - ends[warm_up])
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.start()
-    return tb
-
-
 @cocotb.test()
 async def nothing_comes_from_nothing(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     assert dut.s_axis_tready.value == 1
     await ClockCycles(dut.aclk, 100)
     assert not tb.produced
@@ -140,7 +134,7 @@ async def nothing_comes_from_nothing(dut):
 @cocotb.test()
 async def every_setting(dut):
     """All bounds and modes, all kinds of values, bases changing from block to block."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.run(
         good(random.randint(1, 100), params, kind, random) for params in ALL_PARAMETERS for kind in KINDS
     )
@@ -149,7 +143,7 @@ async def every_setting(dut):
 @cocotb.test()
 async def every_tag_word_size(dut):
     """All 3^8 sizes of the first seven lanes' vectors that differ, so all lane offsets and positions."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     words = list(itertools.product(range(4), repeat=4))
     random.shuffle(words)
     tags = np.array(
@@ -163,7 +157,7 @@ async def every_tag_word_size(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.3, 0.9], back_pressure=[0.0, 0.3, 0.9])
 async def every_length(dut, idle, back_pressure):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     counts = [*range(1, 65), *range(360, 371), 2048, 2250, *range(2297, MAX_LANES + 1)]
     if idle or back_pressure:
         counts = [
@@ -183,7 +177,7 @@ async def every_length(dut, idle, back_pressure):
 @cocotb.test()
 @cocotb.parametrize(kind=list(MALFORMATIONS), paused=[False, True])
 async def malformed_between_good(dut, kind, paused):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     blocks = []
     for _ in range(10):
         for spoilt in (False, True, random.random() < 0.5):
@@ -202,14 +196,14 @@ async def malformed_between_good(dut, kind, paused):
 @cocotb.test()
 async def output_stalled_for_long(dut):
     """Every buffer fills up, left-over bytes included, and nothing is lost."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     stall = itertools.chain(itertools.repeat(1, 3000), itertools.repeat(0))
     await tb.run(mixture(60, None, 0.5, random), pause_sink=stall, cycles_per_beat=20)
 
 
 @cocotb.test()
 async def mixed(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for probability in (0.0, 0.5):
         await tb.run(
             mixture(40, None, 0.4, random),
@@ -231,7 +225,7 @@ def barely(count: int, params: Parameters) -> Block:
 @cocotb.parametrize(count=[362, 2250])
 async def throughput(dut, count):
     """One burst per cycle at every ratio from 1 to 16, blocks back to back."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     number = 6 + 4000 // count
     mixes = [(1,), (0, 1), (0, 0, 0, 1), (1, 2), (2,), (2, 3), (3, 3, 1), (0, 3)]
     for mix in [None, (0,), *mixes]:
@@ -251,7 +245,7 @@ async def throughput(dut, count):
 
 @cocotb.test()
 async def throughput_of_small_blocks(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     blocks = [good(2 * WIDTH, DEFAULT, "gradients", random) for _ in range(100)]
     await tb.run(blocks)
     lost = 2 / tb.rate(blocks, 1) - 2
@@ -261,7 +255,7 @@ async def throughput_of_small_blocks(dut):
 
 @cocotb.test()
 async def latency(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for count in (8, 16, 362, 2250):
         plane_beats = -(-count // GROUP_LANES) * TAG_WORD_BYTES // BEAT_BYTES
         await tb.run([good(count, DEFAULT, "large", random)])
@@ -275,7 +269,7 @@ async def latency(dut):
 @cocotb.test()
 async def reset_in_the_middle(dut):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     block = good(2250, DEFAULT, "large", random)
     dut.cfg_b.value = block.base
     await tb.source.send(AxiStreamFrame(block.data, tuser=block.count))

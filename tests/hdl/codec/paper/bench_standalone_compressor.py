@@ -168,19 +168,13 @@ class TB(TestBench):
         return self.produced[first][0] - self.accepted[-1][0]
 
 
-async def started(dut) -> TB:
-    tb = TB(dut)
-    await tb.start()
-    return tb
-
-
 def kinds(count: int, params: Parameters = DEFAULT) -> Packet:
     return Packet(some_lanes(count, params, random), params)
 
 
 @cocotb.test()
 async def nothing_comes_from_nothing(dut):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     assert dut.s_axis_tready.value == 1
     await ClockCycles(dut.aclk, 100)
     assert not tb.produced
@@ -189,7 +183,7 @@ async def nothing_comes_from_nothing(dut):
 @cocotb.test()
 async def every_setting(dut):
     """All bounds and modes with all kinds of values, and other numbers; they change as soon as they may."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     settings = [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(20))]
     random.shuffle(settings)
     await tb.run(
@@ -202,7 +196,7 @@ async def every_setting(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.3, 0.9], back_pressure=[0.0, 0.3, 0.9])
 async def every_length(dut, idle, back_pressure):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     counts = [*LENGTHS]
     if idle or back_pressure or SHORT:
         counts = [*random.sample(range(1, 65), 24), *random.sample(range(360, 371), 2)]
@@ -215,7 +209,7 @@ async def every_length(dut, idle, back_pressure):
 @cocotb.test()
 @cocotb.parametrize(kind=list(KINDS))
 async def every_kind_back_to_back(dut, kind):
-    tb = await started(dut)
+    tb = await TB.started(dut)
     counts = [some_length(random) for _ in range(8 if SHORT else 40)]
     await tb.run(Packet(KINDS[kind](count, random)) for count in counts)
 
@@ -224,7 +218,7 @@ async def every_kind_back_to_back(dut, kind):
 @cocotb.parametrize(paused=[False, True])
 async def lanes_behind_the_last_are_ignored(dut, paused):
     """Packets of more than 2304 lanes, twice as many included, each with a good one behind it."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     if paused:
         tb.pause(pauses(0.3, 5), pauses(0.3, 20))
     counts = [MAX_LANES + 1, MAX_LANES + 8, MAX_LANES + 100, 2 * MAX_LANES, 2 * MAX_LANES + 3]
@@ -235,7 +229,7 @@ async def lanes_behind_the_last_are_ignored(dut, paused):
 @cocotb.test()
 async def output_stalled_for_long(dut):
     """Everything inside fills up, the input stops, and nothing is lost."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for kind in ("zeros", "large", "gradients"):
         tb.pause(None, itertools.chain(itertools.repeat(True, 1500), itertools.repeat(False)))
         await tb.run([Packet(KINDS[kind](count, random)) for count in [1] * 150 + [362] * 20])
@@ -247,7 +241,7 @@ async def output_stalled_for_long(dut):
 @cocotb.parametrize(kind=["gradients", "zeros", "large"])
 async def one_beat_per_cycle(dut, kind):
     """In, but for the pause between packets; or out, where blocks of raw lanes are longer than packets."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for count in (16, 362, MAX_LANES):
         packets = [Packet(KINDS[kind](count, random)) for _ in range(3 if count == MAX_LANES else 20)]
         await tb.run(packets)
@@ -262,7 +256,7 @@ async def one_beat_per_cycle(dut, kind):
 @cocotb.test()
 async def latency(dut):
     """From the last input beat to the first output beat, with nothing else inside."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     for count in (1, 8, 9, 64, 362, MAX_LANES):
         for kind in ("zeros", "large", "edges"):
             await tb.run([Packet(KINDS[kind](count, random))])
@@ -274,7 +268,7 @@ async def latency(dut):
 @cocotb.test()
 async def reset_in_the_middle(dut):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await started(dut)
+    tb = await TB.started(dut)
     await tb.source.send(AxiStreamFrame(kinds(MAX_LANES).data))
     await tb.source.send(AxiStreamFrame(kinds(200).data))
     await ClockCycles(dut.aclk, 330)
