@@ -6,6 +6,7 @@ What each part needs is installed by an extra of the same name or near it: ``inc
 package loads none of them.
 """
 
+import logging as _logging
 from importlib.metadata import version as _version
 
 from .codec import Codec
@@ -13,3 +14,6 @@ from .wire import MODES, Mode, Parameters, Tag, Verdict, parameters
 
 __all__ = ["MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]
 __version__ = _version("inceptionn")
+
+# A library is silent until its user configures logging; the command line does so with --log.
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())

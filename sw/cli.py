@@ -8,6 +8,7 @@ Ctrl-C; 1 for any other error. An error is one line on standard error.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -150,6 +151,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 _ClickException: Any = _UsageError.__bases__[0]
 
 _INTERRUPTED = 130
+LOG_LEVELS = ("debug", "info", "warning", "error")
 _MOST_LINES = 4
 
 
@@ -201,8 +203,17 @@ def _inceptionn(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
     traceback: bool = typer.Option(False, "--traceback", help="Show where an error came from."),
+    log: str | None = typer.Option(
+        None, "--log", metavar="LEVEL", help=f"Log to standard error: {', '.join(LOG_LEVELS)}."
+    ),
 ) -> None:
     """In-network gradient compression: generate, simulate and measure the NIC engines."""
+    if log is not None:
+        if log not in LOG_LEVELS:
+            known = ", ".join(LOG_LEVELS)
+            raise typer.BadParameter(f"must be one of {known}, not {log!r}", param_hint="--log")
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("inceptionn").setLevel(log.upper())
 
 
 def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from inceptionn.hdl.control.register_map import DATA_WIDTH, Field, Register, Reg
 from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, registers_of
 from inceptionn.wire import DEFAULT_MODE
 
+_log = logging.getLogger(__name__)
 WORD_BYTES = DATA_WIDTH // 8
 _WORD_MASK = (1 << DATA_WIDTH) - 1
 
@@ -88,6 +90,7 @@ class Bus(ABC):
                 value |= self.read32(register.offset) & ~part.mask
         elif not 0 <= value <= _WORD_MASK:
             raise ValueError(f"register {register.name} takes {DATA_WIDTH} bits, not {value!r}")
+        _log.info("%s: write %#010x to %#05x", register.name, value, register.offset)
         self.write32(register.offset, value)
 
     def counters(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ register accesses apart from frames, so any thread may make them.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -24,6 +25,7 @@ from ..nic_codec import NIC_CODECS, NicCodec, parameters_word
 from ..verilated import VerilatedNic
 from .switch import WireFrame
 
+_log = logging.getLogger(__name__)
 KINDS = ("rtl", "golden", "none")
 _SETTLE = 128
 """Cycles after which every frame is in the counters, and every setting in the engines."""
@@ -94,6 +96,7 @@ class Nic(ABC):
 
     def write_word(self, address: int, value: int) -> None:
         """Writes the 32 bits at a byte address."""
+        _log.info("%s NIC: write %#x to %#05x", self.kind, value, address)
         with self.lock:
             self._write_word(address, value)
             self._settle()

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from pathlib import Path
 
 from inceptionn.system.extras import pip_install
 
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.02
 """Between two looks at the tools that run."""
 
@@ -61,6 +64,7 @@ def find_icarus() -> str:
 
 def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path | None = None) -> str:
     """What the command prints; raises `ToolError` with its first error and the end of what it said."""
+    _log.debug("run: %s", shlex.join(map(str, command)))
     environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     _check(command, done.returncode, done.stderr or done.stdout)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 import sys
 
+_log = logging.getLogger(__name__)
 _FOLDERS = "/usr/sbin:/sbin:/usr/bin:/bin"
 """Where distributions put programs for root only; not always on PATH."""
 _PATIENCE = 60
@@ -77,6 +79,7 @@ def batch(program: str, namespace: str | None, lines: list[str]) -> None:
 
 def _run(command: list[str], text: str | None = None) -> tuple[str, str | None]:
     """A command's output, and what it says if it fails, in one line."""
+    _log.debug("run: %s", " ".join(command))
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired as error:

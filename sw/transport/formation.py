@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from .tcp import TcpTransport
 if TYPE_CHECKING:
     from ..codec import Codec
 
+_log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520
 
 
@@ -107,6 +109,7 @@ def form(
         if isinstance(error, OSError):
             raise TransportError(f"the group cannot form: {error.strerror or error}") from error
         raise
+    _log.info("rank %d of %d has joined at %s", rank, size, rendezvous)
     terms = Terms(tos, host, timeout, key, session)
     try:
         for word in ("nic", "tos"):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
+from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.system.extras import pip_install
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
@@ -156,3 +158,19 @@ def test_the_shell_completes_commands_and_options(words: str, place: int, found:
         capture_output=True, text=True, check=False, env=os.environ | asked,
     )  # fmt: skip
     assert done.stdout.split() == [found], done.stderr
+
+
+def test_logging_is_silent_until_it_is_asked_for(tmp_path: Path) -> None:
+    """A write to a register is logged by the logger of its module, and by no other way."""
+    memory = bytearray(1 << 12)
+    for register in REGISTERS:
+        struct.pack_into("<I", memory, register.offset, register.reset)
+    bar = tmp_path / "bar"
+    bar.write_bytes(memory)
+    words = ["regs", "set", "TOS.VALUE", "8", "--bar", str(bar)]
+    program = [sys.executable, "-m", "inceptionn.cli"]
+    quiet = subprocess.run([*program, *words], capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+    told = subprocess.run([*program, "--log", "info", *words], capture_output=True, text=True, check=True)
+    assert "INFO inceptionn.boards.access.bus: TOS: write 0x0000fc08 to 0x014" in told.stderr
+    assert cli.main(["--log", "loud", "doctor"]) == 2
