@@ -28,6 +28,7 @@ def a2dtwp(
     processor_time: Annotated[
         bool, typer.Option("--processor-time", help="Count processor time: where other work takes turns.")
     ] = False,
+    seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -37,7 +38,7 @@ def a2dtwp(
     there (always by the clock on the wall). Rates in GB/s of fp32.
     """
     report.check_files(json_file, None)
-    console, facts = Console(json_file=json_file), environment(1)
+    console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
@@ -45,7 +46,7 @@ def a2dtwp(
     try:
         for path in adt.available_paths():
             adt.force_path(path)
-            found[path] = rates_of(count, repeats, clock)
+            found[path] = rates_of(count, repeats, clock, seed)
     finally:
         adt.force_path(before)
     kind = "processor time" if processor_time else "wall-clock time"
@@ -67,9 +68,9 @@ def a2dtwp(
     })  # fmt: skip
 
 
-def rates_of(count: int, repeats: int, clock: Callable[[], float]) -> dict[str, float]:
+def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:
     """GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy`` in the same run."""
-    x = np.random.default_rng(1).standard_normal(count, np.float32)
+    x = np.random.default_rng(seed).standard_normal(count, np.float32)
     y = np.empty_like(x)
     packed = {keep: adt.bitpack(x, keep) for keep in KEPT}
     calls: Calls = copying(x)
