@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from inceptionn import cli
+from inceptionn import Codec, cli
 from inceptionn.bench.collective import pays as bench
 from inceptionn.bench.collective.variants import RING_BF16, RING_RAW
 from inceptionn.codec.speed import synthetic
-from inceptionn.pays import Host, Link
+from inceptionn.pays import Coder, Form, Host, Link, constant, of_values
 
 
 def test_a_slow_link_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,15 +73,35 @@ def test_impossible_parameters(arguments: list[str], text: str, capsys: pytest.C
 
 
 def test_the_bench_predicts_its_variants() -> None:
-    sample = synthetic(1 << 17, 1)
+    codecs = bench.used(synthetic(1 << 17, 1), 10)
     link, host = Link(1e9, 0.0, framing=14, burst=131072), Host(5e9, 1e9, 50e-6, 2)
     times = {
-        variant: bench.predicted(variant, 25_000_000, 4, link, host, sample, 10).seconds
+        variant: bench.predicted(variant, 25_000_000, 4, link, host, codecs).seconds
         for variant in bench.MODELLED
     }
     assert times[RING_RAW] == pytest.approx(0.316, rel=0.02)  # measured: docs/benchmarks.md
     assert times[RING_BF16] == pytest.approx(0.160, rel=0.02)
     assert times[bench.AGGREGATOR] == pytest.approx(0.666, rel=0.05)
+
+
+def test_the_model_fits_recorded_measurements() -> None:
+    """126 all-reduces between shaped hosts of two processors, measured by `inceptionn bench pays`."""
+    recorded = json.loads(Path(__file__).with_name("measured.json").read_text())
+    sample = synthetic(1 << 20, 1)
+    forms = {name: Form("software", constant(2.0), Coder(**rates), mean=False)
+             for name, rates in recorded["coders"].items()}  # fmt: skip
+    forms["bounded"] = replace(forms["bounded"], ratio=of_values(sample, Codec(2**-10)))
+    points = []
+    for hosts, rate, size, variant, seconds in recorded["points"]:
+        link = Link(rate, 0.0, framing=14, burst=max(131072, int(rate / 8 * 200e-6)))
+        found = bench.predicted(variant, size, hosts, link, Host(**recorded["hosts"][str(hosts)]), forms)
+        points.append(
+            bench.Point(hosts, rate, "synthetic", size, variant, seconds, found.seconds, found.limit)
+        )
+    assert len(points) == 126
+    assert bench.median_error(points) <= 10
+    assert bench.median_error([point for point in points if point.limit == "link"]) <= 8
+    assert bench.median_error([point for point in points if point.limit != "link"]) <= 20
 
 
 def test_errors_are_of_the_measurement() -> None:

@@ -25,7 +25,7 @@ from ...pays.ratios import constant, of_values
 from ..common import data, report
 from ..common.environment import conditions, environment
 from ..common.job import lines_of
-from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
+from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW
 
 RANK = "inceptionn.bench.collective.allreduce_rank"
 PORT, TIMEOUT, PATIENCE = 29525, 60.0, 180.0
@@ -99,7 +99,7 @@ def pays(
                 arrays = _arrays(network.folder, chosen, chosen_sizes, seed, count)
                 host = calibrated(network, arrays, 2.0**-bound, max(chosen_sizes))
                 machines[count] = vars(host)
-                samples = {kind: data.arrays(kind, SAMPLE, seed, 1)[0] for kind in chosen}
+                codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
                 for rate in chosen_rates:
                     network.shape(rate)
                     link = Link(
@@ -110,7 +110,7 @@ def pays(
                         progress.update(task, advance=repeats, description=text)
                         kind, megabytes, variant = key
                         size = megabytes * 1_000_000
-                        found = predicted(variant, size, count, link, host, samples[kind], bound)
+                        found = predicted(variant, size, count, link, host, codecs[kind])
                         points.append(
                             Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
                         )
@@ -205,19 +205,22 @@ def calibrated(
     return Host(machine.add, stack, message, shared)
 
 
-def predicted(
-    variant: str, size: int, hosts: int, link: Link, host: Host, sample: Floats, bound: int
-) -> Exchange:
-    """The model's time of a variant of the bench; ``sample``: values, for ratios and rates of the codec."""
-    raw = Form(mean=False)
-    if variant == RING_BF16:
-        form = Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)
-    elif VARIANTS[variant].within_bound:
-        codec = Codec(2.0**-bound, "planes" if variant == RING_PLANES else "bounded", threads=1)
+def used(sample: Floats, bound: int) -> dict[str, Form]:
+    """What the variants compress with: ratios of a sample of the values, rates of this machine."""
+    forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)}
+    for mode in ("bounded", "planes"):
+        codec = Codec(2.0**-bound, mode, threads=1)
         coder = measure.coder(codec, sample, repeats=5)
-        form = Form("software", of_values(sample, codec), coder, mean=False)
-    else:
-        form = raw
+        forms[mode] = Form("software", of_values(sample, codec), coder, mean=False)
+    return forms
+
+
+def predicted(
+    variant: str, size: int, hosts: int, link: Link, host: Host, codecs: dict[str, Form]
+) -> Exchange:
+    """The model's time of a variant of the bench; ``codecs``: of `used`."""
+    raw = Form(mean=False)
+    form = next((found for name, found in codecs.items() if name in variant), raw)
     if variant == HIERARCHICAL:
         return hierarchical(size, hosts, link, host, form, default_group_size(hosts))
     if variant in (AGGREGATOR, UP, BOTH):
