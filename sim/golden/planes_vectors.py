@@ -26,8 +26,9 @@ def lanes() -> dict[str, Any]:
     sets = []
     for k in BOUNDS:
         found = planes.compress_lanes(inputs, wire.planes_parameters(k).e0)
-        z = ["-" if raw else f"{z:x}" for z, raw in zip(found.z.tolist(), found.raw.tolist(), strict=True)]
-        sets.append({"k": k, "e0": 127 - k, "integers": " ".join(z), "outputs": _words(found.bits)})
+        pairs = zip(found.z.tolist(), found.raw.tolist(), strict=True)
+        words = ["-" if raw else f"{number:x}" for number, raw in pairs]
+        sets.append({"k": k, "e0": 127 - k, "integers": " ".join(words), "outputs": _words(found.bits)})
     integers = sorted({*range(34), *((1 << i) + low for i in range(5, 16) for low in (-2, -1, 0, 1))})
     z = np.array([number for number in integers if number < 1 << 15], np.uint32)
     decoder = [
@@ -79,11 +80,11 @@ def blocks() -> dict[str, Any]:
         output = planes.decompress_block(block, 8, 117)
         decoded.append({"k": 10, "count": 8, "block": block.hex(), "output": output.tobytes().hex()})
     malformed = []
-    for name, count, block in MALFORMED:
-        _, _, fault = planes.examine_block(bytes.fromhex(block), count, 117)
+    for name, count, text in MALFORMED:
+        _, _, fault = planes.examine_block(bytes.fromhex(text), count, 117)
         assert fault is not None
         malformed.append(
-            {"name": name, "count": count, "block": block, "offset": fault.offset, "group": fault.group}
+            {"name": name, "count": count, "block": text, "offset": fault.offset, "group": fault.group}
         )
     streams = []
     for count in (0, 1, 2048, 2049):
