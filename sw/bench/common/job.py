@@ -20,6 +20,8 @@ from ...netns import Namespaces, NetworkError, mpi_popen
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
+_RANK = re.compile(r"\[rank\d+\]: *")
+"""What torch puts before each line of a rank's traceback; its launcher's own is a ``ChildFailedError``."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _FAREWELL = 5.0
 """Seconds in which a launcher ends its processes."""
@@ -106,8 +108,8 @@ def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None
 def _said(file: IO[str]) -> str:
     """Of what the ranks said, the first exception that is not about another rank, or the last line."""
     file.seek(0)
-    lines = [line.strip() for line in file]
-    errors = [line for line in lines if _EXCEPTION.match(line)]
+    lines = [_RANK.sub("", line.strip()) for line in file]
+    errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]
     own = [line for line in errors if "PeerLost" not in line]
     rest = [line for line in lines if line and "plm:ssh" not in line]
     return next(iter([*own, *errors, *rest[-1:]]), "not a word")

@@ -39,7 +39,9 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
         compressed(group, Codec(bound))
-    ddp = DistributedDataParallel(module, process_group=group)
+    # PowerSGD starts all-reduces from callbacks: those of two buckets cross between ranks, and gloo aborts.
+    bucket = {"bucket_cap_mb": 1024} if system == "powersgd" else {}
+    ddp = DistributedDataParallel(module, process_group=group, **bucket)
     if system == "fp16":
         ddp.register_comm_hook(None, fp16_compress_hook)
     elif system == "bf16":
