@@ -133,7 +133,7 @@ class AsyncQueue(wiring.Component):
             ram.write_data.eq(self.i.payload),
             produced_next.eq(Mux(write_hold, 0, produced + ram.write)),
         ]
-        # Full: the reader is one whole round behind, as Gray code says it (top two bits differ).
+        # Full: the writer is one whole round ahead of the reader; in Gray code the top two bits differ.
         full = _gray(produced_next) == (consumed_seen ^ (0b11 << bits - 1))
         d_write += [
             produced.eq(produced_next),

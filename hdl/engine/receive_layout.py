@@ -128,7 +128,7 @@ class ReceiveLayout(wiring.Component):
         following = plans.o.payload
         beat = self.beats.payload
 
-        # The flags name what the frame at hand needs next; each is a register, set one part ahead.
+        # The flags name what the current frame needs next; each is a register, set one part ahead.
         # `idle`: there is no frame. `taking`: the next part needs a waiting beat, because the frame is only
         # copied (`copying`) or the part holds header. `filling`: the next part needs no beat. `final`: the
         # next part is the last one of a restored frame; `closing`: and it needs no beat. `dropping`: the

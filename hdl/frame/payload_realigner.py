@@ -166,11 +166,11 @@ class PayloadRealigner(wiring.Component):
         words = self.width.words
         for i in range(words):
             word = rotated.word_select(i, 16)
-            behind = Signal(name=f"behind{i}")  # word i follows the position, so it is held
-            m.d.comb += behind.eq((lane1 << 1) < words - 1 - i)
+            held_back = Signal(name=f"held_back{i}")  # word i completes no burst
+            m.d.comb += held_back.eq((lane1 << 1) < words - 1 - i)
             m.d.sync += [
-                completing2.word_select(i, 16).eq(Mux(behind, 0, word)),
-                holding2.word_select(i, 16).eq(Mux(behind, word, 0)),
+                completing2.word_select(i, 16).eq(Mux(held_back, 0, word)),
+                holding2.word_select(i, 16).eq(Mux(held_back, word, 0)),
             ]
         held = Signal(self.width.bits, reset_less=True)
         flush2 = delayed(m, flush, 2, name="flush")

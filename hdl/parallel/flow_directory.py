@@ -60,7 +60,7 @@ class FlowDirectory(wiring.Component):
     engine does with a frame depends on nothing but the frame, its settings and that table. A frame cannot
     change it unless it has SYN, or its flow is not in the table. So the directory keeps the flows of which
     it is *certain* that the tables hold them; of such a flow, a segment without SYN goes to one engine, any
-    other that could touch the table is *shared*. It errs on the side of sharing, which costs time
+    other that could touch the table is *shared*. In doubt a frame is shared, which costs time
     but never changes a result, and so it needs neither the frame's end nor all of the engine's tests.
 
     A flow becomes certain by the engine's report (``confirmations``) on a shared frame of it. Until another

@@ -61,8 +61,7 @@ class BurstBuffer(RingWindow):
                 choices = [vector[8 * step * i : 8 * (step * i + size)] for i in range(reach + 1)]
                 vector = pick(m, amount, choices, f"{name}_{lane}")
             m.d.comb += self.vectors.word_select(lane, 32).eq(vector)
-        behind = self.latency - 1
-        m.d.comb += self.vector_tags.eq(delayed(m, tags_1, behind, name="tags_vector"))
+        m.d.comb += self.vector_tags.eq(delayed(m, tags_1, self.latency - 1, name="tags_vector"))
         return m
 
     def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:

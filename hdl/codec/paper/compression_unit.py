@@ -84,10 +84,9 @@ class CompressionUnit(wiring.Component):
                 tree.tags[i].eq(block.tag),
                 tree.vectors[i].eq(block.vector),
             ]
-        behind = tree.latency
         m.d.comb += [
-            self.tags.eq(delayed(m, tags.as_value(), behind, name="tags")),
-            self.cleared.eq(delayed(m, cleared.as_value(), behind, name="cleared")),
+            self.tags.eq(delayed(m, tags.as_value(), tree.latency, name="tags")),
+            self.cleared.eq(delayed(m, cleared.as_value(), tree.latency, name="cleared")),
             self.size.eq(tree.size),
             self.aligned.eq(tree.aligned),
         ]

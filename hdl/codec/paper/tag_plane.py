@@ -132,5 +132,5 @@ class TagPlane(wiring.Component):
         for i in range(self.words):
             word = self.beat.word_select(i, 16)
             kept = Mux(fresh1 | carried2, 0, word)
-            behind = Mux(select1[i - 1], upper1, kept) if i else Mux(carried2, word2, kept)
-            m.d.sync += word.eq(Mux(select1[i], lower1, behind))
+            upper = Mux(select1[i - 1], upper1, kept) if i else Mux(carried2, word2, kept)
+            m.d.sync += word.eq(Mux(select1[i], lower1, upper))
