@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 from amaranth.lib import wiring
 
+from inceptionn.hdl.codec.codecs import PAPER, codec_of
 from inceptionn.hdl.nic import check_size
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES
@@ -26,7 +27,7 @@ class Options:
 
     ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
     width in bits; ``engines`` the engine pairs that share one stream; ``lanes`` the fp32 lanes of an engine,
-    by default the fewest that process the stream's width per cycle.
+    by default the fewest that process the stream's width per cycle; ``codec`` the engines' lane codec.
     """
 
     ports: int | None = None
@@ -35,6 +36,7 @@ class Options:
     part: str | None = None
     engines: int = 1
     lanes: int | None = None
+    codec: str = PAPER
 
 
 @dataclass(frozen=True)
@@ -175,5 +177,12 @@ class Board:
                 f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
                 "which take half of it: untagged frames would be lost"
             )
-        part = options.part or self.part
-        return Options(ports, ratio, width, part, options.engines, lanes)
+        codec_of(options.codec)
+        return replace(
+            options,
+            ports=ports,
+            clock_ratio=ratio,
+            data_width=width,
+            part=options.part or self.part,
+            lanes=lanes,
+        )

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.hdl.codec.codecs import CODECS, PAPER
 
 from . import output_folder
 from .board import Board, Options
@@ -93,6 +94,9 @@ def generate(
             help="generic, corundum: fp32 lanes of an engine, 8 or 16 (8; corundum with 512 bits: 16).",
         ),
     ] = None,
+    codec: Annotated[
+        str, typer.Option("--codec", metavar="CODEC", help=f"Lane codec of the engines: {', '.join(CODECS)}.")
+    ] = PAPER,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
     ] = False,
@@ -101,7 +105,8 @@ def generate(
     """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and instructions.
 
     inceptionn_nic.v is the engine pair between host and wire; inceptionn_<board>.v is the shell around it.
-    inceptionn_compressor.v and inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone.
+    inceptionn_compressor.v and inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone, or their
+    counterparts of the codec planes.
     """
     try:
         chosen = load_board(board)
@@ -113,7 +118,7 @@ def generate(
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
     try:
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
-        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes))
+        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)

@@ -12,14 +12,15 @@ from typing import Any
 
 from inceptionn.constraints import read
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE
+from inceptionn.hdl.codec.codecs import PAPER, codec_of
 from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
-from inceptionn.hdl.control.registers import MAP_VERSION, REGISTERS, class_counters
+from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, registers_of
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert, flat_ports
-from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES, SHIM_VERSION
+from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
 from .board import ENGINE, Board, Options, Target
 from .output_folder import MANIFEST, manifest
@@ -30,7 +31,7 @@ ANY_PART = "xc7vx690tffg1761-2"
 """Default part of the projects if a board has none: the paper's."""
 
 ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
-"""The files that every folder has: the engine pair and the paper's two figures alone."""
+"""The files that every folder has: the engine pair, and compressor and decompressor alone."""
 
 _WHAT = {
     "README.md": "this page",
@@ -46,19 +47,20 @@ _WHAT = {
     "crossings.tcl": "timing of the paths between clocks",
     "patch_trd.py": "puts the shell into a copy of the reference design, and takes it out again",
     "inceptionn_nic.v": "the engine pair with its registers",
-    "inceptionn_compressor.v": "the paper's Fig. 9 alone; not needed for the NIC",
-    "inceptionn_decompressor.v": "the paper's Fig. 10 alone; not needed for the NIC",
+    "inceptionn_compressor.v": "the compressor (the paper's Fig. 9) alone; not needed for the NIC",
+    "inceptionn_decompressor.v": "the decompressor (the paper's Fig. 10) alone; not needed for the NIC",
     "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
     "mqnic_app_block.v": "Corundum's application block",
 }
 
 
-def register_context() -> dict[str, Any]:
-    """What ``registers.md.j2`` shows: a bound's value, and the counters of the lanes by class."""
+def register_context(codec: str) -> dict[str, Any]:
+    """What ``registers.md.j2`` shows: a bound's value, and the counters of lanes or groups by class."""
     return {
-        "parameters_register": REGISTERS["PARAMETERS"],
-        "parameters_8": bound_word(8),
-        "class_counters": class_counters(),
+        "codec": codec_of(codec),
+        "parameters_register": registers_of(codec)["PARAMETERS"],
+        "parameters_8": bound_word(8, codec=codec),
+        "class_counters": class_counters(codec),
     }
 
 
@@ -90,6 +92,8 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--engines {options.engines}")
     if board.max_lanes != GROUP_LANES:
         words.append(f"--lanes {options.lanes}")
+    if options.codec != PAPER:
+        words.append(f"--codec {options.codec}")
     if options.part and options.part != board.part:
         words.append(f"--part {options.part}")
     return " ".join(words)
@@ -102,8 +106,9 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")
     tos = f"ToS {DEFAULT_TOS:#04x} under {DEFAULT_TOS_MASK:#04x}"
-    reset = f"{DEFAULT_MODE}, error bound 2^-{DEFAULT_K}, {tos}"
-    formats = f"wire format {SHIM_VERSION}, register map {'.'.join(map(str, MAP_VERSION))}"
+    mode = DEFAULT_MODE if nic.codec.name == PAPER else nic.codec.name
+    reset = f"{mode}, error bound 2^-{DEFAULT_K}, {tos}"
+    formats = f"wire format {nic.codec.shim_version}, register map {'.'.join(map(str, MAP_VERSION))}"
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
@@ -120,7 +125,8 @@ def package(
     """
     target = board.target(board, options)
     files: dict[str, str] = {}
-    parameters = {**target.parameters, "engines": options.engines, "lanes": options.lanes}
+    sizes = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
+    parameters = {**target.parameters, **sizes}
 
     def put(name: str, make: Callable[[], str]) -> None:
         step(name)
@@ -128,8 +134,8 @@ def package(
 
     lanes = options.lanes or GROUP_LANES
     origins: dict[str, str] = {}
-    nic = Nic(engines=options.engines, lanes=lanes)
-    for module, factory in {**tops_of(lanes), ENGINE: lambda: nic}.items():
+    nic = Nic(engines=options.engines, lanes=lanes, codec=options.codec)
+    for module, factory in {**tops_of(lanes, options.codec), ENGINE: lambda: nic}.items():
         put(f"{module}.v", partial(_verilog, factory, module, origins))
     shell = target.make() if target.make is not None else None
     if shell is not None:
@@ -137,10 +143,10 @@ def package(
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
-    put("registers.json", map_json)
+    put("registers.json", partial(map_json, options.codec))
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():
-        put(name, make)
+        put(name, partial(make, options.codec))
     metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}
     files["ports.json"] = _dump(metadata)
     files["sources.json"] = _dump(dict(sorted(origins.items())))
@@ -156,7 +162,7 @@ def package(
         "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "crossings": crossings, "interfaces": () if target.top else target.interfaces,
-        "arguments": arguments(board, options, target), **register_context(), **target.context,
+        "arguments": arguments(board, options, target), **register_context(options.codec), **target.context,
     }  # fmt: skip
     put(ooc, lambda: render("ooc.xdc.j2", context))
     put("project.tcl", lambda: render("project.tcl.j2", context))
@@ -179,7 +185,7 @@ def package(
     head = {
         "generator": "inceptionn",
         "version": version,
-        "wire_format": SHIM_VERSION,
+        "wire_format": nic.codec.shim_version,
         "register_map": ".".join(map(str, MAP_VERSION)),
         "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
         "board": board.name,

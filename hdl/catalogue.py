@@ -14,6 +14,8 @@ Arguments = Mapping[str, Any]
 
 _BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
 
+_PLANES: Arguments = {"codec": "planes"}
+
 
 def _both_widths(**arguments: Any) -> tuple[Arguments, ...]:
     return tuple({**arguments, **width} for width in _BOTH_WIDTHS)
@@ -45,9 +47,7 @@ class Entry:
     def factory(self) -> Callable[..., wiring.Component]:
         """The component's class, imported on first use."""
         module, _, attribute = self.path.partition(":")
-        found: Callable[..., wiring.Component] = getattr(
-            import_module(f"inceptionn.hdl.{module}"), attribute
-        )
+        found: Callable[..., wiring.Component] = getattr(import_module(f"inceptionn.hdl.{module}"), attribute)
         return found
 
     def parameters(self, variant: int = 0) -> Arguments:
@@ -82,6 +82,39 @@ CATALOGUE = {
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
+        # The planes codec.
+        Entry("plane_unit", "codec.planes.plane_unit:PlaneUnit", _BOTH_WIDTHS, facts=_PLANES),
+        Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
+        Entry("planes_statistics", "codec.planes.block_statistics:BlockStatistics", _BOTH_WIDTHS, bench=""),
+        Entry(
+            "planes_compressor",
+            "codec.planes.compressor:Compressor",
+            _both_widths(statistics=True),
+            bench="compressor",
+            facts=_PLANES,
+        ),
+        Entry(
+            "planes_standalone_compressor",
+            "codec.compressor:StandaloneCompressor",
+            _both_widths(codec="planes"),
+            bench="standalone_compressor",
+        ),
+        Entry("code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, bench=""),
+        Entry("plane_buffer", "codec.planes.plane_buffer:PlaneBuffer", _BOTH_WIDTHS, bench=""),
+        Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
+        Entry(
+            "dequantisation_unit",
+            "codec.planes.dequantisation_unit:DequantisationUnit",
+            _BOTH_WIDTHS,
+            bench="",
+        ),
+        Entry(
+            "planes_decompressor",
+            "codec.planes.decompressor:Decompressor",
+            _BOTH_WIDTHS,
+            bench="decompressor",
+            facts=_PLANES,
+        ),
         # From a frame to its payload.
         Entry(
             "frame_input",
@@ -177,5 +210,6 @@ CATALOGUE = {
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
         # The whole NIC.
         Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
+        Entry("planes_nic", "nic:Nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
     )
 }

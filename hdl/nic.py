@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
+from .codec.codecs import PAPER, codec_of
 from .control.axi_lite import AXI4Lite
 from .control.management import Management
 from .engine.compression_engine import CompressionEngine
@@ -42,6 +43,8 @@ class Nic(wiring.Component):
     lanes : :class:`int`
         fp32 values that one engine processes per cycle: 8 or 16. The streams are as wide as all engines
         together; verdicts, bytes, order and registers depend on neither number.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -56,10 +59,11 @@ class Nic(wiring.Component):
     s_axil : :py:`In(AXI4Lite())`
     """
 
-    def __init__(self, *, engines: int = 1, lanes: int = GROUP_LANES):
+    def __init__(self, *, engines: int = 1, lanes: int = GROUP_LANES, codec: str = PAPER):
         check_size(engines, lanes)
         self.engines = engines
         self.lanes = lanes
+        self.codec = codec_of(codec)
         stream = AXIStream(engines * Beat(lanes).bytes)
         super().__init__(
             {
@@ -74,12 +78,13 @@ class Nic(wiring.Component):
     def _engine(self, *, transmit: bool) -> wiring.Component:
         """The engine of one direction, or several that behave as one."""
         if self.engines > 1:
-            return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes)
-        return (CompressionEngine if transmit else DecompressionEngine)(lanes=self.lanes)
+            return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes, codec=self.codec.name)
+        engine = CompressionEngine if transmit else DecompressionEngine
+        return engine(lanes=self.lanes, codec=self.codec.name)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.management = management = Management()
+        m.submodules.management = management = Management(codec=self.codec.name)
         m.submodules.compression_engine = compression = self._engine(transmit=True)
         m.submodules.decompression_engine = decompression = self._engine(transmit=False)
         wiring.connect(m, wiring.flipped(self.s_axil), management.s_axil)

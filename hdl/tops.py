@@ -8,21 +8,23 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
+from .codec.codecs import PAPER, codec_of
 from .codec.compressor import StandaloneCompressor
-from .codec.paper.decompressor import Decompressor
 from .nic import Nic
 
-_TOPS: dict[str, Callable[..., wiring.Component]] = {
-    "inceptionn_nic": Nic,
-    "inceptionn_compressor": StandaloneCompressor,
-    "inceptionn_decompressor": Decompressor,
-}
 
+def tops_of(lanes: int, codec: str = PAPER) -> dict[str, Callable[[], wiring.Component]]:
+    """Verilog module name to a factory of its component; ports: docs/architecture.md.
 
-def tops_of(lanes: int) -> dict[str, Callable[[], wiring.Component]]:
-    """Verilog module name to a factory of its component with ``lanes``; ports: docs/architecture.md."""
-    return {name: partial(component, lanes=lanes) for name, component in _TOPS.items()}
+    ``ValueError`` for an unknown codec.
+    """
+    decompressor = codec_of(codec).decompressor
+    return {
+        "inceptionn_nic": partial(Nic, lanes=lanes, codec=codec),
+        "inceptionn_compressor": partial(StandaloneCompressor, lanes=lanes, codec=codec),
+        "inceptionn_decompressor": partial(decompressor, lanes=lanes),
+    }
 
 
 TOPS = tops_of(GROUP_LANES)
-"""The modules of the default width."""
+"""The modules of the default width and codec."""

@@ -32,6 +32,5 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], 
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)
     path = scratch / f"inceptionn_nic_{codec}.v"
-    nic = Nic() if codec == "paper" else Nic(codec=codec)  # type: ignore[call-arg]
-    path.write_text(emit(nic, "inceptionn_nic"))
+    path.write_text(emit(Nic(codec=codec), "inceptionn_nic"))
     return path

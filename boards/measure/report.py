@@ -13,13 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.hdl.codec.codecs import PAPER
 
 from . import history as report_history
 from . import plot as report_plot
 from .history import Entry, Figures
 from .place_and_route import PART, fingerprint
 from .series7 import map_series7
-from .timing import XC7VX690T, measure, resolve
+from .timing import XC7VX690T, CodecName, check_codec, measure, resolve
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ COMPONENTS = {
 }  # fmt: skip
 """What is reported by default: name to what :func:`inceptionn.boards.measure.timing.resolve` takes."""
 
+PLANES_COMPONENTS = [
+    "nic", "compressor", "plane_unit", "alignment_unit", "code_plane", "block_store", "decompressor",
+    "code_decoder", "plane_buffer", "dequantisation_unit",
+]  # fmt: skip
+"""What is reported by default of the planes codec."""
+
 HISTORY = Path("docs/report-history.jsonl")
 
 
@@ -65,9 +72,9 @@ def bring_up_core() -> Any:
     return BringUpCore(round(DEFAULT_MHZ * 1e6))
 
 
-def known_routes(name: str, cache_dir: Path) -> list[float]:
+def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
     """Clocks in MHz at which ``inceptionn timing`` has routed this very circuit, one for each seed."""
-    short, factory = resolve(name)
+    short, factory = resolve(name, codec)
     if not any(cache_dir.glob(f"{short}-*/result.json")):
         return []
     kept = cache_dir / f"{short}-{fingerprint(factory())}" / "result.json"
@@ -76,15 +83,17 @@ def known_routes(name: str, cache_dir: Path) -> list[float]:
     return [found["mhz"] for found in json.loads(kept.read_text())["routes"].values()]
 
 
-def figures(name: str, cache_dir: Path, *, with_route: bool, note: Callable[[str], None]) -> Figures:
+def figures(
+    name: str, cache_dir: Path, *, codec: str = PAPER, with_route: bool, note: Callable[[str], None]
+) -> Figures:
     """Area, levels and routed clock of one component; a clock of None where it was not routed yet."""
     target = COMPONENTS.get(name, name)
-    short, factory = resolve(target)
+    short, factory = resolve(target, codec)
     note(f"{short}: map to series 7")
     found = map_series7(factory(), cache_dir, short)
-    clocks = known_routes(target, cache_dir)
+    clocks = known_routes(target, cache_dir, codec)
     if not clocks and with_route:
-        result = measure(target, [1], cache_dir, with_area=False, note=note)
+        result = measure(target, [1], cache_dir, codec=codec, with_area=False, note=note)
         clocks = [route["mhz"] for route in result["routes"]]
     area = found.area
     clock = round(median(clocks), 1) if clocks else None
@@ -131,6 +140,7 @@ def report(
     board: Annotated[
         str, typer.Option("--board", metavar="BOARD", help=f"One of {', '.join(CAPACITIES)}.")
     ] = "vc709",
+    codec: CodecName = PAPER,
     route: Annotated[
         bool, typer.Option("--route", help="Place and route what was not routed yet: minutes each.")
     ] = False,
@@ -158,7 +168,8 @@ def report(
     Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's, for an ECP5 as
     a proxy, as far as `inceptionn timing` has routed the very same circuit before, or with --route.
     """
-    names = _checked(board, components or [])
+    check_codec(codec)
+    names = _checked(board, components or ([] if codec == PAPER else PLANES_COMPONENTS))
     if not threshold >= 0:
         message = f"percentage must be at least 0, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
@@ -180,7 +191,7 @@ def report(
                 errors.print(text)
 
         for name in names:
-            found[name] = figures(name, cache_dir, with_route=route, note=note)
+            found[name] = figures(name, cache_dir, codec=codec, with_route=route, note=note)
             progress.advance(task)
     entry = report_history.entry(board, found)
     console.print(table(board, entry))

@@ -17,6 +17,8 @@ from rich.progress import TaskID
 from rich.text import Text
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
+from inceptionn.wire import GROUP_LANES
 
 from .place_and_route import PART, Area, Hop, Route, area, fingerprint, route, synthesize
 
@@ -24,16 +26,35 @@ XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
 """Resources of the VC709's part (DS180, Virtex-7 family table)."""
 
 DEFAULT_COMPONENTS = ("compressor", "decompressor", "nic")
-TARGETS_MHZ = {"compressor": 195, "decompressor": 195, "nic": 150}
+TARGETS_MHZ = {
+    "compressor": 195, "decompressor": 195, "nic": 150,
+    "planes_compressor": 195, "planes_decompressor": 195, "planes_nic": 160,
+}  # fmt: skip
 """The project's own targets; they set the colour in the table and the exit status of ``--check``."""
 
 
-def resolve(name: str) -> tuple[str, Callable[[], Any]]:
+CodecName = Annotated[
+    str,
+    typer.Option(
+        "--codec", metavar="CODEC", help=f"Of compressor, decompressor and nic: {', '.join(CODECS)}."
+    ),
+]
+
+
+def check_codec(name: str) -> None:
+    """A usage error for an unknown codec."""
+    try:
+        codec_of(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--codec") from error
+
+
+def resolve(name: str, codec: str = PAPER) -> tuple[str, Callable[[], Any]]:
     """Short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
-    other.
+    other. ``codec`` is that of the tops; the short name begins with one that is not the paper's.
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -42,11 +63,13 @@ def resolve(name: str) -> tuple[str, Callable[[], Any]]:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"no component {name!r}: {error}") from error
     from inceptionn.hdl.catalogue import CATALOGUE
-    from inceptionn.hdl.tops import TOPS
+    from inceptionn.hdl.tops import TOPS, tops_of
 
     short = name.removeprefix("inceptionn_")
     if f"inceptionn_{short}" in TOPS:
-        return short, TOPS[f"inceptionn_{short}"]
+        if codec == PAPER:
+            return short, TOPS[f"inceptionn_{short}"]
+        return f"{codec}_{short}", tops_of(GROUP_LANES, codec)[f"inceptionn_{short}"]
     if name in CATALOGUE:
         return name, CATALOGUE[name].make_built
     known = ", ".join(sorted(top.removeprefix("inceptionn_") for top in TOPS))
@@ -61,6 +84,7 @@ def measure(
     seeds: list[int],
     cache_dir: Path,
     *,
+    codec: str = PAPER,
     with_route: bool = True,
     with_area: bool = True,
     note: Callable[[str], None] = lambda text: None,
@@ -70,7 +94,7 @@ def measure(
     ``note`` gets the current step as text. Raises ``ValueError`` for an unknown name and
     :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
     """
-    short, factory = resolve(name)
+    short, factory = resolve(name, codec)
     note(f"{short}: elaborate")
     folder = cache_dir / f"{short}-{fingerprint(factory())}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,6 +188,7 @@ def timing(
         list[int] | None,
         typer.Option("--seed", help="Random seed of the placer, 1 by default; repeat it for more runs."),
     ] = None,
+    codec: CodecName = PAPER,
     json_file: JsonFile = None,
     with_route: Annotated[
         bool, typer.Option("--route/--no-route", help="Place and route for the clock.")
@@ -183,6 +208,7 @@ def timing(
     check_json(json_file)
     console, errors = Console(json_file=json_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
+    check_codec(codec)
     for name in components or ():
         try:
             resolve(name)
@@ -199,7 +225,9 @@ def timing(
                     errors.print(text)
 
             results.append(
-                measure(name, seeds, cache_dir, with_route=with_route, with_area=with_area, note=note)
+                measure(
+                    name, seeds, cache_dir, codec=codec, with_route=with_route, with_area=with_area, note=note
+                )
             )
             progress.remove_task(task)
     console.print(table(results))

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from inceptionn.wire import CODES, GROUP_LANES, MAX_LANES, SHIM_VERSION, SHIM_VERSION_PLANES, Tag
+from inceptionn.wire import (
+    CODES,
+    EXPONENT_BIAS,
+    GROUP_LANES,
+    MAX_K,
+    MAX_LANES,
+    MIN_K,
+    SHIM_VERSION,
+    SHIM_VERSION_PLANES,
+    Tag,
+)
 
 PAPER = "paper"
 """Name of the default codec."""
@@ -30,7 +40,7 @@ class LaneCodec:
 
     ``shim_version`` is the wire format's, and ``shim_parameter`` the setting (``b`` or ``e0``) in byte 3 of
     the shim. ``classes`` are what a compressor counts in a block: a counter's name and text for each;
-    ``most`` is the highest count in a block.
+    ``most`` is the highest count in a block. ``accepted`` are the values of byte 3 that a receiver accepts.
     """
 
     name: str
@@ -38,6 +48,12 @@ class LaneCodec:
     shim_parameter: str
     classes: tuple[tuple[str, str], ...]
     most: int
+    accepted: range
+
+    @property
+    def classes_are_lanes(self) -> bool:
+        """Whether the classes count all lanes of a block, so that their sum is its length."""
+        return self.most == MAX_LANES
 
     @property
     def count_bits(self) -> int:
@@ -75,6 +91,7 @@ CODECS = {
                 for tag in Tag
             ),
             MAX_LANES,
+            range(256),
         ),
         LaneCodec(
             "planes",
@@ -85,6 +102,7 @@ CODECS = {
                 for code in range(CODES)
             ),
             MAX_LANES // GROUP_LANES,
+            range(EXPONENT_BIAS - MAX_K, EXPONENT_BIAS - MIN_K + 1),
         ),
     )
 }

@@ -5,25 +5,33 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
 
+from ..codec.codecs import PAPER, codec_of
 from .config import DEFAULT_CONFIG, EngineConfig
 from .counters import COUNTER_READ_LATENCY, CounterRead
 from .register_map import DATA_WIDTH
 from .registers import (
     ADDRESS_WIDTH,
+    CODE_BASE,
     COUNTER_BASE,
     COUNTER_BYTES,
     COUNTER_SLOTS,
     DIRECTIONS,
-    REGISTERS,
-    counters,
+    counter_slots,
+    registers_of,
+    slot_count,
 )
+
+
+def in_range(value: Value, values: range) -> Value:
+    """Whether ``value`` is one of ``values``."""
+    return (value >= values[0]) & (value <= values[-1])
 
 
 class Response(enum.Enum, shape=2):
@@ -104,27 +112,39 @@ class RegisterBank(wiring.Component):
     A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
     their ``parameters_valid``, no later than the write's ``bvalid``.
 
+    Parameters
+    ----------
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+
     Members
     -------
     s_axil : :py:`In(AXI4Lite())`
     tx_config, rx_config : :py:`Out(EngineConfig)`
     clear : :py:`Out(1)`
         High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
-    tx_counters, rx_counters : :py:`Out(CounterRead())`
+    tx_counters, rx_counters : :py:`Out(CounterRead(...))`
     """
 
-    s_axil: In(AXI4Lite())
-    tx_config: Out(EngineConfig)
-    rx_config: Out(EngineConfig)
-    clear: Out(1)
-    tx_counters: Out(CounterRead())
-    rx_counters: Out(CounterRead())
+    def __init__(self, *, codec: str = PAPER):
+        self.codec = codec_of(codec)
+        self.registers = registers_of(codec)
+        super().__init__(
+            {
+                "s_axil": In(AXI4Lite()),
+                "tx_config": Out(EngineConfig),
+                "rx_config": Out(EngineConfig),
+                "clear": Out(1),
+                "tx_counters": Out(CounterRead(slot_count("tx", codec))),
+                "rx_counters": Out(CounterRead(slot_count("rx", codec))),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         values = {
             register.name: Signal(DATA_WIDTH, name=register.name.lower(), init=register.reset)
-            for register in REGISTERS
+            for register in self.registers
             if register.fields
         }
         self._write(m, values)
@@ -160,7 +180,7 @@ class RegisterBank(wiring.Component):
         m.d.sync += [apply.eq(decode), respond.eq(apply)]
         hit = Signal()
         m.d.sync += [self.clear.eq(0), hit.eq(0)]
-        for register in REGISTERS:
+        for register in self.registers:
             if register.access == "ro":
                 continue
             selected = Signal(name=f"write_{register.name.lower()}")
@@ -190,23 +210,23 @@ class RegisterBank(wiring.Component):
         """A second row of flip-flops, one cycle later: the engines' settings, clamped and checked."""
 
         def field(register: str, name: str) -> Any:
-            part = REGISTERS[register][name]
+            part = self.registers[register][name]
             return values[register][part.lsb : part.lsb + part.width]
 
-        e0, t, b = (field("PARAMETERS", name) for name in ("E0", "T", "B"))
+        parameters = {
+            part.name.lower(): field("PARAMETERS", part.name) for part in self.registers["PARAMETERS"].fields
+        }
         valid = field("STATUS", "PARAMETERS_VALID")
         max_payload = field("PAYLOAD", "MAX")
         beyond = max_payload > DEFAULT_MAX_PAYLOAD
-        m.d.sync += valid.eq((e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b))
+        m.d.sync += valid.eq(self._usable(**parameters))
         with m.If(beyond):
             m.d.sync += max_payload.eq(DEFAULT_MAX_PAYLOAD)
 
         settings = {
             "tos": field("TOS", "VALUE"),
             "tos_mask": field("TOS", "MASK"),
-            "e0": e0,
-            "t": t,
-            "b": b,
+            **parameters,
             "min_payload": field("PAYLOAD", "MIN"),
             "max_payload": Mux(beyond, DEFAULT_MAX_PAYLOAD, max_payload),
         }
@@ -215,9 +235,15 @@ class RegisterBank(wiring.Component):
             m.d.sync += setting.eq(value)
             m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
         for config, name in ((self.tx_config, "TX_ENABLE"), (self.rx_config, "RX_ENABLE")):
-            enable = Signal(name=name.lower(), init=REGISTERS["CONTROL"][name].reset)
+            enable = Signal(name=name.lower(), init=self.registers["CONTROL"][name].reset)
             m.d.sync += enable.eq(field("CONTROL", name))
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
+
+    def _usable(self, e0: Value, t: Value | None = None, b: Value | None = None) -> Value:
+        """Whether the codec can compress with these numbers."""
+        if t is None or b is None:
+            return in_range(e0, self.codec.accepted)
+        return (e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b)
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
         """The address holds until the response is made, so no decoding stage needs an enable."""
@@ -237,14 +263,20 @@ class RegisterBank(wiring.Component):
         is_low = Signal()
         selected = {name: Signal(name=f"read_{name.lower()}") for name in values}
         for name, select in selected.items():
-            m.d.sync += select.eq(address == REGISTERS[name].offset >> 2)
+            m.d.sync += select.eq(address == self.registers[name].offset >> 2)
         slot = address[1 : 1 + exact_log2(COUNTER_SLOTS)]
         page = address[1 + len(slot) :]
         reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
+        codes = Signal()  # with more than 32 slots: of the upper ones
+        m.d.comb += codes.eq(page == CODE_BASE // (COUNTER_SLOTS * COUNTER_BYTES))
         for direction, select in reading.items():
-            slots = Const(sum(1 << number for number in counters(direction)), COUNTER_SLOTS)
+            numbers = counter_slots(direction, self.codec.name)
+            slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
             base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
-            m.d.sync += select.eq((page == base) & slots.bit_select(slot, 1))
+            found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
+            if len(slots) > COUNTER_SLOTS:
+                found = found | (codes & slots[COUNTER_SLOTS:].bit_select(slot, 1))
+            m.d.sync += select.eq(found)
         high_word = Signal()
         m.d.sync += high_word.eq(address[0])
         is_counter = Cat(reading.values()).any()
@@ -263,7 +295,7 @@ class RegisterBank(wiring.Component):
         m.d.comb += data.eq(Mux(from_tx, ports["tx"].data, ports["rx"].data))
         kept_high = Signal(DATA_WIDTH)
         for port in ports.values():
-            m.d.sync += port.slot.eq(slot)
+            m.d.sync += port.slot.eq(Cat(slot, codes))
         strobes = Cat(port.strobe for port in ports.values())
         m.d.sync += strobes.eq(0)
 

@@ -27,8 +27,8 @@ class EngineConfig(data.Struct):
     tos, tos_mask : 8 bits each
         A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
     e0, t, b : 8 bits each
-        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; the receive engine takes B
-        from the shim and ignores all three.
+        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the codec planes only e0
+        is used. The receive engine takes what it needs from the shim and ignores all three.
     parameters_valid : 1 bit
         ``Parameters.valid`` of e0, t and b; changes in the same cycle.
     min_payload, max_payload : 16 bits each

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frame, byte, verdict and lane counters of one engine."""
 
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, get_args
 
@@ -9,9 +9,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from inceptionn.wire import Tag
+from inceptionn.wire import MAX_LANES
 
+from ..codec.codecs import PAPER, codec_of
 from .registers import (
     COUNTER_SLOTS,
     SLOT_BYTES_IN,
@@ -21,45 +23,51 @@ from .registers import (
     SLOT_LANES,
     VERDICTS,
     Direction,
-    counters,
+    class_slot,
+    counter_slots,
+    slot_count,
 )
 
 COUNTER_WIDTH = 64
 HALF = COUNTER_WIDTH // 2
 COUNTER_READ_LATENCY = 2
 """Cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
-PENDING_EVENTS_WIDTH = 6
-"""Bits for the events between two visits of the sweep: 32 slots and at most 16 reads."""
 
 
-class FrameReport(data.Struct):
+@cache
+def frame_report(codec: str = PAPER) -> data.StructLayout:
     """An engine's report on one frame, given once, when its verdict is known.
 
-    Members
-    -------
-    verdict : 5 bits
-        :class:`inceptionn.wire.Verdict`.
-    bytes_in, bytes_out : 17 bits each
-        Frame length at the engine's input and output, in bytes from the destination MAC address to the
-        last data byte (no FCS), modulo 2^17.
-    lanes : 4 elements of 12 bits
-        Lanes of the block by :class:`inceptionn.wire.Tag`, absent lanes of the last group not counted
-        (so they add up to payload / 4); all zero unless the verdict is ``COMPRESSED``.
+    ``verdict``: :class:`inceptionn.wire.Verdict`. ``bytes_in``, ``bytes_out``: frame length at the engine's
+    input and output, in bytes from the destination MAC address to the last data byte (no FCS), modulo 2^17.
+    ``counts``: what the codec counts in the block. For the paper's, lanes by :class:`inceptionn.wire.Tag`,
+    absent lanes of the last group not counted (so they add up to payload / 4); for planes, groups by code,
+    and ``lanes`` is payload / 4. They are all zero unless the verdict is ``COMPRESSED``.
     """
-
-    verdict: 5
-    bytes_in: 17
-    bytes_out: 17
-    lanes: data.ArrayLayout(12, 4)
+    found = codec_of(codec)
+    return data.StructLayout(
+        {
+            "verdict": 5,
+            "bytes_in": 17,
+            "bytes_out": 17,
+            "counts": data.ArrayLayout(found.count_bits, len(found.classes)),
+            **({} if found.classes_are_lanes else {"lanes": MAX_LANES.bit_length()}),
+        }
+    )
 
 
 class CounterRead(wiring.Signature):
     """Port that reads one direction's counters, seen from the reader.
 
+    Parameters
+    ----------
+    slots : :class:`int`
+        Slots of the direction, a power of two.
+
     Members
     -------
-    slot : :py:`Out(5)`
-        Which counter: :mod:`inceptionn.hdl.control.registers`, ``COUNTER_BASE`` and following.
+    slot : :py:`Out(range(slots))`
+        Which counter: :func:`inceptionn.hdl.control.registers.counter_slots`.
     strobe : :py:`Out(1)`
         Read now; at most every third cycle.
     data : :py:`In(64)`
@@ -68,10 +76,11 @@ class CounterRead(wiring.Signature):
         The counters are being cleared: some may not read as zero yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = COUNTER_SLOTS) -> None:
+        self.slots = slots
         super().__init__(
             {
-                "slot": Out(range(COUNTER_SLOTS)),
+                "slot": Out(range(slots)),
                 "strobe": Out(1),
                 "data": In(COUNTER_WIDTH),
                 "busy": In(1, init=1),
@@ -79,17 +88,18 @@ class CounterRead(wiring.Signature):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CounterRead)
+        return isinstance(other, CounterRead) and self.slots == other.slots
 
     def __repr__(self) -> str:
-        return "CounterRead()"
+        return f"CounterRead({self.slots})"
 
 
 class FrameCounters(wiring.Component):
     """All 64-bit counters of one engine.
 
     Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
-    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 40 cycles).
+    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 40 cycles). With
+    the codec planes the transmit side has twice as many slots, and these take 112 and 75 cycles.
     Events before ``clear`` and in its cycle are not counted; later ones are. Counters wrap at 2^64. A verdict
     that the direction cannot reach adds to the byte counters only.
 
@@ -97,25 +107,30 @@ class FrameCounters(wiring.Component):
     ----------
     direction : ``"tx"`` or ``"rx"``
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
-    reports : :py:`In(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True))`
     frame_in, frame_out, clear : :py:`In(1)`
-    read : :py:`In(CounterRead())`
+    read : :py:`In(CounterRead(...))`
     """
 
-    def __init__(self, direction: Direction):
+    def __init__(self, direction: Direction, *, codec: str = PAPER):
         if direction not in get_args(Direction):
             raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
         self.direction: Direction = direction
+        self.codec = codec_of(codec)
+        self.names = counter_slots(direction, codec)
+        self.slots = slot_count(direction, codec)
         super().__init__(
             {
-                "reports": In(stream.Signature(FrameReport, always_ready=True)),
+                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),
                 "frame_in": In(1),
                 "frame_out": In(1),
                 "clear": In(1),
-                "read": In(CounterRead()),
+                "read": In(CounterRead(self.slots)),
             }
         )
 
@@ -129,10 +144,10 @@ class FrameCounters(wiring.Component):
 
         clear = Signal()
         m.d.sync += clear.eq(self.clear)
-        turn = Signal(COUNTER_SLOTS, init=1)
-        slot = Signal(range(COUNTER_SLOTS))
+        turn = Signal(self.slots, init=1)
+        slot = Signal(range(self.slots))
         # Visits left that start from zero instead of from the slot's sum.
-        unclear = Signal(range(COUNTER_SLOTS + 1), init=COUNTER_SLOTS)
+        unclear = Signal(range(self.slots + 1), init=self.slots)
         sweep = Signal()
         m.d.comb += sweep.eq(~self.read.strobe)
         with m.If(sweep):
@@ -140,13 +155,14 @@ class FrameCounters(wiring.Component):
             with m.If(unclear.any()):
                 m.d.sync += unclear.eq(unclear - 1)
         with m.If(clear):
-            m.d.sync += unclear.eq(COUNTER_SLOTS)
+            m.d.sync += unclear.eq(self.slots)
 
-        names = counters(self.direction)
         taken = []
         for number, amount in amounts.items():
-            name = names[number].name.lower()
-            pending = Signal(len(amount) + PENDING_EVENTS_WIDTH - (len(amount) == 1), name=f"pending_{name}")
+            name = self.names[number].name.lower()
+            # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
+            events = exact_log2(self.slots) + 1
+            pending = Signal(len(amount) + events - (len(amount) == 1), name=f"pending_{name}")
             visited = sweep & turn[number]
             with m.If(clear):
                 m.d.sync += pending.eq(0)
@@ -166,7 +182,7 @@ class FrameCounters(wiring.Component):
         high3 = Signal(HALF)
         high4 = Signal(HALF)
 
-        m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=COUNTER_SLOTS, init=[])
+        m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=self.slots, init=[])
         read_port = sums.read_port(domain="comb")
         write_port = sums.write_port()
         m.d.comb += [
@@ -214,8 +230,12 @@ class FrameCounters(wiring.Component):
         events[SLOT_BYTES_IN] = Mux(self.reports.valid, self.reports.payload.bytes_in, 0)
         events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
         if self.direction == "tx":
-            for tag in Tag:
-                events[SLOT_LANES + tag] = Mux(self.reports.valid, self.reports.payload.lanes[tag], 0)
+            report = self.reports.payload
+            if not self.codec.classes_are_lanes:
+                events[SLOT_LANES] = Mux(self.reports.valid, report.lanes, 0)
+            for number in range(len(self.codec.classes)):
+                slot = class_slot(number, self.codec.name)
+                events[slot] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}
         for number, event in events.items():
             amounts[number] = Signal(len(event), name=f"amount_{number}")

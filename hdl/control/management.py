@@ -7,38 +7,45 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..codec.codecs import PAPER
 from .axi_lite import AXI4Lite, RegisterBank
 from .config import EngineConfig
-from .counters import FrameCounters, FrameReport
+from .counters import FrameCounters, frame_report
 
 
 class EngineManagement(wiring.Signature):
     """Interface of the management to one engine, seen from the management.
 
+    Parameters
+    ----------
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+
     Members
     -------
     config : :py:`Out(EngineConfig)`
-    reports : :py:`In(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True))`
         One per frame.
     frame_in, frame_out : :py:`In(1)`
         The last beat of a frame enters, or leaves, in this cycle.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, codec: str = PAPER) -> None:
+        self.codec = codec
         super().__init__(
             {
                 "config": Out(EngineConfig),
-                "reports": In(stream.Signature(FrameReport, always_ready=True)),
+                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),
                 "frame_in": In(1),
                 "frame_out": In(1),
             }
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EngineManagement)
+        return isinstance(other, EngineManagement) and self.codec == other.codec
 
     def __repr__(self) -> str:
-        return "EngineManagement()"
+        return f"EngineManagement({self.codec!r})"
 
 
 class Management(wiring.Component):
@@ -46,21 +53,27 @@ class Management(wiring.Component):
 
     Inputs of ``tx`` and ``rx`` go directly into flip-flops; outputs come directly from them.
 
+    Parameters
+    ----------
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+
     Members
     -------
     s_axil : :py:`In(AXI4Lite())`
-    tx, rx : :py:`Out(EngineManagement())`
+    tx, rx : :py:`Out(EngineManagement(codec))`
     """
 
-    s_axil: In(AXI4Lite())
-    tx: Out(EngineManagement())
-    rx: Out(EngineManagement())
+    def __init__(self, *, codec: str = PAPER):
+        self.codec = codec
+        engine = Out(EngineManagement(codec))
+        super().__init__({"s_axil": In(AXI4Lite()), "tx": engine, "rx": engine})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.registers = registers = RegisterBank()
-        m.submodules.tx_counters = tx_counters = FrameCounters("tx")
-        m.submodules.rx_counters = rx_counters = FrameCounters("rx")
+        m.submodules.registers = registers = RegisterBank(codec=self.codec)
+        m.submodules.tx_counters = tx_counters = FrameCounters("tx", codec=self.codec)
+        m.submodules.rx_counters = rx_counters = FrameCounters("rx", codec=self.codec)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         for counters, read, engine, config in (
             (tx_counters, registers.tx_counters, self.tx, registers.tx_config),

@@ -221,6 +221,24 @@ def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
     }
 
 
+def slot_count(direction: Direction, codec: str = PAPER) -> int:
+    """Slots of a direction: 32, or 64 where the codes' counters follow the others."""
+    return COUNTER_SLOTS if direction == "rx" or codec_of(codec).classes_are_lanes else 2 * COUNTER_SLOTS
+
+
+def class_slot(number: int, codec: str = PAPER) -> int:
+    """Slot of a codec's class."""
+    return (SLOT_LANES if codec_of(codec).classes_are_lanes else COUNTER_SLOTS) + number
+
+
+def counter_slots(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
+    """Slot number to counter, for one direction, those of the classes included."""
+    found = counters(direction, codec)
+    if direction == "tx":
+        found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec))}
+    return found
+
+
 if __name__ == "__main__":
     from .register_files import write_map_json, write_map_markdown
 

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, LANE_BYTES, MAX_TRANSMIT_FRAME, SHIM_BYTES
 
-from ..codec.paper.compressor import Compressor
+from ..codec.codecs import PAPER, codec_of
 from ..control.config import EngineConfig
-from ..control.counters import FrameReport
+from ..control.counters import frame_report
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.frame_input import FrameInput
 from ..frame.header_parser import HeaderParser, ParsedHeader
@@ -50,6 +50,8 @@ class CompressionEngine(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -59,11 +61,12 @@ class CompressionEngine(wiring.Component):
         To the wire.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
-    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
         One per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         self.ring_depth = raw_ring_depth(lanes)
@@ -72,7 +75,7 @@ class CompressionEngine(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),
                 "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )
 
@@ -81,10 +84,12 @@ class CompressionEngine(wiring.Component):
         lanes = self.lanes
         m.submodules.parser = parser = HeaderParser(transmit=True, lanes=lanes)
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
-        m.submodules.compressor = compressor = Compressor(statistics=True, lanes=lanes)
-        m.submodules.decision = decision = TransmitDecision(lanes=lanes)
+        m.submodules.compressor = compressor = self.codec.compressor(statistics=True, lanes=lanes)
+        m.submodules.decision = decision = TransmitDecision(lanes=lanes, codec=self.codec.name)
         m.submodules.input = source = FrameInput(pace=decision.pace, data_bytes=self.width.bytes)
-        m.submodules.assembler = assembler = TransmitAssembler(self.ring_depth, lanes=lanes)
+        m.submodules.assembler = assembler = TransmitAssembler(
+            self.ring_depth, lanes=lanes, codec=self.codec.name
+        )
         m.submodules.ring = ring = BlockRam(self.width.bits, self.ring_depth)
         beats = delayed_stream(m, source.beats, parser.latency + 1, name="beats")
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
@@ -230,7 +235,7 @@ class CompressionEngine(wiring.Component):
             record.key.destination_port.eq(held.destination_port),
             record.index.eq(index),
             record.phase.eq(held.phase),
-            record.b.eq(held.config.b),
+            record.b.eq(held.config[self.codec.shim_parameter]),
         ]
 
     def _sum_header(

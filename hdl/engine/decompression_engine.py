@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
-from ..codec.paper.decompressor import Decompressor
+from ..codec.codecs import PAPER, codec_of
 from ..control.config import EngineConfig
-from ..control.counters import FrameReport
+from ..control.counters import frame_report
 from ..frame.frame_input import FrameInput
 from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
@@ -45,6 +45,8 @@ class DecompressionEngine(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -54,11 +56,12 @@ class DecompressionEngine(wiring.Component):
         To the host.
     config : :py:`In(EngineConfig)`
         Sampled once for a frame, in the cycle after its first beat was accepted.
-    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
         One per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
@@ -66,7 +69,7 @@ class DecompressionEngine(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),
                 "m_axis": Out(AXIStream(self.width.bytes)),
                 "config": In(EngineConfig),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )
 
@@ -76,9 +79,9 @@ class DecompressionEngine(wiring.Component):
         m.submodules.input = source = FrameInput(data_bytes=width)
         m.submodules.parser = parser = HeaderParser(transmit=False, lanes=lanes)
         m.submodules.realigner = realigner = PayloadRealigner(lanes=lanes)
-        m.submodules.decision = decision = ReceiveDecision(lanes=lanes)
-        m.submodules.decompressor = decompressor = Decompressor(pushed=True, lanes=lanes)
-        m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes)
+        m.submodules.decision = decision = ReceiveDecision(lanes=lanes, codec=self.codec.name)
+        m.submodules.decompressor = decompressor = self.codec.decompressor(pushed=True, lanes=lanes)
+        m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes, codec=self.codec.name)
         delay = parser.latency + 1  # from the input register to the realigner
         # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
         slack = delay + ReceiveDecision.LATENCY + 7

@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, Verdict
 
-from ..control.counters import FrameReport
+from ..codec.codecs import PAPER
+from ..control.counters import frame_report
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.elastic_register import ElasticRegister
@@ -39,6 +40,8 @@ class ReceiveAssembler(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -49,11 +52,12 @@ class ReceiveAssembler(wiring.Component):
     payload : :py:`In(stream.Signature(restored_burst(lanes)))`
         From the Decompressor.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
-    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
         One per frame, in order.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
@@ -62,7 +66,7 @@ class ReceiveAssembler(wiring.Component):
                 "beats": In(stream.Signature(wire_beat(lanes))),
                 "payload": In(stream.Signature(restored_burst(lanes))),
                 "m_axis": Out(AXIStream(self.width.bytes)),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )
 
@@ -72,7 +76,7 @@ class ReceiveAssembler(wiring.Component):
         # comes with the frame's second part at the earliest, which the register accepts only when the frame
         # before has left. With 16 lanes it may come with the first.
         m = Module()
-        m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
+        m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes, tail_with_last=self.codec != PAPER)
         m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes))
         m.submodules.merge = merge = PayloadMerge(lanes=self.lanes)
         wiring.connect(m, wiring.flipped(self.orders), layout.orders)
@@ -100,9 +104,7 @@ class ReceiveAssembler(wiring.Component):
         m.d.comb += length.eq((beats << self.width.place_bits) + account.ending)
         m.d.sync += [
             self.reports.valid.eq(both),
-            report.verdict.eq(
-                Mux(account.bad, Verdict.BAD, Mux(account.restored, whole, account.verdict))
-            ),
+            report.verdict.eq(Mux(account.bad, Verdict.BAD, Mux(account.restored, whole, account.verdict))),
             report.bytes_in.eq(length),
             report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
         ]

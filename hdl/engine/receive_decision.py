@@ -7,8 +7,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION, Verdict
+from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, Verdict
 
+from ..codec.codecs import PAPER, codec_of
+from ..control.axi_lite import in_range
 from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader
@@ -32,7 +34,7 @@ class ReceiveOrder(data.Struct):
 
 
 class Shim(data.Struct):
-    """The shim's fields in host order."""
+    """The shim's fields in host order. ``b``: byte 3, B or E0."""
 
     b: 8
     length: 16
@@ -49,6 +51,8 @@ class ReceiveDecision(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -65,7 +69,8 @@ class ReceiveDecision(wiring.Component):
 
     LATENCY = PayloadRealigner.LATENCY + 2
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
@@ -122,7 +127,8 @@ class ReceiveDecision(wiring.Component):
         header4 = Signal(ParsedHeader, reset_less=True)
         shim4 = Signal(Shim, reset_less=True)
         magic4 = Signal(reset_less=True)
-        faults4 = Signal(5, reset_less=True)
+        everything = self.codec.accepted == range(1 << len(shim["b"]))
+        faults4 = Signal(5 if everything else 6, reset_less=True)
         gained4 = Signal(16, reset_less=True)
         checksum4 = Signal(17, reset_less=True)
         m.d.sync += [
@@ -134,11 +140,12 @@ class ReceiveDecision(wiring.Component):
             magic4.eq(shim["magic"] == SHIM_MAGIC),
             faults4.eq(
                 Cat(
-                    shim["version"] != SHIM_VERSION,
+                    shim["version"] != self.codec.shim_version,
                     shim["reserved"] != 0,
                     length[:2] != 0,
                     length <= header3.payload_length,
                     length > header3.config.max_payload,
+                    *([] if everything else [~in_range(shim["b"], self.codec.accepted)]),
                 )
             ),
             gained4.eq(length - header3.payload_length),

@@ -94,6 +94,9 @@ class ReceiveLayout(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    tail_with_last : :class:`bool`
+        A restored frame's last part does not wait for the cycle after its tail, so that no cycle is lost
+        where a frame has as many beats on the wire as restored. With 16 lanes this is often so: always on.
 
     Members
     -------
@@ -108,8 +111,9 @@ class ReceiveLayout(wiring.Component):
         Once per frame, when its last part and its last beat have been taken.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, tail_with_last: bool = False):
         self.width = Beat.of_groups(lanes)
+        self.tail_with_last = tail_with_last or self.width.payload_overlaps
         self.lanes = lanes
         self._place_bits = self.width.place_bits
         super().__init__(
@@ -160,10 +164,8 @@ class ReceiveLayout(wiring.Component):
             if self.width.payload_overlaps
             else 0
         )
-        # With beats of 64 bytes, a frame often has as many beats on the wire as restored: its tail may be
-        # dropped in the cycle of the last part.
         tail_there = tail_seen
-        if self.width.payload_overlaps:
+        if self.tail_with_last:
             tail_there |= dropping & self.beats.valid & beat.last
         m.d.comb += [
             self.parts.valid.eq((taking & self.beats.valid) | filling),

@@ -7,9 +7,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC
 
 from ..codec.block_store import BlockReader, BlockStore
+from ..codec.codecs import PAPER, codec_of
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
@@ -40,6 +41,8 @@ class TransmitAssembler(wiring.Component):
         Beats in the raw ring. Default: :func:`raw_ring_depth`.
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -54,7 +57,8 @@ class TransmitAssembler(wiring.Component):
     m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
-    def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES):
+    def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
         self.width = Beat.of_groups(lanes)
         width = self.width.bytes
         self.ring_depth = raw_ring_depth(lanes) if ring_depth is None else ring_depth
@@ -213,7 +217,7 @@ class TransmitAssembler(wiring.Component):
         place = order.payload_at[1 : self.width.place_bits]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
-            Cat(Const(SHIM_VERSION, 8), order.b),
+            Cat(Const(self.codec.shim_version, 8), order.b),
             swap16(order.original_length),
             Const(0, 16),
         ]

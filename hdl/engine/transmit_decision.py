@@ -14,12 +14,11 @@ from inceptionn.wire import (
     PROTOCOL_UDP,
     SHIM_BYTES,
     SHIM_MAGIC,
-    SHIM_VERSION,
     Verdict,
 )
 
-from ..codec.paper.block_statistics import Statistics
-from ..control.counters import FrameReport
+from ..codec.codecs import PAPER, codec_of
+from ..control.counters import frame_report
 from ..frame.flow_table import FlowKey, FlowTable
 from ..parts.beat import Beat
 from ..parts.checksum import add16, canonical16, swap16
@@ -97,6 +96,8 @@ class TransmitDecision(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -110,14 +111,15 @@ class TransmitDecision(wiring.Component):
         Of all three; 8 more records may follow after it has fallen.
     orders : :py:`Out(stream.Signature(frame_order(lanes)))`
         To the assembler.
-    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
         To the counters.
     """
 
     LATENCY = 4
     """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
         self.width = Beat.of_groups(lanes)
         self.pace = self.pace_of(self.width)
         self.lanes = lanes
@@ -125,10 +127,10 @@ class TransmitDecision(wiring.Component):
             {
                 "records": In(stream.Signature(FrameRecord, always_ready=True)),
                 "header_sums": In(stream.Signature(16, always_ready=True)),
-                "statistics": In(stream.Signature(Statistics, always_ready=True)),
+                "statistics": In(stream.Signature(self.codec.statistics, always_ready=True)),
                 "room": Out(1),
                 "orders": Out(stream.Signature(frame_order(lanes))),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )
 
@@ -145,7 +147,10 @@ class TransmitDecision(wiring.Component):
         # Judged: the frame in its four steps. Orders: one in each of the settling's three stages.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
-        m.submodules.statistics = statistics = PushQueue(Statistics, 64, 32)
+        # The planes codec's are wide: half of the places, which is still enough for every fourth cycle.
+        many = self.codec.classes_are_lanes or self.width.headers_in_one_beat
+        places, slack = (64, 32) if many else (32, 16)
+        m.submodules.statistics = statistics = PushQueue(self.codec.statistics, places, slack)
         m.submodules.judged = judged = PushQueue(_Judged, 16, 4)
         m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True)
         wiring.connect(m, wiring.flipped(self.records), records.i)
@@ -192,7 +197,7 @@ class TransmitDecision(wiring.Component):
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, _IP_BYTES - PROTOCOL_TCP, _IP_BYTES - PROTOCOL_UDP)
-        version = Cat(record.b, Const(SHIM_VERSION, 8))
+        version = Cat(record.b, Const(self.codec.shim_version, 8))
         header_sum = Signal(16, reset_less=True)
         m.d.sync += [
             source.eq(record.key.source[:16] + record.key.source[16:]),
@@ -261,7 +266,7 @@ class TransmitDecision(wiring.Component):
         size1 = Signal(15, reset_less=True)
         checksum1 = Signal(16, reset_less=True)
         summed1 = Signal(21, reset_less=True)
-        lanes1 = Signal(data.ArrayLayout(12, 4), reset_less=True)
+        counts1 = Signal(block.counts.shape(), reset_less=True)
         m.d.sync += [
             head1.eq(head),
             fits1.eq(size < record.payload_length),
@@ -269,7 +274,7 @@ class TransmitDecision(wiring.Component):
             size1.eq(size),
             checksum1.eq(add16(record.checksum, cleared)),
             summed1.eq(head.static_sum + (swap16(block.block_sum) + cleared)),
-            lanes1.eq(block.counts),
+            counts1.eq(block.counts),
         ]
 
         # Stage 2: the wire form's fields. Its L4 length (in the pseudo header and, with UDP, in the header
@@ -309,7 +314,7 @@ class TransmitDecision(wiring.Component):
         length3 = Signal(17, reset_less=True)
         compressed_length3 = Signal(17, reset_less=True)
         go3 = delayed(m, go, 3, name="go", reset=True)
-        lanes3 = delayed(m, lanes1.as_value(), 2, name="lanes")
+        counts3 = delayed(m, counts1.as_value(), 2, name="counts")
         sum2 = order2.checksum
         expanded = (head2.verdict == Verdict.COMPRESSED) & ~fits2
         m.d.sync += [
@@ -355,5 +360,8 @@ class TransmitDecision(wiring.Component):
             self.reports.payload.bytes_out.eq(
                 Mux(compressed4, delayed(m, compressed_length3, 1, name="compressed_length"), length4)
             ),
-            self.reports.payload.lanes.eq(Mux(compressed4, delayed(m, lanes3, 1, name="lanes_report"), 0)),
+            self.reports.payload.counts.eq(Mux(compressed4, delayed(m, counts3, 1, name="counts_report"), 0)),
         ]
+        if not self.codec.classes_are_lanes:
+            lanes4 = delayed(m, head2.record.payload_length[2:14], 2, name="lanes")
+            m.d.sync += self.reports.payload.lanes.eq(Mux(compressed4, lanes4, 0))

@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
+from ..codec.codecs import PAPER
 from ..control.config import EngineConfig
-from ..control.counters import FrameReport
+from ..control.counters import frame_report
 from ..engine.compression_engine import CompressionEngine
 from ..engine.decompression_engine import DecompressionEngine
 from ..parts.axi import AXIStream
@@ -50,6 +51,8 @@ class ParallelEngines(wiring.Component):
         2 or 4.
     lanes : :class:`int`
         fp32 lanes of an engine, and of a burst: 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
@@ -59,18 +62,19 @@ class ParallelEngines(wiring.Component):
         As of the engine.
     """
 
-    def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES):
+    def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES, codec: str = PAPER):
         check_engines(engines)
         width = engines * Beat(lanes).bytes
         self.engines = engines
         self.transmit = transmit
+        self.codec = codec
         self.lanes = lanes
         super().__init__(
             {
                 "s_axis": In(AXIStream(width)),
                 "m_axis": Out(AXIStream(width)),
                 "config": In(EngineConfig),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )
 
@@ -78,7 +82,7 @@ class ParallelEngines(wiring.Component):
         m = Module()
         m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit, lanes=self.lanes)
         m.submodules.collect = collect = PacketCollect(self.engines, lanes=self.lanes)
-        m.submodules.merge = merge = ReportMerge(self.engines)
+        m.submodules.merge = merge = ReportMerge(self.engines, codec=self.codec)
         wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
         wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
         wiring.connect(m, dispatch.frames, collect.frames)
@@ -87,7 +91,8 @@ class ParallelEngines(wiring.Component):
         wiring.connect(m, merge.reports, wiring.flipped(self.reports))
         m.d.comb += dispatch.config.eq(self.config)
         for i in range(self.engines):
-            engine = (CompressionEngine if self.transmit else DecompressionEngine)(lanes=self.lanes)
+            kind = CompressionEngine if self.transmit else DecompressionEngine
+            engine = kind(lanes=self.lanes, codec=self.codec)
             m.submodules[f"engine{i}"] = engine
             wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
             wiring.connect(m, engine.m_axis, collect.s_axis[i])

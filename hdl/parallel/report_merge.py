@@ -11,7 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import Verdict
 
-from ..control.counters import FrameReport
+from ..codec.codecs import PAPER
+from ..control.counters import frame_report
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 from .flow_directory import Ticket
@@ -29,14 +30,16 @@ class ReportMerge(wiring.Component):
     Parameters
     ----------
     engines : :class:`int`
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
 
     Members
     -------
     frames : :py:`In(stream.Signature(dispatched(engines), always_ready=True))`
         From the dispatcher; at most 64 frames of an engine may be in flight.
-    engine_reports : :py:`In(stream.Signature(FrameReport, always_ready=True)).array(engines)`
+    engine_reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True)).array(engines)`
         One per frame that the engine saw, in order.
-    reports : :py:`Out(stream.Signature(FrameReport, always_ready=True))`
+    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
         One per frame.
     reported : :py:`Out(range(3)).array(engines)`
         Number of an engine's frames that are finished in this cycle.
@@ -44,14 +47,15 @@ class ReportMerge(wiring.Component):
         For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
     """
 
-    def __init__(self, engines: int):
+    def __init__(self, engines: int, *, codec: str = PAPER):
         check_engines(engines)
         self.engines = engines
+        self.report_layout = frame_report(codec)
         super().__init__(
             {
                 "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
-                "engine_reports": In(stream.Signature(FrameReport, always_ready=True)).array(engines),
-                "reports": Out(stream.Signature(FrameReport, always_ready=True)),
+                "engine_reports": In(stream.Signature(frame_report(codec), always_ready=True)).array(engines),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
                 "reported": Out(range(3)).array(engines),
                 "confirmations": Out(stream.Signature(Ticket, always_ready=True)),
             }
@@ -61,7 +65,7 @@ class ReportMerge(wiring.Component):
         m = Module()
         numbers = range(self.engines)
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
-        entry = data.StructLayout({"report": FrameReport, "ticket": Ticket})
+        entry = data.StructLayout({"report": self.report_layout, "ticket": Ticket})
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inceptionn.sim.golden import codec
+from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import EDGE_MANTISSAS, KINDS
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
+    CODE_WORD_BYTES,
+    CODE_WORD_GROUPS,
     GROUP_LANES,
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
     PAPER_MODES,
+    RAW_EXPONENT,
     STREAM_LANES,
     TAG_BYTES,
     TAG_WORD_BYTES,
@@ -28,11 +31,15 @@ from inceptionn.wire import (
 
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""
+CODEC = bench_parameters().get("codec", "paper")
+"""Name of the codec of the bench's component."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
 """Tag words in a beat."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
-DEFAULT = parameters(10, "bounded")
+if CODEC == "planes":  # T and B are not used
+    ALL_PARAMETERS = tuple(Parameters(params.e0, 0, 255) for params in ALL_PARAMETERS[:: len(PAPER_MODES)])
+DEFAULT = ALL_PARAMETERS[9] if CODEC == "planes" else parameters(10, "bounded")
 LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
 """Lane counts that matter: every one of few groups, those of an MTU of 1500, and the longest."""
 EDGE_LANES = np.array(
@@ -48,7 +55,12 @@ EDGE_LANES = np.array(
 
 
 def any_parameters(source: random.Random) -> Parameters:
-    """Numbers that hardware takes but no bound and mode has; often at an end of their range."""
+    """Numbers that hardware takes but no bound and mode has; often at an end of their range.
+
+    With planes, those of any bound.
+    """
+    if CODEC == "planes":
+        return source.choice(ALL_PARAMETERS)
     e0 = source.choice([1, 126, 127, source.randint(1, 127)])
     t = source.choice([e0, 127, source.randint(e0, 127)])
     return Parameters(e0, t, source.choice([t, 127, 255, min(255, t + 7), source.randint(t, 255)]))
@@ -57,6 +69,9 @@ def any_parameters(source: random.Random) -> Parameters:
 def lanes_near(count: int, params: Parameters, source: random.Random) -> Bits:
     """Lanes with exponents beside the parameters, where classes change and shifts end."""
     edges = [params.e0, params.t, params.b - 7, params.b - 8, params.b - 15, params.b - 16, 112, 127]
+    if CODEC == "planes":
+        # Any group without a raw lane; below, between and at the step's edges.
+        edges = [params.e0, params.e0 + source.randint(0, RAW_EXPONENT)]
     exponents = [min(255, max(0, source.choice(edges) + source.randint(-2, 1))) for _ in range(count)]
     return np.array(
         [
@@ -76,7 +91,11 @@ def word_of(values: np.ndarray | list[int], width: int) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """A burst of one group, or two, and what the Compression Unit makes of it."""
+    """A burst of one group, or two, and what the unit makes of it.
+
+    ``tags`` are tag words, or codes. ``cleared`` is what the lossy lanes lack; with planes a number that is
+    the same modulo 65535.
+    """
 
     lanes: Bits
     present: int
@@ -89,9 +108,35 @@ class Group:
         return int.from_bytes(self.lanes.astype("<u4").tobytes(), "little")
 
     @property
+    def count(self) -> int:
+        """Groups that exist: 1 or 2."""
+        return -(-self.present.bit_length() // GROUP_LANES)
+
+    @property
     def plane(self) -> bytes:
         """The tag words of the groups that exist."""
-        return self.tags.to_bytes(-(-self.present.bit_length() // GROUP_LANES) * TAG_WORD_BYTES, "little")
+        return self.tags.to_bytes(self.count * TAG_WORD_BYTES, "little")
+
+    @property
+    def codes(self) -> list[int]:
+        """The codes of the groups that exist."""
+        return [self.tags >> 4 * group & 15 for group in range(self.count)]
+
+
+def plane_of(groups: list[Group]) -> bytes:
+    """The plane at the head of a block: tag words, or codes."""
+    if CODEC == "paper":
+        return b"".join(group.plane for group in groups)
+    codes = [code for group in groups for code in group.codes]
+    codes += [0] * (-len(codes) % CODE_WORD_GROUPS)
+    return bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2], strict=True))
+
+
+def block_of(lanes: Bits, params: Parameters) -> bytes:
+    """The golden model's block."""
+    if CODEC == "planes":
+        return planes.pack_block(planes.compress_lanes(lanes, params.e0))
+    return codec.pack_block(*codec.compress_lanes(lanes, params))
 
 
 def aligned(tags: np.ndarray, vectors: Bits) -> bytes:
@@ -103,6 +148,8 @@ def aligned(tags: np.ndarray, vectors: Bits) -> bytes:
 
 def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
     """A block's lanes as bursts; absent lanes of the last carry noise."""
+    if CODEC == "planes":
+        return list(_plane_groups(lanes, params.e0))
     tags, vectors = codec.compress_lanes(lanes, params)
     lossy, impossible = codec.decompress_lanes(tags, vectors, params.b)
     assert not impossible.any()
@@ -122,6 +169,24 @@ def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
             )
         )
     return groups
+
+
+def _plane_groups(lanes: Bits, e0: int) -> Iterator[Group]:
+    """:func:`groups_of` for the codec planes: each burst as a block of its own gives its codes and data."""
+    quantised = planes.compress_lanes(lanes, e0)
+    lost = (lanes.astype(np.int64) - quantised.bits) % 0xFFFFFFFF
+    for at in range(0, len(lanes), WIDTH):
+        here = slice(at, at + WIDTH)
+        count = len(lanes[here])
+        block = planes.pack_block(planes.Lanes(quantised.z[here], quantised.raw[here], quantised.bits[here]))
+        noise = np.array([random.getrandbits(32) for _ in range(WIDTH - count)], np.uint32)
+        yield Group(
+            np.concatenate([lanes[here], noise]),
+            (1 << count) - 1,
+            block[0],
+            block[CODE_WORD_BYTES:],
+            np.concatenate([lost[here], np.zeros(WIDTH - count, np.int64)]).astype(np.uint32),
+        )
 
 
 class Packing:

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inceptionn.sim.golden import codec
+from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.values import KINDS, Bits
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
+    BURST_BYTES,
+    CODE_BYTES,
+    CODE_WORD_GROUPS,
     GROUP_LANES,
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
     PAPER_MODES,
+    RAW_CODE,
+    RAW_EXPONENT,
     TAG_WORD_BYTES,
     Parameters,
     parameters,
@@ -25,6 +30,10 @@ from inceptionn.wire import (
 
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a beat of the bench's component: 8 or 16."""
+CODEC = bench_parameters().get("codec", "paper")
+"""Name of the codec of the bench's component."""
+WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
+"""Lanes of a word of the plane."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
 
@@ -62,7 +71,8 @@ class Block:
             assert malformed, f"{name}: not marked malformed"
             assert len(data) == burst_bytes, f"{name}: {len(data)} bytes came out"
             return
-        expected, _, fault = codec.examine_block(self.data, self.count, self.base)
+        examine = planes.examine_block if CODEC == "planes" else codec.examine_block
+        expected, _, fault = examine(self.data, self.count, self.base)
         assert malformed == (fault is not None), f"{name}: malformed is {malformed}, but {fault}"
         assert len(data) == self.count * LANE_BYTES, f"{name}: {len(data)} bytes came out"
         good = self.count if fault is None else min(self.count, fault.group * GROUP_LANES)
@@ -72,6 +82,15 @@ class Block:
 
 def good(count: int, params: Parameters, values: str, source: random.Random) -> Block:
     """The compressor's block for ``count`` values of a kind of ``values.KINDS``."""
+    if CODEC == "planes":
+        e0, lanes = params.e0, KINDS[values](count, source)
+        if source.getrandbits(1):  # groups of every width
+            limits = [source.randint(e0 - 1, e0 + RAW_EXPONENT) for _ in range(0, count, GROUP_LANES)]
+            lanes = np.array(
+                [source.randint(e0 - 2, limits[i // GROUP_LANES]) << 23 | source.getrandbits(23)
+                 for i in range(count)], np.uint32,
+            ) | np.array([source.getrandbits(1) << 31 for _ in range(count)], np.uint32)  # fmt: skip
+        return Block(planes.pack_block(planes.compress_lanes(lanes, e0)), count, e0, values)
     tags, vectors = codec.compress_lanes(KINDS[values](count, source), params)
     return Block(codec.pack_block(tags, vectors), count, params.b, values)
 
@@ -86,7 +105,7 @@ def of_tags(tags: Bits, params: Parameters, source: random.Random) -> Block:
 
 
 def _plane_bytes(block: Block) -> int:
-    return -(-block.count // GROUP_LANES) * TAG_WORD_BYTES
+    return -(-block.count // WORD_LANES) * TAG_WORD_BYTES
 
 
 def cut_in_plane(block: Block, source: random.Random) -> Block:
@@ -97,7 +116,7 @@ def cut_in_plane(block: Block, source: random.Random) -> Block:
 
 def cut_zeros(block: Block, source: random.Random) -> Block:
     """All lanes zero, cut behind whole beats of the tag plane: only its length tells."""
-    lanes = BEAT_BYTES // TAG_WORD_BYTES * GROUP_LANES  # whose tags fill a beat
+    lanes = BEAT_BYTES // TAG_WORD_BYTES * WORD_LANES  # whose tags or codes fill a beat
     beats = source.randint(1, (MAX_LANES - 1) // lanes)
     count = source.randint(beats * lanes + 1, MAX_LANES)
     return Block(bytes(beats * BEAT_BYTES), count, block.base, "cut zeros")
@@ -113,6 +132,48 @@ def left_over(block: Block, source: random.Random) -> Block:
     """Bytes are left over, a byte or many times what the decompressor can hold."""
     extra = source.randbytes(source.choice([1, 31, 32, 33, 500, 3000, 8192, 16384, 40_000]))
     return Block(block.data + extra, block.count, block.base, "left over")
+
+
+def of_codes(codes: list[int], count: int, e0: int, source: random.Random) -> Block:
+    """A good block of the codec planes with these codes, any bits in its data, absent lanes zero."""
+    plane = [*codes, *[0] * (-len(codes) % CODE_WORD_GROUPS)]
+    data = bytearray(b"".join(source.randbytes(CODE_BYTES[code]) for code in codes))
+    if used := count % GROUP_LANES:
+        start = len(data) - CODE_BYTES[codes[-1]]
+        for at in range(start, len(data)):
+            raw = codes[-1] == RAW_CODE
+            data[at] &= 255 * (at - start < used * LANE_BYTES) if raw else (1 << used) - 1
+    head = bytes(low | high << 4 for low, high in zip(plane[::2], plane[1::2], strict=True))
+    return Block(head + bytes(data), count, e0, "of codes")
+
+
+def rest_code(block: Block, source: random.Random) -> Block:
+    """A code after the last group is not zero, with data for it or without."""
+    groups = -(-block.count // GROUP_LANES)
+    if groups % CODE_WORD_GROUPS == 0:
+        return rest_code(good(block.count % 2000 + 1, Parameters(block.base, 0, 0), "edges", source), source)
+    place = source.randrange(groups, -(-groups // CODE_WORD_GROUPS) * CODE_WORD_GROUPS)
+    code = source.randrange(1, 16)
+    plane = bytearray(block.data[: _plane_bytes(block)])
+    plane[place // 2] |= code << 4 * (place % 2)
+    extra = source.choice([b"", bytes(CODE_BYTES[code])])
+    return Block(bytes(plane) + block.data[len(plane) :] + extra, block.count, block.base, "rest code")
+
+
+def absent_lane(block: Block, source: random.Random) -> Block:
+    """A lane that the block does not have is not zero: one bit of its data is set."""
+    count = block.count if block.count % GROUP_LANES else block.count - 1
+    code = source.choice([1, 3, 13, 14, RAW_CODE])
+    codes = [source.choice([0, 2, 5, RAW_CODE]) for _ in range(0, count - GROUP_LANES, GROUP_LANES)]
+    made = of_codes([*codes[: (count - 1) // GROUP_LANES], code], count, block.base, source)
+    data = bytearray(made.data)
+    used = count % GROUP_LANES
+    if code == RAW_CODE:
+        at, bit = source.randrange(-BURST_BYTES + LANE_BYTES * used, 0), source.randrange(8)
+    else:
+        at, bit = source.randrange(-CODE_BYTES[code], 0), source.randrange(used, GROUP_LANES)
+    data[at] |= 1 << bit
+    return Block(bytes(data), count, block.base, "absent lane")
 
 
 def impossible(block: Block, source: random.Random) -> Block:
@@ -142,10 +203,11 @@ def noise(block: Block, source: random.Random) -> Block:
     return Block(data, source.randint(1, MAX_LANES), block.base, "noise")
 
 
+_OWN = {"paper": (impossible, absent_tag), "planes": (rest_code, absent_lane)}[CODEC]
 MALFORMATIONS: dict[str, Callable[[Block, random.Random], Block]] = {
     make.__name__: make
     for make in (
-        cut_in_plane, cut_zeros, cut_in_data, left_over, impossible, absent_tag, wrong_count, noise,
+        cut_in_plane, cut_zeros, cut_in_data, left_over, *_OWN, wrong_count, noise,
     )
 }  # fmt: skip
 """Every way to spoil a block, by name. A few leave a good one by chance: the oracle decides."""

@@ -17,7 +17,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.hdl.control.config import EngineConfig as ConfigBits
-from inceptionn.hdl.control.counters import FrameReport
+from inceptionn.hdl.control.counters import frame_report
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -298,9 +298,9 @@ class EngineTB(TestBench):
     def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
         assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
         for stimulus, result, word in zip(stimuli, results, words, strict=True):
-            report = FrameReport.from_bits(word)
+            report = frame_report().from_bits(word)
             compressed = result.verdict is Verdict.COMPRESSED
-            found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.lanes)
+            found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.counts)
             expected = (
                 result.verdict,
                 len(stimulus.frame) % (1 << 17),

@@ -7,10 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from compressor_blocks import WIDTH, Group
+from compressor_blocks import CODEC, WIDTH, Group, plane_of
 
-from inceptionn.hdl.codec.paper.block_statistics import Statistics
-from inceptionn.wire import Tag
+from inceptionn.hdl.codec.codecs import codec_of
 
 
 def little_endian_sum(data: bytes) -> int:
@@ -25,28 +24,31 @@ class Report:
     block_bytes: int
     block_sum: int
     cleared_sum: int
-    lanes: tuple[int, ...]
+    counts: tuple[int, ...]
+    """Lanes by tag, or groups by code."""
 
     @classmethod
     def of(cls, groups: list[Group]) -> Report:
-        plane = b"".join(group.plane for group in groups)
-        block = plane + b"".join(group.data for group in groups)
+        block = plane_of(groups) + b"".join(group.data for group in groups)
         cleared = b"".join(group.cleared.astype("<u4").tobytes() for group in groups)
-        classes = Counter(
-            group.tags >> 2 * lane & 3
-            for group in groups
-            for lane in range(WIDTH)
-            if group.present >> lane & 1
-        )
-        lanes = tuple(classes[tag] for tag in Tag)
-        return cls(len(block), little_endian_sum(block), little_endian_sum(cleared), lanes)
+        if CODEC == "planes":
+            classes = Counter(code for group in groups for code in group.codes)
+        else:
+            classes = Counter(
+                group.tags >> 2 * lane & 3
+                for group in groups
+                for lane in range(WIDTH)
+                if group.present >> lane & 1
+            )
+        counts = tuple(classes[number] for number in range(len(codec_of(CODEC).classes)))
+        return cls(len(block), little_endian_sum(block), little_endian_sum(cleared), counts)
 
     def check(self, bits: int) -> None:
         """``AssertionError`` unless the hardware's report says the same."""
-        found = Statistics.as_shape().from_bits(bits)
+        found = codec_of(CODEC).statistics.as_shape().from_bits(bits)
         assert found.block_bytes == self.block_bytes, f"{found.block_bytes} bytes, not {self.block_bytes}"
-        lanes = tuple(found.counts[tag] for tag in Tag)
-        assert lanes == self.lanes, f"lanes {lanes}, not {self.lanes}"
+        counts = tuple(found.counts)
+        assert counts == self.counts, f"counts {counts}, not {self.counts}"
         for name in ("block_sum", "cleared_sum"):
             one, other = found[name], getattr(self, name)
             assert (one - other) % 0xFFFF == 0, f"{name} is {one}, not {other % 0xFFFF}"

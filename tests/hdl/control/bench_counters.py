@@ -10,7 +10,7 @@ from collections.abc import Callable
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, FrameReport
+from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, frame_report
 from inceptionn.hdl.control.registers import (
     COUNTER_SLOTS,
     SLOT_BYTES_IN,
@@ -89,7 +89,7 @@ class TB(TestBench):
             or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
         report = {name: events[name] for name in ("verdict", "bytes_in", "bytes_out")}
-        dut.reports_payload.value = FrameReport.const(report | {"lanes": list(events["lanes"])}).as_bits()
+        dut.reports_payload.value = frame_report().const(report | {"counts": list(events["lanes"])}).as_bits()
         for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
         dut.clear.value = clear

@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiProt, AxiResp
 
 from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
-from inceptionn.hdl.control.counters import FrameReport
+from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.control.register_map import Register
 from inceptionn.hdl.control.registers import (
     ADDRESS_WIDTH,
@@ -35,8 +35,8 @@ CONTROL = [register for register in REGISTERS if register.fields]
 
 
 def pack_report(verdict: int, bytes_in: int, bytes_out: int, lanes: tuple[int, ...] = (0, 0, 0, 0)) -> int:
-    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": list(lanes)}
-    return FrameReport.const(report).as_bits()
+    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "counts": list(lanes)}
+    return frame_report().const(report).as_bits()
 
 
 def unpack_config(word: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from inceptionn.hdl.control.counters import CounterRead, FrameCounters, FrameReport
+from inceptionn.hdl.control.counters import CounterRead, FrameCounters, frame_report
 
 
 def test_direction_is_checked() -> None:
@@ -16,6 +16,7 @@ def test_direction_is_checked() -> None:
 
 
 def test_widths() -> None:
-    assert FrameReport.as_shape().size == 5 + 17 + 17 + 4 * 12
-    assert CounterRead() == CounterRead()
-    assert repr(CounterRead()) == "CounterRead()"
+    assert frame_report().size == 5 + 17 + 17 + 4 * 12
+    assert frame_report("planes").size == 5 + 17 + 17 + 16 * 9 + 12
+    assert CounterRead() == CounterRead(32) != CounterRead(64)
+    assert repr(CounterRead()) == "CounterRead(32)"

@@ -22,7 +22,7 @@ from receive_frames import (
     streams_without_gap,
 )
 
-from inceptionn.hdl.control.counters import FrameReport
+from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
 from inceptionn.hdl.engine.receive_layout import wire_beat
 
@@ -84,10 +84,10 @@ class TB(FrameSink):
         assert not any(source.items for source in inputs), "something was left over"
         assert len(reports) == len(frames)
         for frame, word in zip(frames, reports, strict=True):
-            report = FrameReport.as_shape().from_bits(word)
+            report = frame_report().from_bits(word)
             found = report.verdict, report.bytes_in, report.bytes_out
             assert found == frame.report, f"{frame.order}: reported {found}, not {frame.report}"
-            assert not any(report.lanes)
+            assert not any(report.counts)
 
 
 @cocotb.test()

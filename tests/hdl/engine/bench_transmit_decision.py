@@ -16,7 +16,7 @@ from lockstep import Lockstep
 from parsed_headers import fields, objection
 
 from inceptionn.hdl.codec.paper.block_statistics import Statistics
-from inceptionn.hdl.control.counters import FrameReport
+from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.engine.transmit_decision import FrameRecord, TransmitDecision, frame_order
 from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.hdl.parts.beat import Beat
@@ -195,8 +195,8 @@ class TB(Lockstep):
                 found = piece.end, piece.compressed, piece.drop, piece.beats
                 assert found == (0, 0, 0, MAX_TRANSMIT_FRAME // BEAT_BYTES), f"{what}: piece {found}"
             check_order(stimulus, result, ORDER.from_bits(next(words)), what)
-            report = FrameReport.as_shape().from_bits(word)
-            found = report.verdict, report.bytes_in, report.bytes_out, tuple(report.lanes)
+            report = frame_report().from_bits(word)
+            found = report.verdict, report.bytes_in, report.bytes_out, tuple(report.counts)
             lanes = result.counts if result.verdict is Verdict.COMPRESSED else (0, 0, 0, 0)
             expected = result.verdict, len(stimulus.frame) % (1 << 17), len(result.frame) % (1 << 17), lanes
             assert found == expected, f"{what}: reported {found}, not {expected}"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The engines' input register in simulation."""
 
-
 import pytest
 
 from inceptionn.hdl.frame.frame_input import FrameInput

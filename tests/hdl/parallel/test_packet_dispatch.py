@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The dispatcher in simulation, and what it refuses."""
 
-
 import pytest
 
 from inceptionn.hdl.parallel.packet_dispatch import PacketDispatch

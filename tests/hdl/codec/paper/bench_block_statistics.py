@@ -109,5 +109,5 @@ async def longest(dut):
     # All bits but the exponent's are cleared, and more are set than in any other lane.
     await tb.send(groups_of(ones & 0x80FFFFFF, Parameters(127, 127, 127)))
     groups = groups_of(ones, DEFAULT)
-    assert Report.of(groups).lanes[Tag.RAW] == MAX_LANES
+    assert Report.of(groups).counts[Tag.RAW] == MAX_LANES
     await tb.finish()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 from dataclasses import replace
@@ -12,11 +13,11 @@ from types import ModuleType
 
 import pytest
 
-from inceptionn.hdl.codec.paper.decompressor import Decompressor
+from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
-from inceptionn.wire import LANE_BYTES
+from inceptionn.wire import CODECS, LANE_BYTES
 
 HERE = Path(__file__).parent
 MODULE = "inceptionn_decompressor"
@@ -25,7 +26,7 @@ PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)
 
 def load(name: str) -> ModuleType:
     """The module ``name`` beside this file."""
-    spec = importlib.util.spec_from_file_location(name, HERE.parents[1] / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -33,21 +34,22 @@ def load(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("lanes", "seed"), [(8, 0), (8, 1), (8, 2), (8, 3), (16, 4), (16, 5)])
-def test_volume(lanes: int, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("lanes", "seed"), [(8, 0), (8, 1), (16, 4), (16, 5)])
+def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
+    monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
     blocks = load("decompressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(Decompressor(lanes=lanes), MODULE))
+    verilog.write_text(emit(codec_of(codec).decompressor(lanes=lanes), MODULE))
     interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
     with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as decompressor:
         for idle in PAUSES:
             for back_pressure in PAUSES:
                 # `cfg_b` holds for a whole run here; the bench changes it with every block.
-                base = source.choice(
-                    [source.randrange(0, 9), source.randrange(113, 128), source.randrange(256)]
-                )
+                accepted = codec_of(codec).accepted
+                base = source.choice([*accepted[:9], *accepted[-14:], source.choice(accepted)])
                 decompressor.set(cfg_b=base)
                 sent = blocks.mixture(40, base, 0.4, source)
                 packets = [(block.data, block.count) for block in sent]

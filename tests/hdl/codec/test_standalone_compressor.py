@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 from dataclasses import replace
@@ -13,11 +14,10 @@ from types import ModuleType
 import pytest
 
 from inceptionn.hdl.codec.compressor import StandaloneCompressor
-from inceptionn.sim.golden import codec
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
 from inceptionn.sim.verilated import Pause, VerilatedModule
-from inceptionn.wire import LANE_BYTES, MAX_LANES
+from inceptionn.wire import CODECS, LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
 BENCH = HERE / "bench_standalone_compressor.py"
@@ -27,7 +27,7 @@ PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)
 
 def load(name: str) -> ModuleType:
     """The module ``name`` beside this file."""
-    spec = importlib.util.spec_from_file_location(name, HERE.parents[1] / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -40,17 +40,20 @@ def test_bench_on_icarus() -> None:
     run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})
 
 
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("lanes", [8, 16])
-@pytest.mark.parametrize("seed", range(2))
-def test_volume(seed: int, lanes: int, tmp_path: Path) -> None:
+def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
+    seed = 0
+    monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
     blocks = load("compressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(StandaloneCompressor(lanes=lanes), MODULE))
-    settings = [*blocks.ALL_PARAMETERS, *(blocks.any_parameters(source) for _ in range(22))]
-    source.shuffle(settings)
+    verilog.write_text(emit(StandaloneCompressor(lanes=lanes, codec=codec), MODULE))
     mixes = [(idle, back_pressure) for idle in PAUSES for back_pressure in PAUSES]
+    more = 2 * len(mixes) - len(blocks.ALL_PARAMETERS)
+    settings = [*blocks.ALL_PARAMETERS, *(blocks.any_parameters(source) for _ in range(more))]
+    source.shuffle(settings)
     interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
     with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as compressor:
         for params, (idle, back_pressure) in zip(settings, mixes * 2, strict=True):
@@ -63,6 +66,6 @@ def test_volume(seed: int, lanes: int, tmp_path: Path) -> None:
             (out,) = compressor.run(packets, idle=idle, back_pressure=back_pressure)
             assert len(out) == len(sent)
             for values, result in zip(sent, out, strict=True):
-                expected = codec.pack_block(*codec.compress_lanes(values[:MAX_LANES], params))
+                expected = blocks.block_of(values[:MAX_LANES], params)
                 assert result.data == expected, f"{len(values)} lanes with {params}"
                 assert not result.bad

@@ -14,23 +14,35 @@ from cocotbext.axi import AxiStreamFrame
 from decompressor_blocks import (
     ALL_PARAMETERS,
     BEAT_BYTES,
+    CODEC,
     MALFORMATIONS,
     WIDTH,
+    WORD_LANES,
     Block,
     good,
     lengths,
     mixture,
+    of_codes,
     of_tags,
 )
 
-from inceptionn.hdl.codec.paper.decompressor import Decompressor
+from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES, Parameters, Tag, parameters
+from inceptionn.wire import (
+    CODES,
+    GROUP_LANES,
+    MAX_LANES,
+    RAW_CODE,
+    TAG_WORD_BYTES,
+    Parameters,
+    Tag,
+    parameters,
+)
 
 DEFAULT = parameters(10, "bounded")
-LATENCY = Decompressor.latency_of(Beat(WIDTH))
+LATENCY = codec_of(CODEC).decompressor.latency_of(Beat(WIDTH))
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
 DATA_LATENCY = LATENCY - 2
 """The same from the first beat with data, behind two beats of tags and more."""
@@ -141,9 +153,17 @@ async def every_setting(dut):
 
 
 @cocotb.test()
-async def every_tag_word_size(dut):
-    """All 3^8 sizes of the first seven lanes' vectors that differ, so all lane offsets and positions."""
+async def every_size(dut):
+    """Every code after every other one; or all 3^8 sizes of the first seven lanes' vectors that differ."""
     tb = await TB.started(dut)
+    if CODEC == "planes":
+        codes = [code for pair in itertools.product(range(CODES), repeat=2) for code in pair]
+        await tb.run(
+            of_codes(codes[at : at + 256], 8 * 256 - absent, DEFAULT.e0, random)
+            for at in (0, 256)
+            for absent in range(GROUP_LANES)
+        )
+        return
     words = list(itertools.product(range(4), repeat=4))
     random.shuffle(words)
     tags = np.array(
@@ -214,7 +234,11 @@ async def mixed(dut):
 
 
 def barely(count: int, params: Parameters) -> Block:
-    """Just small enough to be sent compressed: 12 bytes less than its lanes, the ratio next to 1."""
+    """Just small enough to be sent compressed, the ratio next to 1."""
+    if CODEC == "planes":
+        codes = [RAW_CODE] * -(-count // GROUP_LANES)
+        codes[5::24] = [0] * len(codes[5::24])
+        return of_codes(codes, count, params.e0, random)
     saved = 2 * -(-count // GROUP_LANES) + 12
     tags = np.full(count, Tag.RAW, np.uint8)
     tags[:: max(1, count // (saved // 2 + 1))][: saved // 2] = Tag.BITS16
@@ -224,13 +248,20 @@ def barely(count: int, params: Parameters) -> Block:
 @cocotb.test()
 @cocotb.parametrize(count=[362, 2250])
 async def throughput(dut, count):
-    """One burst per cycle at every ratio from 1 to 16, blocks back to back."""
+    """One burst per cycle at every ratio and code, blocks back to back."""
     tb = await TB.started(dut)
     number = 6 + 4000 // count
     mixes = [(1,), (0, 1), (0, 0, 0, 1), (1, 2), (2,), (2, 3), (3, 3, 1), (0, 3)]
+    if CODEC == "planes":
+        mixes = [(code,) for code in range(1, RAW_CODE)] + [(0, RAW_CODE), (RAW_CODE, 1)]
     for mix in [None, (0,), *mixes]:
         if mix is None:
             blocks = [barely(count, DEFAULT)] * number
+        elif CODEC == "planes":
+            groups = -(-count // GROUP_LANES)
+            blocks = [
+                of_codes(random.choices(mix, k=groups), count, DEFAULT.e0, random) for _ in range(number)
+            ]
         else:
             blocks = [
                 of_tags(np.array(random.choices(mix, k=count), np.uint8), DEFAULT, random)
@@ -257,7 +288,7 @@ async def throughput_of_small_blocks(dut):
 async def latency(dut):
     tb = await TB.started(dut)
     for count in (8, 16, 362, 2250):
-        plane_beats = -(-count // GROUP_LANES) * TAG_WORD_BYTES // BEAT_BYTES
+        plane_beats = -(-count // WORD_LANES) * TAG_WORD_BYTES // BEAT_BYTES
         await tb.run([good(count, DEFAULT, "large", random)])
         first, _ = tb.produced[0]
         from_block, from_data = first - tb.accepted[0], first - tb.accepted[plane_beats]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A lane dequantiser per lane, side by side."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import BURST_BYTES, GROUP_LANES, RAW_CODE
+
+from ...parts.beat import Beat
+from .lane_dequantiser import LaneDequantiser
+from .lane_quantiser import Z_BITS
+from .plane_unit import CODE_BITS
+
+
+class DequantisationUnit(wiring.Component):
+    """The data of a group, or two, to a burst of fp32 (the counterpart of the Decompression Unit).
+
+    Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        Lanes of a burst: 8 or 16.
+
+    Members
+    -------
+    codes : :py:`In(lanes // 2)`
+    data : :py:`In(32 * lanes)`
+        As of :class:`PlaneBuffer`: byte *j* is plane *j*, or a raw group's words.
+    absent : :py:`In(lanes)`
+        Lanes that the block does not have.
+    base : :py:`In(8)`
+        E0.
+    burst : :py:`Out(32 * lanes)`
+        Lane *i* in bits 32i+31..32i.
+    impossible : :py:`Out(lanes)`
+        Lanes that are absent and not zero.
+    """
+
+    LATENCY = LaneDequantiser.LATENCY
+
+    def __init__(self, *, lanes: int = GROUP_LANES):
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        super().__init__(
+            {
+                "codes": In(CODE_BITS * self.width.groups),
+                "data": In(self.width.bits),
+                "absent": In(lanes),
+                "base": In(8),
+                "burst": Out(self.width.bits),
+                "impossible": Out(lanes),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        for lane in range(self.lanes):
+            group, place = divmod(lane, GROUP_LANES)
+            data = self.data.word_select(group, 8 * BURST_BYTES)
+            m.submodules[f"lane_{lane}"] = block = LaneDequantiser()
+            m.d.comb += [
+                block.z.eq(Cat(data[8 * plane + place] for plane in range(Z_BITS))),
+                block.word.eq(data.word_select(place, 32)),
+                block.is_raw.eq(self.codes.word_select(group, CODE_BITS) == RAW_CODE),
+                block.absent.eq(self.absent[lane]),
+                block.e0.eq(self.base),
+                self.burst.word_select(lane, 32).eq(block.value),
+                self.impossible[lane].eq(block.impossible),
+            ]
+        return m

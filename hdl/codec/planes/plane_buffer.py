@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ring of received beats, and the rotation that turns a group's data into its bit planes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import Out
+
+from inceptionn.wire import BURST_BYTES, GROUP_LANES
+
+from ...parts.beat import Beat
+from ...parts.delay import delayed
+from ..ring_window import RingWindow, pick
+from .lane_quantiser import Z_BITS
+from .plane_unit import CODE_BITS, code_bytes
+
+_UPPER_STAGES = 2
+"""Stages that move the upper of two groups down, after the rotation: by 0 to 12 bytes, by 0 to 3."""
+
+
+class PlaneBuffer(RingWindow):
+    """Cuts the data of a group, or two, out of the received beats (the counterpart of the Burst Buffer).
+
+    Byte *j* of a group is always plane *j*, so a group needs no shifter of its own; only the upper of two is
+    moved by the size of the lower. ``data`` belong to the request held :attr:`latency` cycles ago (4, with 16
+    lanes 7); the codes go alongside as ``data_codes``.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
+
+    Members
+    -------
+    w_data, w_valid, newest, following, load, position
+        As of :class:`RingWindow`.
+    codes : :py:`In(lanes // 2)`
+    data : :py:`Out(32 * lanes)`
+        Each group's data in 32 bytes. Those from its size to byte 14 are zero, the others arbitrary.
+    data_codes : :py:`Out(lanes // 2)`
+    """
+
+    def __init__(self, *, lanes: int = GROUP_LANES):
+        groups = Beat(lanes).groups
+        codes = CODE_BITS * groups
+        outputs = {"data": Out(8 * BURST_BYTES * groups), "data_codes": Out(codes)}
+        super().__init__(lanes, ("codes", codes), outputs)
+
+    @classmethod
+    def latency_of(cls, width: Beat) -> int:
+        """Cycles from a held request to its data."""
+        return cls.window_latency(width) + (0 if width.groups == 1 else _UPPER_STAGES)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        amount, choices, codes_1 = self._window(m)
+        codes = self._codes_at(m, codes_1)
+        until, latency = self.window_latency(self.width), self.latency
+        m.d.comb += self.data_codes.eq(codes[latency])
+        planes = self._planes(m, codes[until - 2][:CODE_BITS], "lower")
+        lower = self._pick_planes(
+            m, amount, [choice[: 8 * BURST_BYTES] for choice in choices], planes, "lower"
+        )
+        if self.width.groups == 1:
+            m.d.comb += self.data.eq(lower)
+            return m
+
+        # The upper group begins after the lower one's 0 to 15 or 32 bytes. With 16 lanes the rotation's last
+        # digit has one bit; beside it there is place for the 32 bytes.
+        size = delayed(m, code_bytes(codes[until - 2][:CODE_BITS]), 1, name="size_rotated")
+        far = [choice[start : start + 8 * 47] for start in (0, 8 * BURST_BYTES) for choice in choices]
+        moved = pick(m, Cat(amount, size[-1]), far, "upper_far")
+        size = delayed(m, size, 1, name="size_far")
+        moved = pick(m, size[2:4], [moved[32 * i : 32 * i + 8 * 35] for i in range(4)], "upper_near")
+        size = delayed(m, size, 1, name="size_near")
+        planes = self._planes(m, codes[latency - 2][CODE_BITS:], "upper")
+        near = [moved[8 * i : 8 * (i + BURST_BYTES)] for i in range(4)]
+        upper = self._pick_planes(m, size[:2], near, planes, "upper")
+        m.d.comb += self.data.eq(Cat(delayed(m, lower, _UPPER_STAGES, name="lower_data"), upper))
+        return m
+
+    def _codes_at(self, m: Module, codes_1: Value) -> list[Value]:
+        """The request's codes as they are from one cycle after the request on, by cycles."""
+        values: list[Value] = [codes_1, codes_1]
+        for cycle in range(2, self.latency + 1):
+            values.append(delayed(m, values[-1], 1, name=f"codes_{cycle}"))
+        return values
+
+    @staticmethod
+    def _planes(m: Module, code: Value, name: str) -> Signal:
+        """Register, one bit per plane: the group has it, or is raw."""
+        planes = Signal(Z_BITS, name=f"{name}_planes", reset_less=True)
+        size = code_bytes(code)
+        m.d.sync += planes.eq(Cat(size > plane for plane in range(Z_BITS)))
+        return planes
+
+    @staticmethod
+    def _pick_planes(m: Module, select: Value, choices: Sequence[Value], planes: Value, name: str) -> Value:
+        """As :func:`pick`, with the planes that the group lacks cleared."""
+        chosen = Signal(len(choices[0]), name=f"{name}_chosen")
+        with m.Switch(select):
+            for index, choice in enumerate(choices):
+                with m.Case(index):
+                    m.d.comb += chosen.eq(choice)
+        kept = Signal.like(chosen, name=name, reset_less=True)
+        for byte in range(len(chosen) // 8):
+            value = chosen.word_select(byte, 8)
+            m.d.sync += kept.word_select(byte, 8).eq(Mux(planes[byte], value, 0) if byte < Z_BITS else value)
+        return kept

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of CodePlane: every place, every length of the last beat, every word and beat in its cycle."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from compressor_blocks import WIDTH, WORDS, beats_of
+from lockstep import Lockstep
+
+from inceptionn.hdl.codec.planes.code_plane import CodePlane
+from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES, MAX_LANES
+
+GROUPS = WIDTH // GROUP_LANES
+"""Codes per cycle."""
+
+
+class TB(Lockstep):
+    """Sends blocks of codes; each word and each beat is due in a certain cycle."""
+
+    def __init__(self, dut):
+        super().__init__(dut, pulses=("valid",), quiet={"beat_valid": 0, "word_valid": 0, "word_last": 0})
+
+    async def gap(self) -> None:
+        await self.cycle(first=random.getrandbits(1), last=random.getrandbits(1),
+                         place=random.randrange(WORDS), codes=random.getrandbits(4 * GROUPS))  # fmt: skip
+
+    async def send(self, codes: list[int], place: int, gaps: float) -> None:
+        filled = codes + [0] * (-len(codes) % CODE_WORD_GROUPS)
+        words = [
+            sum(code << 4 * i for i, code in enumerate(filled[at : at + CODE_WORD_GROUPS]))
+            for at in range(0, len(filled), CODE_WORD_GROUPS)
+        ]
+        plane = b"".join(word.to_bytes(2, "little") for word in words)
+        beats = beats_of(plane, 2 * place)
+        for index in range(0, len(codes), GROUPS):
+            while random.random() < gaps:
+                await self.gap()
+            here = codes[index : index + GROUPS]
+            first, last = index == 0, index + GROUPS >= len(codes)
+            word, rest = divmod(index + GROUPS, CODE_WORD_GROUPS)
+            if last or not rest:
+                number = word - (not rest)
+                self.due(1, word_valid=1, word=words[number], word_last=last)
+                if last or (place + number) % WORDS == WORDS - 1:
+                    self.due(CodePlane.LATENCY, beat_valid=1, beat=beats.pop(0))
+            where = place if first else random.randrange(WORDS)
+            value = sum(code << 4 * i for i, code in enumerate(here))
+            await self.cycle(valid=1, first=first, last=last, place=where, codes=value)
+        assert not beats
+
+
+def random_codes(count: int) -> list[int]:
+    return [random.choice([0, 15, random.randrange(16)]) for _ in range(count)]
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.4])
+async def every_place_and_length(dut, gaps):
+    """All places with every length to two words, and some to three beats, block after block."""
+    tb = await TB.started(dut)
+    cases = [(place, count) for place in range(WORDS) for count in range(1, 2 * CODE_WORD_GROUPS + 1)]
+    cases += [(random.randrange(WORDS), random.randint(1, MAX_LANES // GROUP_LANES)) for _ in range(40)]
+    random.shuffle(cases)
+    for place, count in cases:
+        await tb.send(random_codes(count), place, gaps)
+    await tb.drain()
+
+
+@cocotb.test()
+async def longest(dut):
+    """288 codes, the most a block has, at both ends of a beat."""
+    tb = await TB.started(dut)
+    for place in (0, WORDS - 1):
+        await tb.send(random_codes(MAX_LANES // GROUP_LANES), place, 0.0)
+    await tb.drain()

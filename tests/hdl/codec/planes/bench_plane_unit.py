@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of PlaneUnit: bursts in; codes, aligned vector and the lanes' gains out, in their cycles."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+import numpy as np
+from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, Group, groups_of, some_lanes
+from lockstep import Lockstep
+
+from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
+from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
+from inceptionn.hdl.parts.beat import Beat
+from inceptionn.sim.golden.codec import Bits
+from inceptionn.wire import Parameters
+
+LATENCY = PlaneUnit.latency_of(Beat(WIDTH))
+
+
+class TB(Lockstep):
+    """A burst per cycle in, its answers each in its cycle."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        self.gains: dict[int, Group] = {}
+        """Cycle in which the unit tells what a burst has gained, and the burst."""
+
+    async def cycle(self, **inputs: int) -> None:
+        """Modulo 65535, the lossy burst is the burst, ``gained`` and ``carries`` together."""
+        group = self.gains.pop(self.now, None)
+        if group is not None:
+            gained, carries = self.read("gained"), self.read("carries")
+            lost = sum(map(int, group.cleared))
+            assert (gained + carries.bit_count() + lost) % 0xFFFF == 0, f"cycle {self.now}: {gained:#x}"
+        await super().cycle(**inputs)
+
+    async def send(self, lanes: Bits, params: Parameters) -> None:
+        self.dut.e0.value = params.e0
+        for group in groups_of(lanes, params):
+            data = int.from_bytes(group.data, "little")
+            self.due(LATENCY, codes=group.tags, size=len(group.data), aligned=data)
+            self.gains[self.now + LaneQuantiser.LATENCY] = group
+            await self.cycle(burst=group.burst, present=group.present)
+
+
+@cocotb.test()
+async def edges_at_every_bound(dut):
+    """Every exponent and sign with the edges of the mantissa, in groups of mixed widths."""
+    tb = await TB.started(dut)
+    for params in ALL_PARAMETERS:
+        exponents = EDGE_LANES >> 23 & 0xFF
+        near = EDGE_LANES[(exponents >= params.e0 - 2) & (exponents <= params.e0 + 14)]
+        order = np.random.default_rng(random.getrandbits(32))
+        await tb.send(order.permutation(near), params)
+        await tb.send(near[np.argsort(near & 0x7FFFFFFF, kind="stable")], params)
+    await tb.drain()
+
+
+@cocotb.test()
+async def halves_of_a_step(dut):
+    """Ties, and their neighbours on both sides, at every number of steps that has one bit or all."""
+    tb = await TB.started(dut)
+    for params in ALL_PARAMETERS:
+        lanes = []
+        for above in range(-1, 15):
+            for mantissa in (0, 1 << 22 - max(above - 1, 0) if above < 23 else 0, 0x7FFFFF):
+                for off in (-1, 0, 1):
+                    bits = ((params.e0 + above) << 23 | mantissa) + off
+                    lanes += [bits, bits | 1 << 31]
+        await tb.send(np.array(lanes, np.uint32), params)
+    await tb.drain()
+
+
+@cocotb.test()
+async def every_number_of_lanes(dut):
+    """Any number of lanes present, absent ones carrying noise; values of every kind."""
+    tb = await TB.started(dut)
+    for _ in range(60):
+        for count in random.sample(range(1, 3 * WIDTH), 8):
+            params = random.choice(ALL_PARAMETERS)
+            await tb.send(some_lanes(count, params, random), params)
+    await tb.drain()
