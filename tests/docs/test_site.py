@@ -94,6 +94,8 @@ def commands() -> list[tuple[str, list[str]]]:
                 text = re.sub(r"^[$#] ", "", line) if line[:2] in ("$ ", "# ") else ""
                 words = shlex.split(text, comments=True)
                 words = words[1:] if words[:1] == ["sudo"] else words
+                if "--install-completion" in words:  # parsing it would write into the user's files
+                    continue
                 if words and Path(words[0]).name == "inceptionn" and not {"|", ";", "&&", ">"} & set(words):
                     found.append((page.name, words[1:]))
     return found
