@@ -37,6 +37,10 @@ class Settings:
         """A number for full or quick runs."""
         return quick if self.quick else full
 
+    def seeds(self, count: int) -> str:
+        """The seeds of as many trainings, in words."""
+        return f"seed {self.seed}" if count == 1 else f"seeds {self.seed} to {self.seed + count - 1}"
+
 
 class Row(NamedTuple):
     """A value of the paper and its counterpart here; None where there is none. ``unit``: "%", "x", "ms", …"""

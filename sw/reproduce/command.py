@@ -26,24 +26,28 @@ class Source(NamedTuple):
 
     module: str
     help: str
+    time: str
+    """With ``--quick``, alone, on two processors that are busy with other work."""
     network: bool = False
     torch: bool = False
 
 
+SECONDS, HALF, MINUTE, MINUTES = "a few seconds", "half a minute", "a minute", "one to two minutes"
+
 ARTEFACTS = {
-    "fig4": Source("fig4", "Fig. 4: truncation of g, w and both, and accuracy."),
-    "fig5": Source("fig5", "Fig. 5: distribution of gradients over a training.", torch=True),
-    "table2": Source("table2", "Table II: time breakdown of a worker-aggregator step.", True, True),
-    "table3": Source("table3", "Table III: shares of compressed widths.", torch=True),
-    "fig7": Source("fig7", "Fig. 7: what compression in software costs."),
-    "fig12": Source("fig12", "Fig. 12: WA, WA+C, INC, INC+C.", True),
-    "fig13": Source("fig13", "Fig. 13: epochs to equal accuracy."),
-    "fig14": Source("fig14", "Fig. 14: ratio and accuracy by truncation and bound.", torch=True),
-    "fig15": Source("fig15", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.", True),
-    "ssd-sgd": Source("ssd_sgd", "SSD-SGD, Table 2: accuracy by delay."),
-    "a2dtwp": Source("a2dtwp", "A2DTWP, Table II: parts of a batch."),
-    "parallax": Source("parallax", "Parallax, Table 4: throughput by architecture.", True),
-    "gradiveq": Source("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", True),
+    "fig4": Source("fig4", "Fig. 4: truncation of g, w and both, and accuracy.", HALF),
+    "fig5": Source("fig5", "Fig. 5: distribution of gradients over a training.", MINUTE, torch=True),
+    "table2": Source("table2", "Table II: time breakdown of a worker-aggregator step.", MINUTES, True, True),
+    "table3": Source("table3", "Table III: shares of compressed widths.", MINUTES, torch=True),
+    "fig7": Source("fig7", "Fig. 7: what compression in software costs.", SECONDS),
+    "fig12": Source("fig12", "Fig. 12: WA, WA+C, INC, INC+C.", HALF, True),
+    "fig13": Source("fig13", "Fig. 13: epochs to equal accuracy.", HALF),
+    "fig14": Source("fig14", "Fig. 14: ratio and accuracy by truncation and bound.", MINUTES, torch=True),
+    "fig15": Source("fig15", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.", HALF, True),
+    "ssd-sgd": Source("ssd_sgd", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
+    "a2dtwp": Source("a2dtwp", "A2DTWP, Table II: parts of a batch.", SECONDS),
+    "parallax": Source("parallax", "Parallax, Table 4: throughput by architecture.", MINUTE, True),
+    "gradiveq": Source("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", MINUTES, True),
 }
 
 Out = Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where JSON, CSV and figure go.")]
@@ -98,7 +102,9 @@ def _command(name: str) -> Callable[..., None]:
         console.print(f"{artefact.seconds:.0f} s; {', '.join(map(str, paths))}")
         write_json(json_file, artefact.facts(facts))
 
-    command.__doc__ = f"{source.help} Prints paper | here | difference.{_needs(source)}"
+    command.__doc__ = (
+        f"{source.help} Prints paper | here | difference. Takes {source.time} with --quick.{_needs(source)}"
+    )
     return command
 
 

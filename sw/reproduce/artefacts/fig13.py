@@ -23,8 +23,7 @@ def make(settings: Settings) -> Artefact:
     found = Artefact(
         "fig13", "Fig. 13: epochs to equal accuracy, and speed-up over WA",
         [f"{DATA}; four workers, a ring that compresses every transfer; up to {2 * epochs} epochs, "
-         f"{seeds} seeds "
-         f"from {settings.seed}", "speed-up: the model's steps of Fig. 12 for HDC, times the epochs"],
+         f"{settings.seeds(seeds)}", "speed-up: the model's steps of Fig. 12 for HDC, times the epochs"],
     )  # fmt: skip
     steps = modelled("HDC", dict.fromkeys(codecs(10), bits_ratio(TABLE_III["hdc"][10])))
     base_epochs: list[int] = []

@@ -24,8 +24,8 @@ def make(settings: Settings) -> Artefact:
     chosen = range(settings.seed, settings.seed + seeds)
     found = Artefact(
         "fig14", "Fig. 14: compression ratio, and accuracy after as many epochs",
-        [f"{DATA}; four workers, a ring that compresses every transfer; {epochs} epochs, {seeds} seeds from "
-         f"{settings.seed}; absolute bounds, not scaled"],
+        [f"{DATA}; four workers, a ring that compresses every transfer; {epochs} epochs, "
+         f"{settings.seeds(seeds)}; absolute bounds, not scaled"],
     )  # fmt: skip
     base = float(np.mean([baseline(epochs, seed).final for seed in chosen]))
     found.row("HDC: Base, accuracy", None, base, "%")

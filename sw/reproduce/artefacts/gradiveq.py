@@ -23,7 +23,7 @@ def make(settings: Settings) -> Artefact:
     found = Artefact(
         "gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy and aggregation time",
         [f"accuracy: a CNN of 32, 64, 64 channels on scikit-learn's digits, four workers, {steps} steps, "
-         f"{seeds} seeds from {settings.seed} (the paper: ResNet-32 on CIFAR-100)"],
+         f"{settings.seeds(seeds)} (the paper: ResNet-32 on CIFAR-100)"],
     )  # fmt: skip
     names = ("raw", "GradiVeQ") if settings.quick else bench.NAMES
     trained: dict[str, list[dict[str, float]]] = {}

@@ -19,8 +19,8 @@ def make(settings: Settings) -> Artefact:
     steps, seeds = settings.of(300, 100), settings.of(3, 1)
     found = Artefact(
         "ssd-sgd", "SSD-SGD, Table 2: accuracy by delay steps",
-        [f"MLP 64-48-10 on scikit-learn's digits, four workers, GLU, {steps} steps, {seeds} seeds from "
-         f"{settings.seed}, beside the paper's {MODEL} on CIFAR-10"],
+        [f"MLP 64-48-10 on scikit-learn's digits, four workers, GLU, {steps} steps, {settings.seeds(seeds)}, "
+         f"beside the paper's {MODEL} on CIFAR-10"],
     )  # fmt: skip
     accuracy = {}
     for k in (0, *DELAYS):
