@@ -16,8 +16,9 @@ from inceptionn.boards.access.bus import BusError
 from inceptionn.boards.generate import BOARDS, load_board
 from inceptionn.boards.templates import render
 from inceptionn.cli import main
+from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import bound_word, c_header
-from inceptionn.hdl.control.registers import REGISTERS, registers_of
+from inceptionn.hdl.control.registers import REGISTERS, class_counters, registers_of
 
 OFFSET = 0xA000
 COUNT = (7 << 32) + 3
@@ -160,26 +161,30 @@ def test_the_codec_is_read_from_the_nic(bar: Path, capsys: pytest.CaptureFixture
     assert "wire format 9 is none of this version of the tool" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("name", BOARDS)
-def test_every_readme_shows_the_bound_and_the_class_counters(name: str, tmp_path: Path) -> None:
+def test_every_readme_shows_the_bound_and_the_class_counters(name: str, codec: str, tmp_path: Path) -> None:
     """Its section is rendered, its C compiled and run on a memory, its commands read by the command line."""
     from inceptionn.boards.package_files import register_context
 
     board = load_board(name)
-    text = render("registers.md.j2", {"board": board, **register_context()})
+    text = render("registers.md.j2", {"board": board, **register_context(codec)})
     (code,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
     at = board.access.offset
-    (tmp_path / "inceptionn_registers.h").write_text(c_header())
+    registers, first = registers_of(codec), class_counters(codec)[0].name
+    wanted = bound_word(8, codec=codec)
+    (read,) = re.findall(r"uint64_t (\w+) =", code)
+    (tmp_path / "inceptionn_registers.h").write_text(c_header(codec))
     (tmp_path / "example.c").write_text(
         '#include "inceptionn_registers.h"\nstatic uint32_t bar[1 << 14];\nint main(void) {\n'
-        f"    bar[({at} + INCEPTIONN_TX_LANES_ZERO) / 4] = 9;\n{code}"
-        f"    return !(dropped == 9 && bar[({at} + INCEPTIONN_PARAMETERS) / 4] == {bound_word(8)}u);\n}}\n"
+        f"    bar[({at} + INCEPTIONN_{first}) / 4] = 9;\n{code}"
+        f"    return !({read} == 9 && bar[({at} + INCEPTIONN_PARAMETERS) / 4] == {wanted}u);\n}}\n"
     )
     program = str(tmp_path / "example")
     subprocess.run(["cc", "-Wall", "-Werror", str(tmp_path / "example.c"), "-o", program], check=True)
     subprocess.run([program], check=True)
     memory = bytearray(1 << 16)
-    for register in REGISTERS:
+    for register in registers:
         struct.pack_into("<I", memory, at + register.offset, register.reset)
     (tmp_path / "resource").write_bytes(memory)
     commands = re.findall(r"^# inceptionn (regs .*)$", text, re.MULTILINE)
@@ -189,6 +194,6 @@ def test_every_readme_shows_the_bound_and_the_class_counters(name: str, tmp_path
         words += ["--times", "1"] if "--watch" in words else []
         assert main(words) == 0
     written = struct.unpack_from(
-        "<I", (tmp_path / "resource").read_bytes(), at + REGISTERS["PARAMETERS"].offset
+        "<I", (tmp_path / "resource").read_bytes(), at + registers["PARAMETERS"].offset
     )
-    assert written == (bound_word(8),)
+    assert written == (wanted,)
