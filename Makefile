@@ -10,7 +10,8 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 BOARD ?= vc709
-OUT ?= build/$(BOARD)
+CODEC ?= paper
+OUT ?= build/$(BOARD)$(if $(filter planes,$(CODEC)),-planes)
 CAPTURE ?=
 JOBS ?= 2
 PYTEST_ARGS ?=
@@ -32,8 +33,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it
-	inceptionn generate --board $(BOARD) --out $(OUT) --force
+nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it (CODEC=planes: the other codec)
+	inceptionn generate --board $(BOARD) --codec $(CODEC) --out $(OUT) --force
 	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
 
 test: $(VENV)/.stamp-dev ## Run the tests, but for the few that take long
@@ -42,8 +43,8 @@ test: $(VENV)/.stamp-dev ## Run the tests, but for the few that take long
 test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root); books balance
-	SOAK_SECONDS=$${SOAK_SECONDS:-600} python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
+soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; books balance
+	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a long fuzz, the soaks with 2 and 4 engines
 	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/sim $(PYTEST_ARGS)

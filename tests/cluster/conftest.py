@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,24 @@ import pytest
 from inceptionn.netns import require
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.tap import available
+from inceptionn.sim.nic_verilog import nic_verilog
 
 sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts
 
 
 @pytest.fixture(scope="session")
-def nic_verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real ``inceptionn_nic``, or the file that ``INCEPTIONN_NIC_VERILOG`` names in its place."""
-    if given := os.environ.get("INCEPTIONN_NIC_VERILOG"):
-        return Path(given)
-    from inceptionn.hdl.tops import TOPS
-    from inceptionn.sim.runner import emit
+def verilog_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The real ``inceptionn_nic`` with a codec; ``INCEPTIONN_NIC_VERILOG`` names a file to take for paper."""
+    folder = tmp_path_factory.mktemp("nic")
 
-    path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit(TOPS["inceptionn_nic"], "inceptionn_nic"))
-    return path
+    @cache
+    def write(codec: str) -> Path:
+        given = os.environ.get("INCEPTIONN_NIC_VERILOG")
+        if given and codec == "paper":
+            return Path(given)
+        return nic_verilog(None, folder, lambda text: None, codec)
+
+    return write
 
 
 @pytest.fixture
@@ -45,7 +49,10 @@ def make_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Clust
 
         def make(hosts: int, nics: Any = "rtl", **options: Any) -> Cluster:
             if "rtl" in nics:
-                options["verilog"] = request.getfixturevalue("nic_verilog")
+                codecs = options.get("codecs") or "paper"
+                verilog_of = request.getfixturevalue("verilog_of")
+                needed = {codecs} if isinstance(codecs, str) else set(codecs)
+                options["verilog"] = {codec: verilog_of(codec) for codec in needed}
             made.append(stack.enter_context(Cluster(hosts, nics, **options)))
             return made[-1]
 

@@ -25,6 +25,7 @@ from cluster_hosts import (
 from inceptionn.sim.cluster import Cluster, Impairments
 
 COUNT, PORT, SEED = 300_000, 6000, 5
+CODECS = ["paper", pytest.param("planes", marks=pytest.mark.slow)]
 Connection = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 
 
@@ -50,20 +51,20 @@ def wait_until(what: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def all_arrives(connection: Connection, folder: Path) -> None:
+def all_arrives(connection: Connection, folder: Path, codec: str = "paper") -> None:
     source, sink = connection
     result(source)
     assert result(sink)["end"] == "closed"
     values = received(folder)
     assert values.size == COUNT
-    assert_no_wrong_value(values, gradients(SEED, COUNT))
+    assert_no_wrong_value(values, gradients(SEED, COUNT), codec)
 
 
-def stalled(cluster: Cluster, folder: Path, before: int) -> None:
+def stalled(cluster: Cluster, folder: Path, before: int, codec: str = "paper") -> None:
     """Compressed packets reach a kernel that cannot use them: it drops them, and nothing more arrives."""
     wait_until(lambda: cluster.host_reports()[1].checksum_errors["tcp"] >= 3)
     assert received(folder).size == before
-    assert_no_wrong_value(received(folder), gradients(SEED, COUNT))
+    assert_no_wrong_value(received(folder), gradients(SEED, COUNT), codec)
 
 
 def half_way(connection: Connection, folder: Path) -> None:
@@ -94,18 +95,19 @@ def test_a_switch_that_rewrites_tos_stalls_the_connection_until_it_stops(
     assert cluster.host_reports()[1].registers["RX_RESTORED"] > 100
 
 
+@pytest.mark.parametrize("codec", CODECS)
 def test_a_receiving_engine_is_switched_off_in_mid_connection(
-    make_cluster: MakeCluster, tmp_path: Path
+    make_cluster: MakeCluster, tmp_path: Path, codec: str
 ) -> None:
-    cluster = make_cluster(2, congestion="reno")
+    cluster = make_cluster(2, codecs=codec, congestion="reno")
     connection = connect(cluster, tmp_path, pieces=2)
     half_way(connection, tmp_path)
     cluster.nics[1].write("CONTROL", 1)  # transmit on, receive off
     go_on(connection)
-    stalled(cluster, tmp_path, COUNT // 2)
+    stalled(cluster, tmp_path, COUNT // 2, codec)
     assert cluster.nics[1].read("RX_DISABLED") > 0, "the counter that says why"
     cluster.nics[1].write("CONTROL", 3)
-    all_arrives(connection, tmp_path)
+    all_arrives(connection, tmp_path, codec)
 
 
 def test_a_sending_engine_is_switched_off_in_mid_connection(
@@ -127,12 +129,13 @@ def test_a_sending_engine_is_switched_off_in_mid_connection(
     assert no_checksum_errors(reports)
 
 
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("fault", ["flip", "truncate"])
-def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, fault: str) -> None:
+def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, fault: str, codec: str) -> None:
     """Without a frame check sequence the engines get what was damaged; the kernel judges what comes out."""
     damage = Impairments(flip="3%") if fault == "flip" else Impairments(truncate="3%")
-    cluster = make_cluster(2, impairments=damage, congestion="reno", seed=3)
-    all_arrives(connect(cluster, tmp_path), tmp_path)
+    cluster = make_cluster(2, codecs=codec, impairments=damage, congestion="reno", seed=3)
+    all_arrives(connect(cluster, tmp_path), tmp_path, codec)
     cluster.settle()
     reports = cluster.host_reports()
     damaged = reports[1].switch["flipped" if fault == "flip" else "truncated"]

@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Mixed traffic, and books that balance: ten minutes in ``make soak``, seconds in ``make test``."""
+"""Mixed traffic, and books that balance: ten minutes in ``make soak``, seconds in ``make test``.
+
+``SOAK_CODEC``: of the NICs; by default each has its turn.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 
+import pytest
 from cluster_hosts import MakeCluster, no_checksum_errors, start, total
 
 from inceptionn.hdl.control.registers import VERDICTS
 from inceptionn.sim.cluster import HostReport
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))
+CODECS = os.environ.get("SOAK_CODEC", "paper,planes").split(",")
 RANKS = 4
 _RAW = ("SHORT", "LONG", "ALIGNMENT", "PHASE", "EXPANDED", "AMBIGUOUS")
 _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded
 
 
-def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(RANKS)
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec: str) -> None:
+    cluster = make_cluster(RANKS, codecs=codec)
     processes = [start(cluster, rank, "soak", SECONDS) for rank in range(RANKS)]
     answers = []
     for process in processes:
@@ -33,6 +39,7 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster) -> Non
     for host in reports:
         balance_one(host)
     balance_all(reports)
+    assert {host.codec.name for host in reports} == {codec}
     assert total(reports, "TX_COMPRESSED") > 100
     assert total(reports, "TX_UNTAGGED") > 100
     print(
