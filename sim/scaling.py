@@ -21,6 +21,7 @@ from inceptionn.wire import DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
+from .nic_codec import NIC_CODECS
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
 
@@ -126,16 +127,18 @@ def measure(nic: VerilatedNic) -> list[Pace]:
     return paces
 
 
-def measure_size(size: Size, step: Callable[[str], None] = lambda text: None) -> list[Pace]:
+def measure_size(
+    size: Size, step: Callable[[str], None] = lambda text: None, codec: str = "paper"
+) -> list[Pace]:
     """Emit, build (or find in the cache) and measure a NIC with ``engines`` per direction and ``lanes``."""
     from inceptionn.hdl.nic import Nic
     from inceptionn.hdl.verilog import convert
 
     name, (engines, lanes) = size_name(size), size
     step(f"{name}: writing Verilog")
-    path = build_root().with_name("scale") / f"nic_{engines}_{lanes}.v"
+    path = build_root().with_name("scale") / f"nic_{engines}_{lanes}_{codec}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(convert(Nic(engines=engines, lanes=lanes), "inceptionn_nic"))
+    path.write_text(convert(Nic(engines=engines, lanes=lanes, codec=codec), "inceptionn_nic"))
     with VerilatedNic(path, step=lambda text: step(f"{name}: {text}")) as nic:
         step(f"{name}: measuring")
         return measure(nic)
@@ -193,6 +196,9 @@ def scale(
         list[int] | None,
         typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine, 8 or 16; repeat it. Default: 8."),
     ] = None,
+    codec: Annotated[
+        str, typer.Option("--codec", metavar="CODEC", help="Of all NICs: paper or planes.")
+    ] = "paper",
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Clock that you have.")] = 250.0,
     report: JsonFile = None,
 ) -> None:
@@ -214,6 +220,9 @@ def scale(
             Beat.of_groups(number)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--lanes") from error
+    if codec not in NIC_CODECS:
+        known = ", ".join(NIC_CODECS)
+        raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
@@ -223,12 +232,16 @@ def scale(
     with new_progress(Console(stderr=True), bar=False) as progress:
         task = progress.add_task("")
         for size in sizes:
-            paces += measure_size(size, lambda text: progress.update(task, description=text))
+            paces += measure_size(size, lambda text: progress.update(task, description=text), codec)
     console.print(paces_table(paces))
     console.print(carried_table(paces, clock))
     console.print(links_table(paces, clock))
     if report is not None:
-        facts: dict[str, Any] = {"clock_mhz": clock, "paces": [asdict(pace) for pace in paces]}
+        facts: dict[str, Any] = {
+            "codec": codec,
+            "clock_mhz": clock,
+            "paces": [asdict(pace) for pace in paces],
+        }
         facts["clocks_mhz"] = {
             size_name(size): {
                 str(length): {
