@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.verilated import ToolMissing, VerilatedNic
 
 
@@ -72,14 +73,21 @@ def lanes(request: pytest.FixtureRequest) -> int:
     return number
 
 
+@pytest.fixture(scope="session", params=NIC_CODECS)
+def codec(request: pytest.FixtureRequest) -> str:
+    """The codec of the NIC."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="session")
-def nic_verilog(engines: int, lanes: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real ``inceptionn_nic``."""
     from inceptionn.hdl.nic import Nic
     from inceptionn.sim.runner import emit
 
     path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit(Nic(engines=engines, lanes=lanes), "inceptionn_nic"))
+    path.write_text(emit(Nic(engines=engines, lanes=lanes, codec=codec), "inceptionn_nic"))
     return path
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.performance import measure
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.traffic import Frame, host_frames, wire_frames
@@ -23,7 +24,7 @@ from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Verdict
 
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
-CONFIG = EngineConfig()
+CONFIGS = {codec: EngineConfig(parameters=each.settings(10)) for codec, each in NIC_CODECS.items()}
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,6 +35,12 @@ pytestmark = [
         scope="session",
     ),
 ]
+
+
+@pytest.fixture
+def config(codec: str) -> EngineConfig:
+    """Reset values of the NIC's codec."""
+    return CONFIGS[codec]
 
 
 def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
@@ -54,21 +61,26 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
     assert found == {verdict: expected[verdict] for verdict in found}
     for side in ("IN", "OUT"):
         assert read_counter(nic, f"{prefix}_FRAMES_{side}") == len(results)
+    if direction == "tx":
+        counts = [sum(each) for each in zip(*(r.counts for r in results if r.counts), strict=True)]
+        assert [read_counter(nic, name, nic.codec) for name in nic.codec.counters] == counts
+        if nic.codec.name == "planes":
+            assert read_counter(nic, "TX_LANES", nic.codec) == sum(result.lanes for result in results)
 
 
-def test_mixed_traffic(nic: VerilatedNic) -> None:
+def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
     """Good, spoilt, bad and overlong frames of four flows, short and jumbo, both directions at a time."""
     source, flows = random.Random(1), FlowTable()
     sent: list[Result] = []
     received: list[Result] = []
     for idle, back_pressure in PAUSES:
         out = host_frames(source, 1200, long_share=0.05)
-        back = wire_frames(source, 1200, CONFIG.parameters, long_share=0.05)
+        back = wire_frames(source, 1200, config.parameters, long_share=0.05)
         wire_side, host_side = nic.exchange(out, back, idle=idle, back_pressure=back_pressure)
-        results = [transmit(frame, CONFIG, flows, bad) for frame, bad in out]
+        results = [transmit(frame, config, flows, bad) for frame, bad in out]
         check(wire_side, results)
         sent += results
-        results = [receive(frame, CONFIG, bad) for frame, bad in back]
+        results = [receive(frame, config, bad) for frame, bad in back]
         check(host_side, results)
         received += results
     check_counters(nic, "tx", sent)
@@ -102,14 +114,14 @@ def segment(source: random.Random, flow: Flow) -> Frame:
     return frame, source.random() < 0.1
 
 
-def test_one_flow_table(nic: VerilatedNic) -> None:
+def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
     """Flows that displace each other, SYNs, phases, bad frames: as one table that sees all in order."""
     source, table, flows = random.Random(3), FlowTable(), colliding(3)
     results = []
     for idle, back_pressure in PAUSES:
         frames = [segment(source, source.choice(flows)) for _ in range(1500)]
         came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
-        expected = [transmit(frame, CONFIG, table, bad) for frame, bad in frames]
+        expected = [transmit(frame, config, table, bad) for frame, bad in frames]
         check(came, expected)
         results += expected
     check_counters(nic, "tx", results)
@@ -117,18 +129,18 @@ def test_one_flow_table(nic: VerilatedNic) -> None:
     assert min(verdicts[verdict] for verdict in (Verdict.COMPRESSED, Verdict.PHASE, Verdict.SYN)) > 100
 
 
-def test_reset_forgets_frames_and_flows(nic: VerilatedNic) -> None:
+def test_reset_forgets_frames_and_flows(nic: VerilatedNic, config: EngineConfig) -> None:
     off_grid = packets.tcp(bytes(400), sequence=2)
     on_grid = packets.tcp(bytes(400))
     for _ in range(2):
         table = FlowTable()
         frames = [off_grid, *[on_grid] * 20]
-        expected = [transmit(frame, CONFIG, table) for frame in frames]
+        expected = [transmit(frame, config, table) for frame in frames]
         check(nic.transmit(frames), expected)
         assert [result.verdict for result in expected] == [Verdict.COMPRESSED, *[Verdict.PHASE] * 20]
         nic.reset()
         assert read_counter(nic, "TX_FRAMES_IN") == 0
-        check(nic.transmit([on_grid]), [transmit(on_grid, CONFIG, FlowTable())])
+        check(nic.transmit([on_grid]), [transmit(on_grid, config, FlowTable())])
         nic.reset()
 
 

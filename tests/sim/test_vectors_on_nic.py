@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inceptionn.hdl.control.registers import REGISTERS
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.verilated import VerilatedNic
@@ -28,22 +28,27 @@ def sequences(name: str) -> list[Any]:
     return found
 
 
+PREFIXES = {"paper": "", "planes": "planes_"}
 CASES = [
-    pytest.param(engine, sequence, id=f"{engine}-{sequence['name']}")
+    pytest.param(codec, engine, sequence, id=f"{codec}-{engine}-{sequence['name']}")
+    for codec, prefix in PREFIXES.items()
     for engine in ("transmit", "receive")
-    for sequence in sequences(engine)
+    for sequence in sequences(prefix + engine)
 ]
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["back to back", "one by one"])
-@pytest.mark.parametrize(("engine", "sequence"), CASES)
-def test_vectors(nic: VerilatedNic, engine: str, sequence: dict[str, Any], together: bool) -> None:
-    ins, outs = (read_pcap(VECTORS / f"{engine}_{side}.pcap") for side in ("in", "out"))
+@pytest.mark.parametrize(("codec", "engine", "sequence"), CASES, indirect=["codec"], scope="session")
+def test_vectors(
+    nic: VerilatedNic, codec: str, engine: str, sequence: dict[str, Any], together: bool
+) -> None:
+    ins, outs = (read_pcap(VECTORS / f"{PREFIXES[codec]}{engine}_{side}.pcap") for side in ("in", "out"))
     prefix = {"transmit": "TX", "receive": "RX"}[engine]
+    config, registers = sequence["config"], NIC_CODECS[codec].registers
     for name, fields in FIELDS.items():
-        register = REGISTERS[name]
-        value = sum(register[field].put(int(sequence["config"][key])) for field, key in fields.items())
-        nic.write(register.offset, value)
+        register = registers[name]
+        values = {field: config[key] for field, key in fields.items() if key in config}
+        nic.write(register.offset, sum(register[field].put(int(value)) for field, value in values.items()))
     drive = nic.transmit if engine == "transmit" else nic.receive
     frames = sequence["frames"]
     sent = [(ins[frame["number"] - 1], frame["bad"]) for frame in frames]
