@@ -15,6 +15,8 @@ from inceptionn.hdl.nic import check_size
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES
 
+from .module_names import DEFAULT_PREFIX, check_prefix
+
 ENGINE = "inceptionn_nic"
 """Verilog module of the engine pair."""
 ENGINE_WIDTH = 256
@@ -27,7 +29,8 @@ class Options:
 
     ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
     width in bits; ``engines`` the engine pairs that share one stream; ``lanes`` the fp32 lanes of an engine,
-    by default the fewest that process the stream's width per cycle; ``codec`` the engines' lane codec.
+    by default the fewest that process the stream's width per cycle; ``codec`` the engines' lane codec;
+    ``prefix`` begins the names of all modules and files.
     """
 
     ports: int | None = None
@@ -37,6 +40,7 @@ class Options:
     engines: int = 1
     lanes: int | None = None
     codec: str = PAPER
+    prefix: str = DEFAULT_PREFIX
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,7 @@ class Board:
                 "which take half of it: untagged frames would be lost"
             )
         codec_of(options.codec)
+        check_prefix(options.prefix)
         return replace(
             options,
             ports=ports,

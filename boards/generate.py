@@ -17,6 +17,7 @@ from inceptionn.hdl.codec.codecs import CODECS, PAPER
 
 from . import output_folder
 from .board import Board, Options
+from .module_names import DEFAULT_PREFIX
 from .package_files import package
 
 BOARDS = tuple(
@@ -97,6 +98,13 @@ def generate(
     codec: Annotated[
         str, typer.Option("--codec", metavar="CODEC", help=f"Lane codec of the engines: {', '.join(CODECS)}.")
     ] = PAPER,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--prefix", metavar="NAME",
+            help="Begins the names of all modules and files. Two NICs in one design need two.",
+        ),
+    ] = DEFAULT_PREFIX,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
     ] = False,
@@ -118,7 +126,7 @@ def generate(
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
     try:
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
-        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec))
+        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 DEFAULT_PREFIX = "inceptionn"
-_NAME = re.compile(rf"\b{DEFAULT_PREFIX}_(?=\w)")
+_NAME = re.compile(rf"\b{DEFAULT_PREFIX}_")
 
 
 def check_prefix(prefix: str) -> str:
@@ -17,16 +17,15 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
+def rename(text: str, prefix: str) -> str:
+    """``text`` with ``PREFIX_`` in place of every ``inceptionn_`` that begins a name."""
+    return _NAME.sub(f"{prefix}_", text)
+
+
 def renamed(files: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The folder with ``PREFIX_`` in place of ``inceptionn_``, in every module's and file's name.
 
     The texts that refer to them follow. Modules that another design names (Corundum's ``mqnic_app_block``)
     have no such prefix and keep their names.
     """
-    if prefix == DEFAULT_PREFIX:
-        return dict(files)
-
-    def other(text: str) -> str:
-        return _NAME.sub(f"{prefix}_", text)
-
-    return {other(name): other(text) for name, text in files.items()}
+    return {rename(name, prefix): rename(text, prefix) for name, text in files.items()}

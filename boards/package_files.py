@@ -23,6 +23,7 @@ from inceptionn.hdl.verilog import convert, flat_ports
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
 from .board import ENGINE, Board, Options, Target
+from .module_names import DEFAULT_PREFIX, rename, renamed
 from .output_folder import MANIFEST, manifest
 from .shell_parts import emit
 from .templates import render, text
@@ -94,6 +95,8 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--lanes {options.lanes}")
     if options.codec != PAPER:
         words.append(f"--codec {options.codec}")
+    if options.prefix != DEFAULT_PREFIX:
+        words.append(f"--prefix {options.prefix}")
     if options.part and options.part != board.part:
         words.append(f"--part {options.part}")
     return " ".join(words)
@@ -126,6 +129,8 @@ def package(
     target = board.target(board, options)
     files: dict[str, str] = {}
     sizes = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
+    if options.prefix != DEFAULT_PREFIX:
+        sizes["prefix"] = options.prefix
     parameters = {**target.parameters, **sizes}
 
     def put(name: str, make: Callable[[], str]) -> None:
@@ -190,7 +195,8 @@ def package(
         "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
         "board": board.name,
         "part": target.part,
-        "top": context["top"],
+        "top": rename(context["top"], options.prefix),
         "parameters": parameters,
     }
+    files = renamed(files, options.prefix)
     return dict(sorted(files.items())) | {MANIFEST: manifest(files, head)}

@@ -23,6 +23,7 @@ from inceptionn.boards.generate import load_board
 from inceptionn.hdl.yosys import find_yosys
 from inceptionn.sim import runner
 from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
+from inceptionn.sim.nic_verilog import nic_module
 from inceptionn.system.programs import find_program
 
 VARIANTS: dict[str, tuple[str, Options]] = {
@@ -35,6 +36,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
+    "generic-prefix": ("generic", Options(lanes=16, prefix="wide")),
 }
 BLACK_BOXES = """
 (* blackbox *) module MMCME2_BASE (input CLKIN1, CLKFBIN, PWRDWN, RST, output CLKFBOUT, CLKFBOUTB, CLKOUT0,
@@ -88,6 +90,25 @@ def sources(folder: Path) -> list[str]:
 def top(folder: Path) -> str:
     found: str = json.loads((folder / "manifest.json").read_text())["top"]
     return found
+
+
+def test_two_prefixes_share_no_module(folders: dict[str, Path], tmp_path: Path) -> None:
+    """A NIC of 8 lanes and one of 16 in one design: Verilator reads both folders as one."""
+    both = [folders["generic"], folders["generic-prefix"]]
+    modules = [
+        {name for file in folder.glob("*.v") for name in re.findall(r"^module (\w+)", file.read_text(), re.M)}
+        for folder in both
+    ]
+    assert not modules[0] & modules[1]
+    assert "inceptionn_" not in (both[1] / "wide_nic.v").read_text()
+    assert top(both[1]) == "wide_nic"
+    assert nic_module((both[1] / "wide_nic.v").read_text()) == "wide_nic"
+    design = tmp_path / "design.v"
+    nics = (f"{name}_nic {name}(.aclk(aclk), .aresetn(1'b1));" for name in ("inceptionn", "wide"))
+    design.write_text(f"module design(input aclk); {' '.join(nics)} endmodule\n")
+    binary, root = find_verilator()
+    command = [binary, "--lint-only", "-Wno-lint", "-Wno-style", "-Wno-PINMISSING", "--top-module", "design"]
+    run_tool([*command, design, both[0] / "inceptionn_nic.v", both[1] / "wide_nic.v"], root=root)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
