@@ -142,7 +142,13 @@ def test_same_bytes_again(generated: Path, tmp_path: Path) -> None:
 def test_manifest(generated: Path) -> None:
     manifest = json.loads((generated / "manifest.json").read_text())
     assert manifest["board"] == "vc709"
-    assert manifest["parameters"] == {"ports": 1, "clock_ratio": None, "engines": 1, "lanes": 8}
+    assert manifest["parameters"] == {
+        "ports": 1,
+        "clock_ratio": None,
+        "engines": 1,
+        "lanes": 8,
+        "codec": "paper",
+    }
     assert manifest["tools"]["yosys"]
     assert set(manifest["files"]) == {path.name for path in generated.iterdir()} - {"manifest.json"}
     for name, entry in manifest["files"].items():
@@ -156,7 +162,7 @@ def test_header(module: str, generated: Path) -> None:
     lines = (generated / f"{module}.v").read_text().splitlines()
     assert lines[:3] == [
         "// SPDX-License-Identifier: BSD-2-Clause",
-        "// Parameters: board vc709, ports 1, engines 1, lanes 8, stream 256 bits.",
+        "// Parameters: board vc709, ports 1, engines 1, lanes 8, codec paper, stream 256 bits.",
         "// Out of reset: bounded, error bound 2^-10, ToS 0x28 under 0xfc; wire format 1, register map 1.0.",
     ]
     version = re.escape(distribution_version("inceptionn"))
@@ -221,7 +227,8 @@ def test_stale_files_go_and_foreign_files_stay(tmp_path: Path) -> None:
         (["--board", "vc709", "--lanes", "16"], "lanes of vc709 must be 8, as its streams carry no more", 2),
         (
             ["--board", "corundum", "--width", "512", "--lanes", "8"],
-            "lanes of corundum must be 16 on its 512-bit stream, not 8, which take half of it", 2,
+            "lanes of corundum must be 16 on its 512-bit stream, not 8, which take half of it",
+            2,
         ),
         (["--board", "netfpga-sume", "--lanes", "16"], "lanes of netfpga-sume must be 8", 2),
         (["--part", "a b"], "part must be an ordering code, not 'a b'", 2),
