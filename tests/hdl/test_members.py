@@ -16,7 +16,7 @@ from inceptionn.hdl.catalogue import CATALOGUE
 def documented(docstring: str) -> dict[str, bool]:
     """Names in the section "Members", and whether each is there only with some parameter."""
     _, _, section = inspect.cleandoc(docstring).partition("\nMembers\n-------\n")
-    entries = re.findall(r"^(\S[^:\n]*)(?: : .*)?\n?((?:    .*\n?)*)", section, re.MULTILINE)
+    entries = re.findall(r"^(\S[^:\n]*)(?:: .*)?\n?((?:    .*\n?)*)", section, re.MULTILINE)
     return {name: "With ``" in text for head, text in entries for name in re.findall(r"\w+", head)}
 
 
