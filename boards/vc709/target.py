@@ -67,8 +67,10 @@ BOARD = Board(
     description="AMD VC709, Virtex-7 690T",
     target=_target,
     access=RegisterAccess(
-        0, "The connectivity design's BAR 0; step 4 of the integration puts them there.",
-        offset=0xA000, stride=0x400,
+        0,
+        "The connectivity design's BAR 0; step 4 of the integration puts them there.",
+        offset=0xA000,
+        stride=0x400,
     ),  # fmt: skip
     part="xc7vx690tffg1761-2",
     clock_mhz=250,

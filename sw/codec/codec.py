@@ -293,9 +293,7 @@ class Codec:
         return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
-    def from_parameters(
-        cls, parameters: Parameters | PlanesParameters, threads: int | None = None
-    ) -> Codec:
+    def from_parameters(cls, parameters: Parameters | PlanesParameters, threads: int | None = None) -> Codec:
         """A codec of any valid E0, T and B, with error bound ``2**(E0 - 127)`` and mode ``bounded``, or of
         the E0 of ``planes``.
 

@@ -46,9 +46,7 @@ def _scaled(bits: Bits, scale: int) -> Bits:
     return np.where(finite, scaled, bits)
 
 
-def compress(
-    x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int
-) -> bytes | int:
+def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> bytes | int:
     """The stream as bytes, or its size if it is written to ``out``."""
     blocks = (_CODERS[codec].block(bits, Parameters(e0, t, b)) for bits in _runs(_bits(x), scale))
     if out is None:
@@ -125,9 +123,7 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
         into[first : first + len(bits)] = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), -scale)
 
 
-def histogram(
-    x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int
-) -> tuple[int, ...]:
+def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
     """How many values have each tag, or how many groups each code."""
     coder = _CODERS[codec]
     counts = np.zeros(coder.CLASSES, np.int64)

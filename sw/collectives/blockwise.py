@@ -132,9 +132,7 @@ def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, se
                 reduce_scatter_steps(size), mean,
             )  # fmt: skip
         else:
-            hierarchical_reduce_scatter(
-                form, settings.group(size), call.source, call.lanes, blocks, mean
-            )
+            hierarchical_reduce_scatter(form, settings.group(size), call.source, call.lanes, blocks, mean)
         call.unscale(call.lanes[buffers.own], call.exponents[0])
 
     run(t, REDUCE_SCATTER, settings, check, move)

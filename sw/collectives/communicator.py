@@ -281,4 +281,3 @@ class CompressedCommunicator:
             return method(*arguments, **named)
 
         return carry
-

@@ -14,8 +14,18 @@ CRC32: bool
 
 def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /) -> Any: ...
 def decompress(
-    stream: Any, out: Any, add: bool, index: Any, blocks: int,
-    codec: int, e0: int, t: int, b: int, scale: int, threads: int, /,
+    stream: Any,
+    out: Any,
+    add: bool,
+    index: Any,
+    blocks: int,
+    codec: int,
+    e0: int,
+    t: int,
+    b: int,
+    scale: int,
+    threads: int,
+    /,
 ) -> None: ...
 def offsets(stream: Any, count: int, blocks: int, codec: int, /) -> bytes: ...
 def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /) -> None: ...

@@ -54,9 +54,7 @@ def scattered(
     return joined
 
 
-def gathered(
-    group: Group, blocks: list[np.ndarray], nic: Codec | None = None, **settings: Any
-) -> np.ndarray:
+def gathered(group: Group, blocks: list[np.ndarray], nic: Codec | None = None, **settings: Any) -> np.ndarray:
     """The result, after a look that it has the same bits at all ranks and left the send buffers alone."""
     counts = [block.size for block in blocks]
 

@@ -35,9 +35,11 @@ def test_only_codecs_with_an_absolute_bound_are_scaled() -> None:
     plain, other = Codec(), BFloat16()
     assert with_scale(plain, None) is plain
     assert with_scale(other, "auto") is other
-    assert with_scale(plain, 3).lossy(np.float32([2.0**-12])).tolist() == [2.0**-12] != plain.lossy(
-        np.float32([2.0**-12])
-    ).tolist()
+    assert (
+        with_scale(plain, 3).lossy(np.float32([2.0**-12])).tolist()
+        == [2.0**-12]
+        != plain.lossy(np.float32([2.0**-12])).tolist()
+    )
 
 
 @pytest.mark.parametrize("stream", [b"", b"\x7f", b"\x80", b"\x00\x01"])

@@ -23,9 +23,7 @@ FOLDERS = {"sw": "inceptionn"} | {
     folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
 }
 DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi", ".j2", ".csv", ".vlt")
-NATIVE = {
-    f"inceptionn/native/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("adt", "codec")
-}
+NATIVE = {f"inceptionn/native/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("adt", "codec")}
 
 WITH_TORCH = find_spec("torch") is not None
 """Without it, the packages for torch say what to install."""

@@ -98,9 +98,7 @@ def _measure(
             report(transport, line)
 
 
-def _checked(
-    transport: Transport, result: Lanes, exact: Exact, shared: bool
-) -> dict[str, Any]:
+def _checked(transport: Transport, result: Lanes, exact: Exact, shared: bool) -> dict[str, Any]:
     """Whether the ranks hold the same bits, if they share a result, and its distance from the exact one."""
     error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))
                 for i in range(0, max(1, result.size), CHUNK))  # fmt: skip
@@ -117,9 +115,7 @@ def _call(
     return _by_mpi(comm, op) if name == MPI else _by_us(transport, bound, op, variant_of(name))
 
 
-def _by_us(
-    transport: Transport, bound: float, op: str, variant: Variant
-) -> Callable[[Lanes, Lanes], None]:
+def _by_us(transport: Transport, bound: float, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
     settings = variant.settings(bound)
     which = MEAN if op == "mean" else SUM
 

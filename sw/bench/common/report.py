@@ -119,6 +119,7 @@ def check_files(json_file: Path | None, plot: Path | None, csv_file: Path | None
         if plot.suffix.lower() not in PICTURES:
             raise typer.BadParameter(f"a picture must end in {', '.join(PICTURES)}, not {plot.suffix!r}")
         import matplotlib  # noqa: F401  # the extra `plot`; rather now than after the measurement
+
         plot.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.check(plot)
     check_json(json_file)

@@ -97,8 +97,7 @@ def aggregate(
         total = lanes[where]
         addends = [source[where] if place.contributes else None, *[total] * len(place.children)]
         return [
-            up.receive(child, total, addend)
-            for child, addend in zip(place.children, addends, strict=False)
+            up.receive(child, total, addend) for child, addend in zip(place.children, addends, strict=False)
         ]
 
     while come_down < subs:

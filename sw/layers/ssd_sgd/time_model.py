@@ -118,9 +118,7 @@ def gain(costs: Costs, k: int) -> float:
     f, b, last = costs.forward, costs.t_b, costs.backward[-1]
     which = case(costs)
     if which == 3:
-        raise ValueError(
-            "equation 7 is for cases 1 and 2; here the computation ends after the pull (case 3)"
-        )
+        raise ValueError("equation 7 is for cases 1 and 2; here the computation ends after the pull (case 3)")
     if _bound_by_computation(costs):
         raise ValueError(
             "equation 7 is for SSGD bound by communication; here layers 1 to L-1 compute for "
