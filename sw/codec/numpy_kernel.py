@@ -103,7 +103,7 @@ def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
             starts.append(at)
         lanes = min(count - first, wire.STREAM_LANES)
         data = at + coder.plane_bytes(lanes)
-        end = data + coder.data_bytes(source[at:data])
+        end = data + coder.data_bytes(source[at:data], lanes)
         if end > len(source):
             raise malformed(at, "it ends inside the data")
         at = end

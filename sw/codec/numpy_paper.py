@@ -25,8 +25,8 @@ def plane_bytes(lanes: int) -> int:
     return -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
 
 
-def data_bytes(plane: Bytes) -> int:
-    """Bytes of data that a plane announces."""
+def data_bytes(plane: Bytes, lanes: int) -> int:
+    """Bytes of data that a plane announces, those of absent lanes too."""
     return int(_BYTES_OF_FOUR[plane].sum())
 
 

@@ -23,9 +23,11 @@ def plane_bytes(lanes: int) -> int:
     return -(-lanes // (wire.GROUP_LANES * wire.CODE_WORD_GROUPS)) * wire.CODE_WORD_BYTES
 
 
-def data_bytes(plane: Bytes) -> int:
-    """Bytes of data that a plane announces."""
-    return int(_BYTES_OF_TWO[plane].sum())
+def data_bytes(plane: Bytes, lanes: int) -> int:
+    """Bytes of data that the plane of so many lanes announces; nibbles after the last group do not count."""
+    groups = -(-lanes // wire.GROUP_LANES)
+    alone = _CODE_BYTES[plane[groups // 2 :][: groups % 2] & 15]
+    return int(_BYTES_OF_TWO[plane[: groups // 2]].sum() + alone.sum())
 
 
 def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:

@@ -331,6 +331,20 @@ def test_index(path: str, mixed, pair) -> None:
         pair.codec.decompress(stream, x.size, index=codec.Index(wrong.tobytes(), 2))
 
 
+def test_index_ignores_codes_after_the_last_group(path: str, mixed) -> None:
+    """It asks the groups' codes alone, in every path; decompression finds the fault."""
+    planes = Codec(mode="planes")
+    for count in (1, 9, 17, 41):
+        stream = bytearray(planes.compress(mixed(count)))
+        nibble = -(-count // wire.GROUP_LANES)
+        stream[nibble // 2] |= 3 << 4 * (nibble % 2)
+        assert planes.index(bytes(stream), count).offsets == bytes(8)
+        with pytest.raises(ValueError, match="bytes are left over$"):
+            planes.index(bytes(stream) + bytes(3), count)
+        with pytest.raises(ValueError, match=f"at byte {nibble // 2}: the code plane goes on"):
+            planes.decompress(bytes(stream), count)
+
+
 def test_calls_from_several_threads(mixed) -> None:
     inputs = [mixed(200_000, seed) for seed in range(4)]
     expected = [bytes(CODEC.compress(x)) for x in inputs]
