@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The code plane: the codes of a block's groups, collected into beats (wire format, section 10)."""
+"""The code plane: the codes of a block's groups, collected into beats (wire format, section 9)."""
 
 from typing import Any
 

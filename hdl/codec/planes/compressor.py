@@ -18,7 +18,7 @@ from .plane_unit import PlaneUnit
 
 
 class Compressor(compressor.Compressor):
-    """Compresses lanes into blocks of codes and bit planes (wire format, section 10).
+    """Compresses lanes into blocks of codes and bit planes (wire format, section 9).
 
     ::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lane dequantiser: a number of steps to fp32 (wire format, section 10)."""
+"""Lane dequantiser: a number of steps to fp32 (wire format, section 9)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lane quantiser: one fp32 lane to a whole number of steps (wire format, section 10)."""
+"""Lane quantiser: one fp32 lane to a whole number of steps (wire format, section 9)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Plane Unit: a lane quantiser per lane, and the bit planes of a group (wire format, section 10)."""
+"""Plane Unit: a lane quantiser per lane, and the bit planes of a group (wire format, section 9)."""
 
 from typing import Any
 
