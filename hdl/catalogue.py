@@ -135,6 +135,8 @@ CATALOGUE = {
         Entry("flow_table", "frame.flow_table:FlowTable"),
         Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
         # The engines.
+        Entry("transmit_judging", "engine.transmit_judging:TransmitJudging", _BOTH_WIDTHS, bench=""),
+        Entry("transmit_settling", "engine.transmit_settling:TransmitSettling", _BOTH_WIDTHS, bench=""),
         Entry("transmit_decision", "engine.transmit_decision:TransmitDecision", _BOTH_WIDTHS),
         Entry(
             "transmit_assembler",

@@ -22,7 +22,8 @@ from ..parts.checksum import OnesComplementSum
 from ..parts.delay import delayed, delayed_stream
 from ..parts.memory import BlockRam
 from .transmit_assembler import TransmitAssembler, raw_ring_depth
-from .transmit_decision import FrameRecord, TransmitDecision
+from .transmit_decision import TransmitDecision
+from .transmit_judging import FrameRecord
 
 
 class CompressionEngine(wiring.Component):

@@ -18,7 +18,7 @@ from ..parts.checksum import swap16
 from ..parts.delay import delayed
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
-from .transmit_decision import frame_order
+from .transmit_settling import frame_order
 
 _IP_BYTES = 20
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of TransmitDecision: records, sums and statistics in, the golden model's answers out."""
+"""cocotb bench of TransmitDecision: records, sums and statistics in, the golden model's answers out.
+
+Its parts TransmitJudging and TransmitSettling are checked here, too.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from parsed_headers import fields, objection
 
 from inceptionn.hdl.codec.paper.block_statistics import Statistics
 from inceptionn.hdl.control.counters import frame_report
-from inceptionn.hdl.engine.transmit_decision import FrameRecord, TransmitDecision, frame_order
+from inceptionn.hdl.engine.transmit_decision import TransmitDecision
+from inceptionn.hdl.engine.transmit_judging import FrameRecord
+from inceptionn.hdl.engine.transmit_settling import frame_order
 from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import FlowTable, Result, codec, transmit

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The verdict on a frame to transmit, as far as it follows from its headers and its flow."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
+
+from ..codec.codecs import PAPER, codec_of
+from ..frame.flow_table import FlowKey, FlowTable
+from ..parts.beat import Beat
+from ..parts.checksum import swap16
+
+_IP_BYTES = 20
+
+
+class FrameRecord(data.Struct):
+    """A whole frame in the raw ring, or a piece of one that is too long to be held whole."""
+
+    verdict: 5  # of the headers; 0: a block was made of the payload
+    partial: 1  # a piece, the frame goes on; of the other fields only `beats` is defined
+    bad: 1
+    overlong: 1  # pieces precede this record
+    short: 1  # shorter than its IP total length says
+    tcp: 1
+    vlan: 1
+    payload_at: 7
+    total_length: 16
+    payload_length: 16
+    ip_checksum: 16
+    checksum: 16
+    key: FlowKey
+    index: range(FLOW_TABLE_SIZE)
+    phase: 2
+    b: 8
+    frame_bytes: 17
+    beats: 10
+
+
+class JudgedFrame(data.Struct):
+    """A record with its verdict, and the part of the wire form's checksum that needs no block."""
+
+    verdict: 5  # of the first check that fails, or COMPRESSED; undefined for a piece
+    candidate: 1  # a block was made of the payload
+    record: FrameRecord
+    static_sum: 20
+
+
+class TransmitJudging(wiring.Component):
+    """Judges frames one after the other: flow-table look-up and update, and the verdict.
+
+    Meanwhile it sums the fixed words of the wire form: pseudo header, TCP or UDP header, shim. The verdict is
+    that of the first check that fails, in the order of docs/wire-format.md. It is COMPRESSED if none fails;
+    the block's size and checksum can still change that.
+
+    A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
+    which ``judged`` is valid. With 16 lanes it takes two if a header check fails and nothing is learnt,
+    since such a frame may be one beat long.
+
+    Parameters
+    ----------
+    lanes : :class:`int`
+        fp32 lanes of a beat, 8 or 16.
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+
+    Members
+    -------
+    records : :py:`In(stream.Signature(FrameRecord))`
+        One per frame or piece, in order.
+    header_sums : :py:`In(stream.Signature(16))`
+        One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
+    ready : :py:`Out(1)`
+        The flow table is cleared. Until then there must be no record.
+    judged : :py:`Out(stream.Signature(JudgedFrame, always_ready=True))`
+        One per record.
+    judged_room : :py:`In(1)`
+        Room downstream. A frame begins only while it is high, and is pushed at most 3 cycles later.
+    """
+
+    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
+        self.codec = codec_of(codec)
+        self.width = Beat.of_groups(lanes)
+        self.pace = self.pace_of(self.width)
+        super().__init__(
+            {
+                "records": In(stream.Signature(FrameRecord)),
+                "header_sums": In(stream.Signature(16)),
+                "ready": Out(1),
+                "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),
+                "judged_room": In(1),
+            }
+        )
+
+    @staticmethod
+    def pace_of(width: Beat) -> int:
+        """Fewest cycles per frame."""
+        return 2 if width.headers_in_one_beat else 4
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        # Four cycles: present the key, two cycles of RAM, and in the last the verdict.
+        m.submodules.flows = flows = FlowTable()
+        m.d.comb += self.ready.eq(flows.ready)
+        record = self.records.payload
+        sequenced = record.verdict == Verdict.SYN
+        step = Signal(2)
+        start = Signal()
+        m.d.comb += [
+            start.eq(self.records.valid & self.judged_room & (record.partial | self.header_sums.valid)),
+            flows.index.eq(record.index),
+            flows.key.eq(record.key),
+        ]
+        final = Signal()  # step == 3
+        with m.If((step != 0) | start):
+            m.d.sync += step.eq(step + 1)
+        if self.pace == 4:
+            m.d.sync += final.eq(step == 2)
+        else:
+            # The verdict needs neither the flow table nor the wire form's sum: it follows at once.
+            brief = start & (step == 0) & ~record.partial & (record.verdict != 0) & ~sequenced
+            m.d.sync += final.eq((step == 2) | brief)
+            with m.If(brief):
+                m.d.sync += step.eq(3)
+
+        # The sum of the fixed words (pseudo header, TCP or UDP header, shim): a binary tree, ready with the
+        # last step.
+        source = Signal(17, reset_less=True)
+        destination = Signal(17, reset_less=True)
+        lengths = Signal(18, reset_less=True)
+        shim = Signal(17, reset_less=True)
+        addresses = Signal(18, reset_less=True)
+        others = Signal(19, reset_less=True)
+        static_sum = Signal(20, reset_less=True)
+        less = Mux(record.tcp, _IP_BYTES - PROTOCOL_TCP, _IP_BYTES - PROTOCOL_UDP)
+        version = Cat(record.b, Const(self.codec.shim_version, 8))
+        header_sum = Signal(16, reset_less=True)
+        m.d.sync += [
+            source.eq(record.key.source[:16] + record.key.source[16:]),
+            destination.eq(record.key.destination[:16] + record.key.destination[16:]),
+            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
+            # length.
+            lengths.eq((record.total_length - less)[:16] + record.payload_length),
+            shim.eq(SHIM_MAGIC + version),
+            header_sum.eq(swap16(self.header_sums.payload)),
+            addresses.eq(source + destination),
+            others.eq(lengths + shim + header_sum),
+            static_sum.eq(addresses + others),
+        ]
+
+        verdict = Signal(Verdict)
+        judging = Signal()
+        m.d.comb += judging.eq(final & ~record.partial)
+        headers = record.verdict
+        with m.If(record.bad):
+            m.d.comb += verdict.eq(Verdict.BAD)
+        with m.Elif(headers == Verdict.DISABLED):
+            m.d.comb += verdict.eq(Verdict.DISABLED)
+        with m.Elif(record.overlong):
+            m.d.comb += verdict.eq(Verdict.LONG)
+        with m.Elif((headers != 0) & (headers <= Verdict.LENGTHS)):
+            m.d.comb += verdict.eq(headers)
+        with m.Elif(record.short):
+            m.d.comb += verdict.eq(Verdict.LENGTHS)
+        with m.Elif(headers != 0):
+            m.d.comb += verdict.eq(headers)
+            m.d.comb += flows.learn.eq(judging & sequenced)
+        with m.Elif(record.tcp & flows.known & (flows.phase != record.phase)):
+            m.d.comb += verdict.eq(Verdict.PHASE)
+        with m.Else():
+            m.d.comb += verdict.eq(Verdict.COMPRESSED)
+            m.d.comb += flows.learn.eq(judging & record.tcp & ~flows.known)
+        m.d.comb += [
+            flows.learn_phase.eq(record.phase + sequenced),  # SYN takes one sequence number
+            self.records.ready.eq(final),
+            self.header_sums.ready.eq(judging),
+            self.judged.valid.eq(final),
+            self.judged.payload.verdict.eq(verdict),
+            self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
+            self.judged.payload.record.eq(record),
+            self.judged.payload.static_sum.eq(static_sum),
+        ]
+        return m
