@@ -127,7 +127,7 @@ class ReceiveDecision(wiring.Component):
         header4 = Signal(ParsedHeader, reset_less=True)
         shim4 = Signal(Shim, reset_less=True)
         magic4 = Signal(reset_less=True)
-        everything = self.codec.accepted == range(1 << len(shim["b"]))
+        everything = self.codec.accepted == range(1 << len(shim["number"]))
         faults4 = Signal(5 if everything else 6, reset_less=True)
         gained4 = Signal(16, reset_less=True)
         checksum4 = Signal(17, reset_less=True)
@@ -136,7 +136,7 @@ class ReceiveDecision(wiring.Component):
             verdict4.eq(verdict3),
             header4.eq(header3),
             shim4.length.eq(length),
-            shim4.b.eq(shim["b"]),
+            shim4.b.eq(shim["number"]),
             magic4.eq(shim["magic"] == SHIM_MAGIC),
             faults4.eq(
                 Cat(
@@ -145,7 +145,7 @@ class ReceiveDecision(wiring.Component):
                     length[:2] != 0,
                     length <= header3.payload_length,
                     length > header3.config.max_payload,
-                    *([] if everything else [~in_range(shim["b"], self.codec.accepted)]),
+                    *([] if everything else [~in_range(shim["number"], self.codec.accepted)]),
                 )
             ),
             gained4.eq(length - header3.payload_length),

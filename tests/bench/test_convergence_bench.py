@@ -43,7 +43,10 @@ def test_a_training_is_the_same_with_every_transport_of_exact_values() -> None:
         assert run.losses == pytest.approx(runs[bench.RAW].losses, rel=0.2)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     out, picture = tmp_path / "x.json", tmp_path / "x.svg"
     arguments = ["--steps", "4", "--seeds", "2", "--models", "mlp", "--workers", "2"]
     assert cli.main(["bench", "convergence", *arguments, "--json", str(out), "--plot", str(picture)]) == 0
