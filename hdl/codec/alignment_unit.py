@@ -47,7 +47,7 @@ class AlignmentUnit(wiring.Component):
     size : :py:`In(range(4 * lanes + 1))`
         Bytes of ``vector``.
     vector : :py:`In(32 * lanes)`
-        Zero above ``size``.
+        Zero above ``size``, and without ``valid``.
     beat : :py:`Out(32 * lanes)`
         Packed bytes, zero after the block's end.
     beat_valid : :py:`Out(1)`
@@ -96,11 +96,12 @@ class AlignmentUnit(wiring.Component):
             m.d.sync += level.eq(Mux(self.last, 0, total[:bits]))
         emits, ends = self.valid & (full | (self.last & rest)), ending & ~(full & rest)
         m.d.sync += over.eq(ending & full & rest)
-        p = Pipeline(m, control={"emit", "done", "over", "counts"})
-        p.let(counts=self.valid)
+        p = Pipeline(m, control={"emit", "done", "over", "moves"})
+        # Only accepted vectors, and ends that come late, move the current beat: the rotation has no reset.
+        p.let(moves=self.valid if self.width.payload_overlaps else self.valid | over)
         p.stage(
             rotation=level,
-            rotated=Mux(self.valid, self.vector, 0),
+            rotated=self.vector,
             emit=emits if self.width.payload_overlaps else over | emits,
             done=ends if self.width.payload_overlaps else over | ends,
         )
@@ -121,8 +122,7 @@ class AlignmentUnit(wiring.Component):
 
         # The current beat. It is zero whenever a block begins: every block's end emits.
         pending = Signal(self.width.bits)
-        # Only accepted vectors count: the rotation has no reset.
-        emit, done, counts = p.emit, p.done, p.counts
+        emit, done, moves = p.emit, p.done, p.moves
         if self.width.payload_overlaps:
             # `owed`: one more end arrived than could leave. The current beat is whole and leaves now; what
             # arrives begins a beat and waits in its place.
@@ -130,7 +130,7 @@ class AlignmentUnit(wiring.Component):
             owed_emit = Signal()
             owed_done = Signal()
             over = p.over
-            with m.If(owed | emit | counts):
+            with m.If(owed | moves):
                 kept = Mux(owed, 0, pending)
                 m.d.sync += pending.eq(Mux(emit & ~owed, p.following, kept | p.current))
             m.d.sync += [
@@ -142,7 +142,7 @@ class AlignmentUnit(wiring.Component):
                 owed_done.eq(done | ~owed),
             ]
             return m
-        with m.If(emit | counts):
+        with m.If(moves):
             m.d.sync += pending.eq(Mux(emit, p.following, pending | p.current))
         m.d.sync += [
             self.beat.eq(pending | p.current),

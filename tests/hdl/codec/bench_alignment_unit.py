@@ -24,7 +24,7 @@ class TB(Lockstep):
         self.beats = 0
 
     async def gap(self) -> None:
-        await self.cycle(size=random.randint(0, BEAT_BYTES), vector=random.getrandbits(8 * BEAT_BYTES))
+        await self.cycle(size=random.randint(0, BEAT_BYTES), vector=0)
 
     async def send(self, sizes: list[int], gaps: float = 0.0) -> None:
         """One block with vectors of these sizes, and with 8 lanes the idle cycle behind it."""
