@@ -16,28 +16,16 @@ from amaranth_boards.resources import ButtonResources, I2CResource, LEDResources
 
 from inceptionn.hdl.yosys import yosys_path
 
+from ..xc7vx690t import pcie, sfp
+
 __all__ = ["NetFPGASUMEPlatform"]
 
 _INPUT = Attrs(IOSTANDARD="LVCMOS15", PULLUP="TRUE")
 _OUTPUT = Attrs(IOSTANDARD="LVCMOS15", SLEW="SLOW", DRIVE="12")
 
 
-def _sfp(
-    number: int, mgt: str, mod_detect: str, rate_select: str, los: str, disable: str, fault: str
-) -> Resource:
-    """One cage; ``mgt`` is TX P, TX N, RX P, RX N. Request ``tx`` and ``rx`` with ``dir="-"``."""
-    tx_p, tx_n, rx_p, rx_n = mgt.split()
-    return Resource(
-        "sfp",
-        number,
-        Subsignal("tx", DiffPairs(tx_p, tx_n, dir="o")),
-        Subsignal("rx", DiffPairs(rx_p, rx_n, dir="i")),
-        Subsignal("tx_disable", Pins(disable, dir="o"), _OUTPUT),
-        Subsignal("tx_fault", Pins(fault, dir="i"), _INPUT),
-        Subsignal("mod_detect", Pins(mod_detect, dir="i"), _INPUT),
-        Subsignal("los", Pins(los, dir="i"), _INPUT),
-        Subsignal("rate_select", Pins(rate_select, dir="o"), _OUTPUT),
-    )
+def _sfp(number: int, mgt: str, **pins: str) -> Resource:
+    return sfp(number, mgt, **pins, inputs=_INPUT, outputs=_OUTPUT)
 
 
 class NetFPGASUMEPlatform(XilinxPlatform):
@@ -73,19 +61,23 @@ class NetFPGASUMEPlatform(XilinxPlatform):
             Subsignal("rec_clock", DiffPairs("AW32", "AW33", dir="o"), Attrs(IOSTANDARD="LVDS")),
         ),
         # GTHE2_CHANNEL_X1Y39 down to X1Y36, quad 119.
-        _sfp(0, "B4 B3 A6 A5", "N18", "N19 P18", "L17", "M18", "M19"),
-        _sfp(1, "C2 C1 B8 B7", "L19", "P20 N20", "L20", "B31", "C26"),
-        _sfp(2, "D4 D3 C6 C5", "J37", "F39 G36", "G37", "J38", "E39"),
-        _sfp(3, "E2 E1 D8 D7", "H36", "H38 G38", "J36", "L21", "J26"),
-        Resource(
-            "pcie", 0,
-            Subsignal("clk", DiffPairs("AB8", "AB7", dir="i"), Clock(100e6)),
-            Subsignal("perst", PinsN("AY35", dir="i"), Attrs(IOSTANDARD="LVCMOS18", PULLUP="TRUE")),
-            Subsignal("tx", DiffPairs("W2 AA2 AC2 AE2 AG2 AH4 AJ2 AK4",
-                                      "W1 AA1 AC1 AE1 AG1 AH3 AJ1 AK3", dir="o")),
-            Subsignal("rx", DiffPairs("Y4 AA6 AB4 AC6 AD4 AE6 AF4 AG6",
-                                      "Y3 AA5 AB3 AC5 AD3 AE5 AF3 AG5", dir="i")),
+        _sfp(
+            0, "B4 B3 A6 A5",
+            tx_disable="M18", tx_fault="M19", mod_detect="N18", los="L17", rate_select="N19 P18",
         ),
+        _sfp(
+            1, "C2 C1 B8 B7",
+            tx_disable="B31", tx_fault="C26", mod_detect="L19", los="L20", rate_select="P20 N20",
+        ),
+        _sfp(
+            2, "D4 D3 C6 C5",
+            tx_disable="J38", tx_fault="E39", mod_detect="J37", los="G37", rate_select="F39 G36",
+        ),
+        _sfp(
+            3, "E2 E1 D8 D7",
+            tx_disable="L21", tx_fault="J26", mod_detect="H36", los="J36", rate_select="H38 G38",
+        ),
+        pcie("AY35"),
     ]  # fmt: skip
     connectors: list[Any] = []
 

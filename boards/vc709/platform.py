@@ -27,34 +27,15 @@ from amaranth_boards.resources import (
 
 from inceptionn.hdl.yosys import yosys_path
 
+from ..xc7vx690t import pcie, sfp
+
 __all__ = ["VC709Platform"]
 
 _LVCMOS18 = Attrs(IOSTANDARD="LVCMOS18")
 
 
-def _sfp(
-    number: int,
-    *,
-    tx: tuple[str, str],
-    rx: tuple[str, str],
-    tx_disable: str,
-    tx_fault: str,
-    mod_detect: str,
-    los: str,
-    rate_select: str,
-) -> Resource:
-    """One cage. Request ``tx`` and ``rx`` with ``dir="-"``: their pins belong to a transceiver."""
-    return Resource(
-        "sfp",
-        number,
-        Subsignal("tx", DiffPairs(*tx, dir="o")),
-        Subsignal("rx", DiffPairs(*rx, dir="i")),
-        Subsignal("tx_disable", Pins(tx_disable, dir="o"), _LVCMOS18),
-        Subsignal("tx_fault", Pins(tx_fault, dir="i"), _LVCMOS18),
-        Subsignal("mod_detect", Pins(mod_detect, dir="i"), _LVCMOS18),
-        Subsignal("los", Pins(los, dir="i"), _LVCMOS18),
-        Subsignal("rate_select", Pins(rate_select, dir="o"), _LVCMOS18),
-    )
+def _sfp(number: int, mgt: str, **pins: str) -> Resource:
+    return sfp(number, mgt, **pins, inputs=_LVCMOS18, outputs=_LVCMOS18)
 
 
 def _ddr3(
@@ -167,58 +148,22 @@ class VC709Platform(XilinxPlatform):
         Resource("sma_clk", 0, DiffPairs("AK8", "AK7", dir="i")),
         # Cages P3, P2, P4, P5: GTHE2_CHANNEL_X1Y12 to X1Y15.
         _sfp(
-            0,
-            tx=("AP4", "AP3"),
-            rx=("AN6", "AN5"),
-            tx_disable="AB41",
-            tx_fault="Y38",
-            mod_detect="AB42",
-            los="Y39",
-            rate_select="W40 Y40",
+            0, "AP4 AP3 AN6 AN5",
+            tx_disable="AB41", tx_fault="Y38", mod_detect="AB42", los="Y39", rate_select="W40 Y40",
         ),
         _sfp(
-            1,
-            tx=("AN2", "AN1"),
-            rx=("AM8", "AM7"),
-            tx_disable="Y42",
-            tx_fault="AA39",
-            mod_detect="AA42",
-            los="AA40",
-            rate_select="AB38 AB39",
+            1, "AN2 AN1 AM8 AM7",
+            tx_disable="Y42", tx_fault="AA39", mod_detect="AA42", los="AA40", rate_select="AB38 AB39",
         ),
         _sfp(
-            2,
-            tx=("AM4", "AM3"),
-            rx=("AL6", "AL5"),
-            tx_disable="AC38",
-            tx_fault="AA41",
-            mod_detect="AC39",
-            los="AD38",
-            rate_select="AD42 AE42",
+            2, "AM4 AM3 AL6 AL5",
+            tx_disable="AC38", tx_fault="AA41", mod_detect="AC39", los="AD38", rate_select="AD42 AE42",
         ),
         _sfp(
-            3,
-            tx=("AL2", "AL1"),
-            rx=("AJ6", "AJ5"),
-            tx_disable="AC40",
-            tx_fault="AE38",
-            mod_detect="AC41",
-            los="AD40",
-            rate_select="AE39 AE40",
+            3, "AL2 AL1 AJ6 AJ5",
+            tx_disable="AC40", tx_fault="AE38", mod_detect="AC41", los="AD40", rate_select="AE39 AE40",
         ),
-        # GTHE2_CHANNEL_X1Y23 down to X1Y16, hard block PCIE_X0Y1.
-        Resource(
-            "pcie",
-            0,
-            Subsignal("clk", DiffPairs("AB8", "AB7", dir="i"), Clock(100e6)),
-            Subsignal("perst", PinsN("AV35", dir="i"), Attrs(IOSTANDARD="LVCMOS18", PULLUP="TRUE")),
-            Subsignal(
-                "tx", DiffPairs("W2 AA2 AC2 AE2 AG2 AH4 AJ2 AK4", "W1 AA1 AC1 AE1 AG1 AH3 AJ1 AK3", dir="o")
-            ),
-            Subsignal(
-                "rx", DiffPairs("Y4 AA6 AB4 AC6 AD4 AE6 AF4 AG6", "Y3 AA5 AB3 AC5 AD3 AE5 AF3 AG5", dir="i")
-            ),
-        ),
+        pcie("AV35"),
         # Micron PC28F00AG18FE, 16 bits; address bit 0 here is A1 of the chip.
         Resource(
             "bpi_flash",
@@ -289,7 +234,7 @@ class VC709Platform(XilinxPlatform):
             ),
             dm="AT22 AL22 AU24 BB23 BB12 AV15 AK12 AP13",
         ),
-    ]
+    ]  # fmt: skip
     connectors: list[Any] = []
 
     def toolchain_prepare(self, fragment: Any, name: str, **kwargs: Any) -> Any:
