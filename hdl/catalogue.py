@@ -102,12 +102,7 @@ CATALOGUE = {
         Entry("code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, bench=""),
         Entry("plane_buffer", "codec.planes.plane_buffer:PlaneBuffer", _BOTH_WIDTHS, bench=""),
         Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
-        Entry(
-            "dequantisation_unit",
-            "codec.planes.dequantisation_unit:DequantisationUnit",
-            _BOTH_WIDTHS,
-            bench="",
-        ),
+        Entry("dequantisation_unit", "codec.planes.dequantisation_unit:DequantisationUnit", _BOTH_WIDTHS),
         Entry(
             "planes_decompressor",
             "codec.planes.decompressor:Decompressor",
