@@ -38,7 +38,7 @@ class Errors:
         self.counts = np.zeros(self.BINS + 8, np.int64)
         self.exact = 0
         self.largest = 0.0
-        squares = norm = zeroed = magnitudes = grown = 0.0
+        squares = norm = kept = zeroed = magnitudes = grown = 0.0
         for first in range(0, len(values), CHUNK):
             part = np.ascontiguousarray(values[first : first + CHUNK])
             x, y = part.astype(np.float64), codec.lossy(part, scale=scale).astype(np.float64)
@@ -51,10 +51,11 @@ class Errors:
             self.largest = max(self.largest, float(error.max(initial=0.0)))
             squares += float(error @ error)
             norm += float(x @ x)
+            kept += float(np.square(x[y != 0]).sum())
             zeroed += float(np.square(x[y == 0]).sum())
             magnitudes += float(np.abs(x).sum())
             grown += float(np.abs(y).sum())
-        self.kept = 1 - zeroed / norm if norm else 1.0
+        self.kept = kept / (kept + zeroed) if norm else 1.0
         self.bias = grown / magnitudes - 1 if magnitudes else 0.0
         self.relative = math.sqrt(squares / norm) if norm else 0.0
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli, message
+from inceptionn.commands.choice import Errors
 
 
 @pytest.fixture
@@ -225,3 +226,10 @@ def test_errors(
     assert error.startswith("inceptionn: ")
     assert error.count("\n") == 1
     assert text in error
+
+
+def test_no_energy_is_kept_of_values_below_the_bound() -> None:
+    """Exactly 0, which no rounding of the sums makes negative."""
+    for seed in range(8):
+        x = np.random.default_rng(seed).uniform(-1e-4, 1e-4, 5000).astype(np.float32)
+        assert Errors(Codec(mode="planes"), x, 0).kept == 0
