@@ -159,7 +159,11 @@ CATALOGUE = {
             bench="",
         ),
         # Registers and counters.
-        Entry("counters", "control.counters:FrameCounters", ({"direction": "tx"}, {"direction": "rx"})),
+        Entry(
+            "counters",
+            "control.counters:FrameCounters",
+            ({"direction": "tx"}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
+        ),
         Entry("registers", "control.management:Management"),
         # At the edge of a board's design: frames, widths.
         Entry("frame_guard", "attach.frame_guard:FrameGuard"),

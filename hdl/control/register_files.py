@@ -93,6 +93,7 @@ def map_markdown() -> str:
         "`VERSION.WIRE` tells the codec. A NIC with the planes codec has the registers above, except:",
         "",
         f"- It has no {names}.",
+        "- A frame is in the transmit counters at most 112 cycles after its verdict.",
         "- These are other, or new:",
         "",
         *_control_tables(other),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FrameCounters against sums in Python: parameter ``direction``."""
+"""cocotb bench of FrameCounters against sums in Python: parameters ``direction`` and ``codec``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
+from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, frame_report
 from inceptionn.hdl.control.registers import (
     COUNTER_SLOTS,
@@ -19,22 +20,28 @@ from inceptionn.hdl.control.registers import (
     SLOT_FRAMES_OUT,
     SLOT_LANES,
     VERDICTS,
-    counters,
+    class_slot,
+    counter_slots,
+    slot_count,
 )
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import Tag, Verdict
+from inceptionn.wire import Verdict
 
 DIRECTION = bench_parameters()["direction"]
-SLOTS = sorted(counters(DIRECTION))
-SETTLE = 64
+CODEC = codec_of(bench_parameters().get("codec", "paper"))
+SLOTS = sorted(counter_slots(DIRECTION, CODEC.name))
+MANY = slot_count(DIRECTION, CODEC.name) > COUNTER_SLOTS
+SETTLE = 112 if MANY else 64
 """Cycles after which an event is in its counter."""
 READ_SPACING = 3
 """Fewest cycles from one read strobe to the next."""
-CLEARING = 40
+CLEARING = 75 if MANY else 40
 """Cycles that clearing takes while nobody reads."""
 MAX_BYTES = (1 << 17) - 1
 MAX_LANES = (1 << 12) - 1
+MAX_COUNT = (1 << CODEC.count_bits) - 1
+CLASSES = range(len(CODEC.classes))
 
 
 def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
@@ -44,7 +51,8 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
         "verdict": source.randrange(32) if source.random() < 0.2 else source.choice(list(Verdict)),
         "bytes_in": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
         "bytes_out": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
-        "lanes": tuple(source.choice((0, MAX_LANES, source.getrandbits(12))) for _ in Tag),
+        "counts": tuple(source.choice((0, MAX_COUNT, source.randint(0, MAX_COUNT))) for _ in CLASSES),
+        "lanes": source.choice((0, MAX_LANES, source.getrandbits(12))),
         "frame_in": source.randrange(2),
         "frame_out": source.randrange(2),
     }
@@ -52,7 +60,8 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
 
 def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
     """The most that a cycle can bring, always to the same counters."""
-    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": (MAX_LANES,) * len(Tag)}
+    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES}
+    sizes["counts"] = (MAX_COUNT,) * len(CLASSES)
     return {"reports_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
 
 
@@ -88,8 +97,9 @@ class TB(TestBench):
             events
             or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
-        report = {name: events[name] for name in ("verdict", "bytes_in", "bytes_out")}
-        dut.reports_payload.value = frame_report().const(report | {"counts": list(events["lanes"])}).as_bits()
+        names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.classes_are_lanes else ("lanes",)))
+        report = {name: events[name] for name in names} | {"counts": list(events["counts"])}
+        dut.reports_payload.value = frame_report(CODEC.name).const(report).as_bits()
         for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
         dut.clear.value = clear
@@ -106,7 +116,9 @@ class TB(TestBench):
                 amounts[events["verdict"]] = 1
             amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}
             if DIRECTION == "tx":
-                amounts |= {SLOT_LANES + tag: events["lanes"][tag] for tag in Tag}
+                amounts |= {class_slot(i, CODEC.name): events["counts"][i] for i in CLASSES}
+                if not CODEC.classes_are_lanes:
+                    amounts[SLOT_LANES] = events["lanes"]
         self.sums.update(amounts)
         if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:
             # Sampled at the edge that ends the cycle in which the data are there.
@@ -163,7 +175,7 @@ async def largest_reports(dut):
     await tb.idle(CLEARING)
     for verdict in VERDICTS[DIRECTION]:
         events = largest_events(verdict)
-        await run(tb, 5 * COUNTER_SLOTS, lambda events=events: events, lambda: READ_SPACING)
+        await run(tb, 5 * SETTLE // 2, lambda events=events: events, lambda: READ_SPACING)
     await tb.check_all()
 
 
