@@ -30,14 +30,7 @@ class TB:
     def __init__(self, dut):
         self.dut = dut
         if INTERFACE == "rgmii":
-            pins = (
-                dut.rgmii_txd,
-                dut.rgmii_tx_ctl,
-                dut.rgmii_tx_clk,
-                dut.rgmii_rxd,
-                dut.rgmii_rx_ctl,
-                dut.rx_clk,
-            )
+            pins = [getattr(dut, f"rgmii_{name}") for name in ("txd", "tx_ctl", "tx_clk", "rxd", "rx_ctl")]
             self.phy = RgmiiPhy(*pins, dut.rx_clk, speed=SPEED * 1e6)
             silence(self.phy.tx, self.phy.rx)
             self.receive_clock = dut.rx_clk
@@ -108,7 +101,7 @@ def error_free(frame: GmiiFrame) -> bool:
     return not any(frame.error if isinstance(frame.error, list) else [frame.error])
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def sends(dut):
     """Frames of every length near the shortest, back to back: preamble, padding, FCS."""
     tb = await TB.started(dut)
@@ -128,7 +121,7 @@ async def sends(dut):
     assert tb.underruns == 0
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def spoils(dut):
     """A frame that is marked bad, or that comes too slowly, is not good on the wire; the next one is."""
     tb = await TB.started(dut)
@@ -153,7 +146,7 @@ async def spoils(dut):
     assert tb.underruns == 1
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def receives(dut):
     """Good frames of every length, back to back with the shortest gap."""
     tb = await TB.started(dut)
@@ -167,7 +160,7 @@ async def receives(dut):
     tb.expect(good=len(frames))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def drops(dut):
     """Each fault is marked and counted, and the frame after it is good."""
     tb = await TB.started(dut)
@@ -209,7 +202,7 @@ async def drops(dut):
     tb.expect(good=len(faults), **counts)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def short_preambles(dut):
     """Octets begin where the start delimiter ends, however much of the preamble was lost."""
     tb = await TB.started(dut)
@@ -222,7 +215,7 @@ async def short_preambles(dut):
     tb.expect(good=4)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def reset_inside_a_frame(dut):
     """What is left of a frame after a reset is ignored."""
     tb = await TB.started(dut)

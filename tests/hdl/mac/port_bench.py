@@ -93,7 +93,7 @@ def frames_of(lengths: list[int]) -> list[bytes]:
     return [random.randbytes(12) + b"\x08\x00" + random.randbytes(length - 14) for length in lengths]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
 async def both_ways_at_line_rate(dut):
     """Short, full and jumbo frames back to back in both directions: all arrive, and nothing else."""
     tb = await TB.started(dut)
@@ -109,7 +109,7 @@ async def both_ways_at_line_rate(dut):
     assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": len(back)}
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
 async def bad_frames_end_here(dut):
     """Neither a damaged frame nor one that is marked bad goes any farther."""
     tb = await TB.started(dut)
@@ -127,7 +127,7 @@ async def bad_frames_end_here(dut):
     assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": 3, "fcs": 2, "unsent": 3}
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
 async def overflow_loses_whole_frames(dut):
     """The engines stop: what finds no room is lost whole and counted, and the rest arrives."""
     tb = await TB.started(dut)
@@ -145,7 +145,7 @@ async def overflow_loses_whole_frames(dut):
     assert received == data[: len(received)]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
 async def resets(dut):
     """One clock's reset inside frames: every frame that arrives is one that was sent, and traffic goes on."""
     tb = await TB.started(dut)
