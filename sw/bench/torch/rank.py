@@ -49,8 +49,9 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
     elif system == "powersgd":
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
-    elif system in ("hook", "feedback"):
-        own = CompressState(codec=Codec(bound), error_feedback=system == "feedback")
+    elif system in ("hook", "feedback", "planes"):
+        codec = Codec(bound, "planes" if system == "planes" else "bounded")
+        own = CompressState(codec=codec, error_feedback=system == "feedback")
         ddp.register_comm_hook(own, compress_hook)
     return ddp
 

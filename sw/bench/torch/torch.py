@@ -32,9 +32,10 @@ PATIENCE = 600.0
 MODELS = ("mlp", "cnn", "transformer")
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",
-    "hook": "compress_hook", "feedback": "the same, error feedback", "backend": "compressed group",
+    "hook": "compress_hook", "feedback": "the same, error feedback", "planes": "compress_hook, planes",
+    "backend": "compressed group",
 }  # fmt: skip
-OURS = ("hook", "feedback", "backend")
+OURS = ("hook", "feedback", "planes", "backend")
 PARTS = ("time", "accuracy", "overhead")
 BUCKETS = (10_000, 100_000, 1_000_000)
 BATCH = {"mlp": 16, "cnn": 16, "transformer": 8}
