@@ -23,9 +23,9 @@ __all__ = ["ErrorFeedback"]
 class ErrorFeedback:
     """This rank's residuals, one per tensor.
 
-    Call it on a gradient before every all-reduce and pass on the result, which the codec keeps
-    exactly (``codec.lossy`` of it is itself). The further compressions of a ring, of partial sums, are not
-    fed back.
+    `allreduce_comp(..., feedback=(feedback, name))` does all of it. Or call it on a gradient before every
+    all-reduce and pass on the result, which the codec keeps exactly (``codec.lossy`` of it is itself). The
+    further compressions of a ring, of partial sums, are not fed back.
 
     Parameters
     ----------
@@ -65,29 +65,45 @@ class ErrorFeedback:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
         if gradient.dtype != np.float32:
             raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
-        residual = self._residuals.get(name)
-        if residual is None:
-            wanted = gradient.copy()
-        elif residual.shape != gradient.shape:
-            raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
-        else:
-            wanted = residual
-            wanted *= np.float32(self.decay)
-            wanted += gradient
-        if exponent := self._exponent(scale, wanted):
-            factor = np.float32(2.0**exponent)
-            kept = self.codec.lossy(wanted * factor)
-            kept /= factor
-        else:
-            kept = self.codec.lossy(wanted)
-        with np.errstate(invalid="ignore"):
-            np.subtract(wanted, kept, out=wanted)
-        wanted[~np.isfinite(wanted)] = 0
-        self._residuals[name] = wanted
+        wanted = self.added(gradient, name)
+        kept = self.kept(wanted, name, self.codec, self._exponent(scale, wanted))
         if out is None:
             return kept
         np.copyto(out, kept)
         return out
+
+    def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
+        """The gradient plus the residual, in new memory; no residual changes. For `kept`.
+
+        ``ValueError`` if the shape of ``name`` has changed.
+        """
+        residual = self._residuals.get(name)
+        if residual is None:
+            return gradient.copy()
+        if residual.shape != gradient.shape:
+            raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
+        wanted = np.multiply(residual, np.float32(self.decay))
+        wanted += gradient
+        return wanted
+
+    def kept(
+        self, wanted: NDArray[np.float32], name: Hashable, codec: StreamCodec, exponent: int
+    ) -> NDArray[np.float32]:
+        """What a codec keeps of `added` values that are scaled by ``2**exponent``; the rest is the residual.
+
+        ``wanted`` becomes the residual's memory.
+        """
+        if exponent:
+            factor = np.float32(2.0**exponent)
+            kept = codec.lossy(wanted * factor)
+            kept /= factor
+        else:
+            kept = codec.lossy(wanted)
+        with np.errstate(invalid="ignore"):
+            np.subtract(wanted, kept, out=wanted)
+        wanted[~np.isfinite(wanted)] = 0
+        self._residuals[name] = wanted
+        return kept
 
     def _exponent(self, scale: Scale, values: NDArray[np.float32]) -> int:
         """What `allreduce_comp` scales by that is called with what the codec keeps of these values."""

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Literal
 
 import numpy as np
 
+from ..error_feedback import ErrorFeedback
 from ..transport import Transport
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
 from .algorithms.hierarchical import hierarchical_all_reduce
@@ -19,6 +21,8 @@ from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .wire_form import Raw, StreamCodec
 
 SUM, MEAN = Op.SUM, Op.MEAN
+
+Feedback = tuple[ErrorFeedback, Hashable] | None
 
 
 def allreduce_comp(
@@ -36,6 +40,7 @@ def allreduce_comp(
     upper: Upper = "ring",
     dtype: Literal["bfloat16"] | None = None,
     sub_block: int = SUB_BLOCK,
+    feedback: Feedback = None,
     timeout: float | None = None,
 ) -> None:
     """Sums the send buffers of all ranks into the receive buffer of each; all end with the same bits.
@@ -77,6 +82,10 @@ def allreduce_comp(
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block
         Lanes per message, about.
+    feedback
+        An `ErrorFeedback` and the tensor's name in it: its residual is added to this rank's values, and what
+        ``codec`` takes from them is the next residual. (Its own codec and ranks are not used.) As calling it
+        before, without a further exchange between the ranks.
     timeout
         Seconds without progress after which a wait for another rank ends in `TransportTimeout`; each rank its
         own. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless it was told.
@@ -92,23 +101,26 @@ def allreduce_comp(
     """
     transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
-    in_order(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, settings))
+    in_order(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, settings, feedback))
 
 
 def iallreduce_comp(
-    comm: Any, sendbuf: Any, recvbuf: Any, op: Op = SUM, *, timeout: float | None = None, **settings: Any
-) -> CollectiveRequest:
+    comm: Any, sendbuf: Any, recvbuf: Any, op: Op = SUM, *, feedback: Feedback = None,
+    timeout: float | None = None, **settings: Any,
+) -> CollectiveRequest:  # fmt: skip
     """Begins an `allreduce_comp` of the same arguments and returns; see `CollectiveRequest`."""
     transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    return start(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, chosen))
+    return start(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, chosen, feedback))
 
 
-def _all_reduce(transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings) -> None:
+def _all_reduce(
+    transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings, feedback: Feedback
+) -> None:
     place = _place(transport, settings)
     collective = Collective("all-reduce", contributes=place is None or place.contributes)
     run(
         transport, collective, settings, lambda: Buffers(sendbuf, recvbuf, settings.dtype),
-        lambda call: _move(call, place),
+        lambda call: _move(call, place), feedback,
     )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..error_feedback import ErrorFeedback
 from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
 from ..transport.mpi import mpi_of
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
@@ -95,13 +96,15 @@ def run(
     settings: Settings,
     buffers_of: Callable[[], Buffers],
     move: Callable[[Call], None],
+    feedback: tuple[ErrorFeedback, Hashable] | None = None,
     **terms: Any,
 ) -> None:
     """Agrees with all ranks on the settings, the ``terms`` and the scale, calls ``move``, stores its result.
 
     ``buffers_of`` checks the buffers; an error there, or in the settings, is one at every rank
     (`MismatchError` elsewhere), before any data move. ``move`` works on scaled lanes and takes the scale from
-    them. Every rank calls it, and an error in it is one at every rank.
+    them. Every rank calls it, and an error in it is one at every rank. ``feedback``: error feedback of this
+    rank's values, and their name; its residual changes only once the ranks have agreed.
     """
     size = transport.size
     error: Exception | None = None
@@ -116,6 +119,10 @@ def run(
         loaded = buffers.load()
         source, lanes = loaded.source, loaded.lanes
         own = source[loaded.own]
+        if path == "off" or not collective.contributes:
+            feedback = None
+        if feedback is not None:
+            own = feedback[0].added(own, feedback[1])
         scaled = effective(settings.scale, path, codec)
         if scaled is not None and collective.contributes:
             largest = largest_exponent(own, codec)
@@ -126,6 +133,9 @@ def run(
         exponents = [common_scale(scaled, all_largest, size)] * size
     else:
         exponents = [common_scale(scaled, [one], 1) for one in all_largest]
+    if feedback is not None:
+        np.copyto(lanes[loaded.own], feedback[0].kept(own, feedback[1], codec, exponents[transport.rank]))
+        source, own = lanes, lanes[loaded.own]
     if exponents[transport.rank] and collective.contributes:
         np.multiply(own, np.float32(2.0 ** exponents[transport.rank]), out=lanes[loaded.own])
         source, own = lanes, lanes[loaded.own]

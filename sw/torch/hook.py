@@ -4,22 +4,19 @@
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from ..codec import Codec
 from ..collectives import MEAN, allreduce_comp
-from ..collectives.agreement import choose_path
 from ..collectives.settings import Path, Scale, check_scale
 from ..collectives.wire_form import StreamCodec
 from ..error_feedback import ErrorFeedback
 from ..layers.checks import integer
-from ..transport import Transport
 from .host_copy import HostCopy, future_of
 from .link import link_of
-from .residuals import Layout, Residuals
+from .residuals import Residuals
 
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""
@@ -135,25 +132,16 @@ class CompressState:
         link, copy = link_of(self.process_group), HostCopy(buffer)
 
         def run() -> None:
-            lanes = copy.array
-            if layout is not None:
-                self._feed_back(link.transport, lanes, layout, codec)
-            allreduce_comp(link.transport, None, lanes, MEAN, codec=codec, **self.settings)
+            feedback = None
+            if self.residuals is not None and layout is not None:
+                self.residuals.prepare(layout)
+                feedback = self.residuals.feedback, layout
+            allreduce_comp(
+                link.transport, None, copy.array, MEAN, codec=codec, feedback=feedback, **self.settings
+            )
             copy.store()
 
         return future_of(link.submit(run), [copy], lambda: buffer)
-
-    def _feed_back(
-        self, transport: Transport, lanes: np.ndarray[Any, Any], layout: Layout, codec: StreamCodec | None
-    ) -> None:
-        assert self.residuals is not None
-        path, used = choose_path(transport, self.settings["path"], codec)
-        if path == "off":
-            return
-        self.residuals.prepare(layout)
-        feedback = self.residuals.feedback
-        feedback.codec, feedback.comm = used, transport
-        feedback(lanes, layout, scale=self.settings["scale"], out=lanes)
 
     def state_dict(self) -> dict[str, Any]:
         """The step (and with it warm-up and schedule), this rank's residuals, and an assigned codec.

@@ -129,3 +129,34 @@ def test_wrong_arguments() -> None:
         ErrorFeedback(Codec(), decay=1.5)
     with pytest.raises(TypeError, match="float32, not float64"):
         ErrorFeedback(Codec())(np.zeros(3), scale=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["bounded", "planes"])
+def test_feedback_inside_the_all_reduce_is_feedback_before_it(threads: Callable[..., Any], mode: Any) -> None:
+    codec = Codec(2**-6, mode)
+
+    def train(transport: Transport, inside: bool) -> tuple[np.ndarray, int]:
+        source = np.random.default_rng(transport.rank)
+        feedback, exchanges, results = ErrorFeedback(codec, 0.9, comm=transport), 0, []
+        exchange = transport.exchange
+
+        def counted(value: Any) -> list[Any]:
+            nonlocal exchanges
+            exchanges += 1
+            return exchange(value)
+
+        transport.exchange = counted  # type: ignore[method-assign]
+        for _ in range(4):
+            values = source.laplace(scale=1e-3 * (1 + transport.rank), size=1000).astype(np.float32)
+            if inside:
+                allreduce_comp(transport, None, values, codec=codec, feedback=(feedback, "w"))
+            else:
+                allreduce_comp(transport, None, feedback(values, "w", out=values), codec=codec)
+            results.append(values)
+        return np.concatenate([*results, feedback.residual("w")]), exchanges
+
+    apart = threads(2, lambda t: train(t, False))
+    inside = threads(2, lambda t: train(t, True))
+    for (before, twice), (now, once) in zip(apart, inside, strict=True):
+        assert np.array_equal(before, now)
+        assert (twice, once) == (8, 4)
