@@ -64,20 +64,25 @@ class Transformer(nn.Module):
         return self.out(self.layers(x, mask=mask, is_causal=True))
 
 
-def task(name: str, batch: int, worker: int, workers: int) -> Task:
-    """The task of a name: "mlp", "cnn" or "transformer"; ``batch`` samples per worker and step."""
-    torch.manual_seed(0)
-    return _text(batch, worker, workers) if name == "transformer" else _digits(name, batch, worker, workers)
+def task(name: str, batch: int, worker: int, workers: int, seed: int = 0) -> Task:
+    """The task of a name: "mlp", "cnn" or "transformer"; ``batch`` samples per worker and step.
+
+    ``seed``: of the first weights and of the batches; the test data are always the same.
+    """
+    torch.manual_seed(seed)
+    if name == "transformer":
+        return _text(batch, worker, workers, seed)
+    return _digits(name, batch, worker, workers, seed)
 
 
-def _digits(name: str, batch: int, worker: int, workers: int) -> Task:
+def _digits(name: str, batch: int, worker: int, workers: int, seed: int) -> Task:
     data = digits()
     sides = (-1, 1, 8, 8) if name == "cnn" else (-1, 64)
 
     def tensors(samples: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.from_numpy(samples.inputs).reshape(sides), torch.from_numpy(samples.labels)
 
-    batches = Batches(data.train, batch, worker, workers)
+    batches = Batches(data.train, batch, worker, workers, seed)
     model: nn.Module
     if name == "mlp":
         model = nn.Sequential(
@@ -92,7 +97,7 @@ def _digits(name: str, batch: int, worker: int, workers: int) -> Task:
     return Task(model, lambda step: tensors(batches.at(step)), tensors(data.test), 0.05, "accuracy")
 
 
-def _text(batch: int, worker: int, workers: int) -> Task:
+def _text(batch: int, worker: int, workers: int, seed: int) -> Task:
     """English of Python's own manual, which comes with every Python; the last tenth is for testing."""
     from pydoc_data.topics import topics
 
@@ -107,7 +112,7 @@ def _text(batch: int, worker: int, workers: int) -> Task:
         return torch.from_numpy(cut[:, :-1].copy()), torch.from_numpy(cut[:, 1:].copy())
 
     def at(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        starts = np.random.default_rng((step, 1)).integers(0, len(train) - CONTEXT - 1, batch * workers)
+        starts = np.random.default_rng((step, 1, seed)).integers(0, len(train) - CONTEXT - 1, batch * workers)
         return windows(train, starts[worker::workers])
 
     tests = np.random.default_rng(2).integers(0, held - CONTEXT - 1, 256)

@@ -68,9 +68,14 @@ def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None
     return run
 
 
+def task_of(case: dict[str, Any]) -> Task:
+    """This rank's part of a case."""
+    return task(case["model"], case["batch"], dist.get_rank(), dist.get_world_size(), case["seed"])
+
+
 def timed(case: dict[str, Any]) -> dict[str, Any]:
     """Seconds of each step, with communication and without (``no_sync``), in turn."""
-    trained = task(case["model"], case["batch"], dist.get_rank(), dist.get_world_size())
+    trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], 2)
     run = stepper(ddp, trained)
     seconds: dict[str, list[float]] = {"step": [], "computation": []}
@@ -91,7 +96,7 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
 
 def accuracy(case: dict[str, Any]) -> dict[str, Any]:
     """A whole training, and what came of it; the same bits at all ranks or not."""
-    trained = task(case["model"], case["batch"], dist.get_rank(), dist.get_world_size())
+    trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
     run = stepper(ddp, trained)
     for step in range(case["steps"]):
@@ -114,7 +119,8 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
     count, found = case["values"], {}
     raw, group = dist.new_group(backend="gloo"), dist.new_group(backend="inceptionn")
     compressed(group, Codec(case["bound"]))
-    tensor = torch.randn(count, generator=torch.Generator().manual_seed(dist.get_rank())) * 0.01
+    source = torch.Generator().manual_seed(case["seed"] + dist.get_rank())
+    tensor = torch.randn(count, generator=source) * 0.01
 
     class One(torch.nn.Module):
         def __init__(self) -> None:

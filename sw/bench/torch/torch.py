@@ -51,6 +51,7 @@ def torch(
     steps: Annotated[int, report.whole(1, 1000, "Timed steps of each system, model and rate.")] = 10,
     trained: Annotated[int, report.whole(10, 100_000, "Steps of each training for accuracy.")] = 300,
     bound: report.Bound = 10,
+    seed: Annotated[int, report.whole(0, 2**32 - 1, "Of the first weights and the batches.")] = 0,
     only: Annotated[str, typer.Option(metavar="LIST", help=", ".join(PARTS))] = ",".join(PARTS),
     quick: Annotated[bool, report.quick(rates="1g", models="mlp", steps=4, trained=60)] = False,
     json_file: JsonFile = None,
@@ -69,9 +70,9 @@ def torch(
     if find_spec("torch") is None:
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
-    console, facts = Console(json_file=json_file), environment(0)
+    console, facts = Console(json_file=json_file), environment(seed)
     console.print(conditions(facts), soft_wrap=True)
-    common = {"bound": 2.0**-bound}
+    common = {"bound": 2.0**-bound, "seed": seed}
     pairs = [(model, system) for model in named for system in ways]
     cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m, s in pairs]
     lines: list[dict[str, Any]] = []
