@@ -44,13 +44,19 @@ def torchrun(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Found]:
 
     def run(ranks: int, program: str, *arguments: str, timeout: float = 240) -> Found:
         folder = tmp_path_factory.mktemp("ranks")
-        done = subprocess.run(
+        started = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
              str(PROGRAMS / program), *arguments],
-            env=environment(folder), capture_output=True, text=True, timeout=timeout, check=False,
+            env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return found(folder, ranks, done.stdout + done.stderr)
+        try:
+            said, _ = started.communicate(timeout=timeout)
+        except BaseException:
+            started.terminate()  # killed, it would leave its ranks, which wait for its store
+            started.communicate()
+            raise
+        assert started.returncode == 0, said
+        return found(folder, ranks, said)
 
     return run
 
