@@ -75,7 +75,7 @@ class TorchTransport(TcpTransport):
         host: str | None,
     ) -> None:  # fmt: skip
         host = host or os.environ.get(ADDRESS)
-        listener, place, secret = None, "127.0.0.1:0", ""
+        listener, place, secret = None, "127.0.0.1:0", None
         if size > 1:
             listener, place, secret = _rendezvous(store, rank, size, timeout, host)
             if listener is not None and listener.getsockname()[0] == "0.0.0.0":

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A job of one rank needs nobody to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def test_one_rank(torchrun: Callable[..., list[dict[str, Any]]]) -> None:
+    (found,) = torchrun(1, "alone_ranks.py")
+    assert found["compressed"] > 0
+    assert found["kept"]
+    assert found["hook"] == pytest.approx(found["plain"], rel=0.05)
