@@ -141,20 +141,22 @@ class DecompressionEngine(wiring.Component):
         wanted = Signal()
         shim = Signal(Shim, reset_less=True)
         restoring = decision.orders.valid & decision.orders.payload.restore
-        bursts = delayed_stream(m, realigner.bursts, 1, name="bursts")
-        burst = bursts.payload
+        burst = realigner.bursts.payload
+        valid1 = delayed(m, realigner.bursts.valid, 1, name="burst_valid", reset=True)
+        last1 = delayed(m, burst.last, 1, name="burst_last")
+        count1 = delayed(m, burst.count, 1, name="burst_count")
         with m.If(restoring):
             m.d.sync += shim.eq(decision.shim)
         m.d.comb += [
-            blocks.i.payload.tdata.eq(delayed(m, burst.data, 1, name="burst")),
+            blocks.i.payload.tdata.eq(delayed(m, burst.data, 2, name="burst")),
             blocks.i.payload.lanes.eq(shim.length // LANE_BYTES),
             blocks.i.payload.b.eq(shim.b),
         ]
         m.d.sync += [
-            blocks.i.valid.eq(bursts.valid & (wanted | restoring)),
-            blocks.i.payload.tlast.eq(burst.last),
-            blocks.i.payload.tkeep.eq(Cat(burst.count > i for i in range(width))),
-            wanted.eq((wanted | restoring) & ~(bursts.valid & burst.last)),
+            blocks.i.valid.eq(valid1 & (wanted | restoring)),
+            blocks.i.payload.tlast.eq(last1),
+            blocks.i.payload.tkeep.eq(Cat(count1 > i for i in range(width))),
+            wanted.eq((wanted | restoring) & ~(valid1 & last1)),
         ]
 
         m.d.comb += [

@@ -142,7 +142,9 @@ def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, faul
     assert damaged > 10
     said = reports[1].registers
     malformed = said["RX_MALFORMED"]
-    assert reports[1].mac.get("bad", 0) == malformed > 0, "what is marked bad goes no further than the MAC"
+    assert reports[1].mac.get("bad", 0) == malformed, "what is marked bad goes no further than the MAC"
+    # In a block of planes only a code's bits tell of a flip: one byte in eight.
+    assert malformed > 0 or (fault == "flip" and codec == "planes")
     refused = sum(reports[1].checksum_errors.values())
     if fault == "flip":
         assert refused > 0
