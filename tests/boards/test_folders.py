@@ -36,7 +36,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
-    "generic-prefix": ("generic", Options(lanes=16, prefix="wide")),
+    "generic-prefix": ("generic", Options(lanes=16, prefix="wide", codec="planes")),
 }
 BLACK_BOXES = """
 (* blackbox *) module MMCME2_BASE (input CLKIN1, CLKFBIN, PWRDWN, RST, output CLKFBOUT, CLKFBOUTB, CLKOUT0,
