@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -78,6 +78,26 @@ class _Plan(data.Struct):
     rest: 1  # the last output beat holds nothing but the end of the payload's last burst
 
 
+class _Next(enum.Enum, shape=3):
+    """What the current frame's next part is made of."""
+
+    NO_FRAME = 0
+    COPY = 1  # a beat as it is: the frame passes
+    HEADER = 2  # a beat of header, patched
+    LAST_HEADER = 3  # the same, and it is the restored frame's last part
+    PAYLOAD = 4  # no beat, only payload
+    LAST_PAYLOAD = 5
+    WAIT_FOR_TAIL = 6  # no part: all are taken, but the frame's last beat was not there with the last part
+
+
+class _Waiting(enum.Enum, shape=2):
+    """What happens to the current frame's waiting beats."""
+
+    WITH_PARTS = 0  # a beat is taken with the part that needs it
+    DROPPED = 1  # the header is taken; the beats after it hold the block
+    ALL_TAKEN = 2  # the tail of a restored frame has been taken
+
+
 class ReceiveLayout(wiring.Component):
     """Turns orders and waiting beats into parts, one per cycle, without a gap between most frames.
 
@@ -132,49 +152,42 @@ class ReceiveLayout(wiring.Component):
         following = plans.o.payload
         beat = self.beats.payload
 
-        # The flags name what the current frame needs next; each is a register, set one part ahead.
-        # `idle`: there is no frame. `taking`: the next part needs a waiting beat, because the frame is only
-        # copied (`copying`) or the part holds header. `filling`: the next part needs no beat. `final`: the
-        # next part is the last one of a restored frame; `closing`: and it needs no beat. `dropping`: the
-        # waiting beats after the header are dropped. `tail_seen`: the frame's last beat has been taken.
-        # `laid`: all parts have been taken, but the frame did not end with the last one, so it waits for
-        # its tail. That costs two cycles. So does a last part that holds header: it needs a beat.
+        # Both states are registers, set one part ahead. A frame that is not over with its last part waits
+        # for its tail, which costs two cycles. So does a last part that holds header: it needs a beat.
         plan = Signal(_Plan)
         order = plan.order
-        idle = Signal(init=1)
-        taking = Signal()
-        copying = Signal()
-        filling = Signal()
-        laid = Signal()
-        final = Signal()
-        closing = Signal()
+        next_part = Signal(_Next)
+        waiting = Signal(_Waiting)
         first = Signal()
-        dropping = Signal()
-        tail_seen = Signal()
         number = Signal(9)  # of the part that follows
+        copying = next_part == _Next.COPY
+        needs_beat = copying | (next_part == _Next.HEADER) | (next_part == _Next.LAST_HEADER)
+        needs_none = (next_part == _Next.PAYLOAD) | (next_part == _Next.LAST_PAYLOAD)
+        last = (next_part == _Next.LAST_HEADER) | (next_part == _Next.LAST_PAYLOAD)
+        dropping = waiting == _Waiting.DROPPED
+        tail_seen = waiting == _Waiting.ALL_TAKEN
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
         issue = Signal()
         leave = Signal()
         load = Signal()
         waited = Signal()
-        final_follows = order.restore & (number == plan.bytes_out[self._place_bits :])
+        last_follows = number == plan.bytes_out[self._place_bits :]
         # 32 bytes do not hold the headers of a restored frame.
-        only_part = (
-            following.order.restore & (following.bytes_out[self._place_bits :] == 0)
-            if self.width.payload_overlaps
-            else 0
-        )
+        only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
+        header = Mux(only_part, _Next.LAST_HEADER, _Next.HEADER)
         tail_there = tail_seen
         if self.tail_with_last:
             tail_there |= dropping & self.beats.valid & beat.last
+        passed = copying & self.beats.valid & beat.last
+        restored = (next_part == _Next.LAST_PAYLOAD) & tail_there
         m.d.comb += [
-            self.parts.valid.eq((taking & self.beats.valid) | filling),
+            self.parts.valid.eq((needs_beat & self.beats.valid) | needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
-            leave.eq(self.parts.ready & ((copying & self.beats.valid & beat.last) | (closing & tail_there))),
-            waited.eq(laid & tail_seen),
-            load.eq(idle | leave),
+            leave.eq(self.parts.ready & (passed | restored)),
+            waited.eq((next_part == _Next.WAIT_FOR_TAIL) & tail_seen),
+            load.eq((next_part == _Next.NO_FRAME) | leave),
             plans.o.ready.eq(load),
-            self.beats.ready.eq((taking & self.parts.ready) | dropping),
+            self.beats.ready.eq((needs_beat & self.parts.ready) | dropping),
             walk.load.eq(load),
             walk.step.eq(issue),
             walk.patch.eq(following.order.restore),
@@ -185,37 +198,30 @@ class ReceiveLayout(wiring.Component):
         taken = Signal()
         tail = Signal()
         m.d.comb += [taken.eq(self.beats.valid & self.beats.ready), tail.eq(taken & beat.last)]
-        with m.If(tail):
-            m.d.sync += [dropping.eq(0), tail_seen.eq(order.restore)]
+        with m.If(tail & order.restore):
+            m.d.sync += waiting.eq(_Waiting.ALL_TAKEN)
         with m.If(issue):
-            m.d.sync += [
-                first.eq(0),
-                number.eq(number + 1),
-                final.eq(final_follows),
-                closing.eq(final_follows & ~walk.header_follows),
-                taking.eq(walk.header_follows & ~final),
-                filling.eq(~walk.header_follows & ~final),
-                laid.eq(final),
-            ]
-            with m.If(taking & ~walk.header_follows & ~beat.last):
-                m.d.sync += dropping.eq(1)
+            m.d.sync += [first.eq(0), number.eq(number + 1)]
+            with m.If(last):
+                m.d.sync += next_part.eq(_Next.WAIT_FOR_TAIL)
+            with m.Elif(~copying & walk.header_follows):
+                m.d.sync += next_part.eq(Mux(last_follows, _Next.LAST_HEADER, _Next.HEADER))
+            with m.Elif(~copying):
+                m.d.sync += next_part.eq(Mux(last_follows, _Next.LAST_PAYLOAD, _Next.PAYLOAD))
+            with m.If(needs_beat & ~walk.header_follows & ~beat.last):
+                m.d.sync += waiting.eq(_Waiting.DROPPED)
         with m.If(waited):
-            m.d.sync += [idle.eq(1), laid.eq(0)]
+            m.d.sync += next_part.eq(_Next.NO_FRAME)
         with m.If(load):
             m.d.sync += [
-                idle.eq(~plans.o.valid),
                 plan.eq(following),
-                taking.eq(plans.o.valid),
-                copying.eq(plans.o.valid & ~following.order.restore),
-                filling.eq(0),
-                laid.eq(0),
-                dropping.eq(0),
-                tail_seen.eq(0),
+                next_part.eq(_Next.NO_FRAME),
+                waiting.eq(_Waiting.WITH_PARTS),
                 first.eq(1),
-                final.eq(only_part),
-                closing.eq(0),
                 number.eq(1),
             ]
+            with m.If(plans.o.valid):
+                m.d.sync += next_part.eq(Mux(following.order.restore, header, _Next.COPY))
 
         part = self.parts.payload
         fields = {
@@ -228,12 +234,12 @@ class ReceiveLayout(wiring.Component):
             word = Mux(walk.keep[i], beat.tdata.word_select(i, 16), 0)
             m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
         m.d.comb += [
-            part.payload.eq(walk.in_payload & ~(final & plan.rest)),
+            part.payload.eq(walk.in_payload & ~(last & plan.rest)),
             part.place.eq(order.payload_at[2 : self._place_bits]),
             part.first.eq(first),
-            part.last.eq(Mux(order.restore, final, beat.last)),
+            part.last.eq(Mux(order.restore, last, beat.last)),
             part.restored.eq(order.restore),
-            part.awaits_tail.eq(order.restore & final),
+            part.awaits_tail.eq(last),
             part.bad.eq(beat.bad),
             part.ending.eq(Mux(order.restore, plan.bytes_out[: self._place_bits], beat.ending)),
         ]
