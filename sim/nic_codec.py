@@ -7,7 +7,7 @@ A NIC tells its codec itself, in ``VERSION.WIRE``; see :func:`read_codec`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from inceptionn.hdl.control.register_map import RegisterMap
 from inceptionn.hdl.control.registers import REGISTERS, class_counters, registers_of
@@ -109,12 +109,6 @@ def exact_exponent(settings: Settings) -> int:
 def has_bound(settings: Settings) -> bool:
     """Whether every value must come back within the bound: always but in ``literal`` and with odd numbers."""
     return isinstance(settings, PlanesParameters) or settings.b == settings.t
-
-
-def parameters_word(settings: Settings) -> int:
-    """The value of the register ``PARAMETERS``."""
-    register = codec_of(settings).registers["PARAMETERS"]
-    return sum(register[name.upper()].put(number) for name, number in asdict(settings).items())
 
 
 def read_codec(read: Callable[[int], int]) -> NicCodec:

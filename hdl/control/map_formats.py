@@ -7,14 +7,13 @@ All are made from :func:`~inceptionn.hdl.control.registers.registers_of`. Nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from xml.sax.saxutils import escape
 
 from inceptionn.wire import DEFAULT_MODE, parameters, planes_parameters
 
 from ..codec.codecs import PAPER
 from .register_map import DATA_WIDTH, Field, Register
-from .registers import ADDRESS_WIDTH, MAP_VERSION, registers_of
+from .registers import ADDRESS_WIDTH, MAP_VERSION, parameters_word, registers_of
 
 PREFIX = "INCEPTIONN_"
 """Of every macro of the C header."""
@@ -29,9 +28,7 @@ def bound_word(k: int, mode: str = DEFAULT_MODE, codec: str = PAPER) -> int:
 
     ``ValueError`` for a k or a mode that there is not.
     """
-    register = registers_of(codec)["PARAMETERS"]
-    chosen = asdict(parameters(k, mode) if codec == PAPER else planes_parameters(k))
-    return sum(register[name.upper()].put(value) for name, value in chosen.items())
+    return parameters_word(parameters(k, mode) if codec == PAPER else planes_parameters(k))
 
 
 def c_header(codec: str = PAPER) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from typing import Literal
 
@@ -20,6 +21,8 @@ from inceptionn.wire import (
     DEFAULT_MODE,
     DEFAULT_TOS,
     DEFAULT_TOS_MASK,
+    Parameters,
+    PlanesParameters,
     Verdict,
     parameters,
 )
@@ -210,6 +213,12 @@ def registers_of(codec: str = PAPER) -> RegisterMap:
 
 REGISTERS = registers_of()
 """All registers of ``inceptionn_nic`` with the paper's codec."""
+
+
+def parameters_word(settings: Parameters | PlanesParameters) -> int:
+    """The value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
+    register = registers_of("planes" if isinstance(settings, PlanesParameters) else PAPER)["PARAMETERS"]
+    return sum(register[name.upper()].put(value) for name, value in asdict(settings).items())
 
 
 def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.hdl.control.register_map import Register
-from inceptionn.hdl.control.registers import VERDICTS
+from inceptionn.hdl.control.registers import VERDICTS, parameters_word
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, PlanesParameters
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
-from ..nic_codec import NIC_CODECS, NicCodec, parameters_word
+from ..nic_codec import NIC_CODECS, NicCodec
 from ..verilated import VerilatedNic
 from .switch import WireFrame
 

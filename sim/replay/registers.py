@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from inceptionn.hdl.control.registers import VERDICTS, Direction
+from inceptionn.hdl.control.registers import VERDICTS, Direction, parameters_word
 
-from ..nic_codec import NIC_CODECS, NicCodec, Settings, codec_of, parameters_word, read_codec
+from ..nic_codec import NIC_CODECS, NicCodec, Settings, codec_of, read_codec
 from ..verilated import VerilatedNic
 from .totals import ReplayError, Totals
 

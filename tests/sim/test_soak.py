@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from inceptionn import wire
-from inceptionn.hdl.control.registers import REGISTERS, VERDICTS
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, parameters_word
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, packets, receive, transmit
-from inceptionn.sim.nic_codec import NIC_CODECS, parameters_word
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.traffic import host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
