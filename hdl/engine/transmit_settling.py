@@ -72,7 +72,7 @@ class TransmitSettling(wiring.Component):
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
         self.codec = codec_of(codec)
-        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
         super().__init__(
             {
                 "judged": In(stream.Signature(JudgedFrame)),
@@ -118,7 +118,7 @@ class TransmitSettling(wiring.Component):
         # Stage 2: the wire form's fields. Its L4 length is the original's less the bytes saved. It counts in
         # the pseudo header and, with UDP, also in the header.
         record1 = head1.record
-        order_layout = frame_order(self.lanes)
+        order_layout = frame_order(self.width.lanes)
         order2 = Signal(order_layout, reset_less=True)
         wire2 = Signal(22, reset_less=True)
         head2 = Signal(JudgedFrame, reset_less=True)

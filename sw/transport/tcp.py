@@ -279,7 +279,8 @@ class TcpTransport(Transport):
         self._closed = True
         self._busy.clear()
         wake, self._wake = self._wake, -1
-        os.close(wake)
+        if wake >= 0:  # -1 if another thread finishes at the same time
+            os.close(wake)
         self._control.close()
         for channels in self._channels:
             for channel in channels.values():

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inceptionn.hdl.control.registers import REGISTERS
+from inceptionn.hdl.control.registers import parameters_word
 from inceptionn.sim.gated import gate
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.verilated import Output, VerilatedNic
 
 pytestmark = pytest.mark.slow  # it builds two more models of the NIC
@@ -40,9 +41,10 @@ def frames(seed: int, count: int, values: int) -> list[bytes]:
     return made
 
 
-def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic]) -> None:
+def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic], codec: str) -> None:
     """Calls of one direction, of both, with pauses of thousands of cycles and new settings in between."""
     assert pair[0].cycle == pair[1].cycle
+    registers, settings = NIC_CODECS[codec].registers, NIC_CODECS[codec].settings(7)
     out, back = frames(1, 30, 362), []
     for number, transmit, receive in (
         (0, out[:10], 0), (1, [], 10), (2, out[10:11], 0), (3, out[11:20], 3), (4, [], 0), (5, out[20:], 7),
@@ -50,10 +52,10 @@ def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic]) -> None:
         answers: list[tuple[list[Output], list[Output]]] = []
         for nic in pair:
             if number == 3:  # bound 2^-7 from here on
-                nic.write(REGISTERS["PARAMETERS"].offset, 0x7C7C78)
+                nic.write(registers["PARAMETERS"].offset, parameters_word(settings))
             if number == 4:  # long enough for both engines to fall asleep
                 for _ in range(100):
-                    assert nic.read(REGISTERS["ID"].offset) == REGISTERS["ID"].reset
+                    assert nic.read(registers["ID"].offset) == registers["ID"].reset
             answers.append(nic.exchange(transmit, back[:receive], quiet=number % 2 * 500))
         assert answers[0] == answers[1]
         assert pair[0].cycle == pair[1].cycle
@@ -61,7 +63,7 @@ def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic]) -> None:
     counts = [
         [
             nic.read(register.offset + word)
-            for register in REGISTERS
+            for register in registers
             if register.width == 64
             for word in (0, 4)
         ]
@@ -69,7 +71,7 @@ def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic]) -> None:
     ]
     assert counts[0] == counts[1]
     assert sum(counts[0]) > 10_000
-    assert pair[0].read(REGISTERS["TX_COMPRESSED"].offset) > 10
+    assert pair[0].read(registers["TX_COMPRESSED"].offset) > 10
 
 
 def test_foreign_verilog_is_left_alone() -> None:
