@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -54,6 +57,19 @@ def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirec
     return ports
 
 
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Amaranth keeps its objects to the end; looking for garbage among them is a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_garbage_collection()
 def to_rtlil(
     component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
     sources: dict[str, str] | None = None,
