@@ -24,8 +24,8 @@ class ErrorFeedback:
     """This rank's residuals, one per tensor.
 
     `allreduce_comp(..., feedback=(feedback, name))` does all of it. Or call it on a gradient before every
-    all-reduce and pass on the result, which the codec keeps exactly (``codec.lossy`` of it is itself). The
-    further compressions of a ring, of partial sums, are not fed back.
+    all-reduce and pass on the result, which the codec keeps exactly (``codec.lossy`` of it is itself). Errors
+    of a ring's further compressions, of partial sums, are not fed back.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class ErrorFeedback:
         """The gradient plus the residual, as far as the codec keeps it; the rest is the new residual.
 
         ``name`` tells tensors apart. ``scale``: that of the all-reduce. "auto" asks the ranks of ``comm``;
-        all of them call then, for the same tensors in the same order. ``out``, of the gradient's shape, may
-        be the gradient itself. Values that are not finite leave no residual. ``TypeError`` unless the
-        gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto" without
+        all of them must call it then, for the same tensors in the same order. ``out``, of the gradient's
+        shape, may be the gradient itself. Values that are not finite leave no residual. ``TypeError`` unless
+        the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto" without
         ``comm``.
         """
         if scale == "auto" and self.comm is None:
@@ -106,7 +106,7 @@ class ErrorFeedback:
         return kept
 
     def _exponent(self, scale: Scale, values: NDArray[np.float32]) -> int:
-        """What `allreduce_comp` scales by that is called with what the codec keeps of these values."""
+        """The exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
         if scale != "auto":
             return scale or 0
         # Other users of this module do not need the collectives.

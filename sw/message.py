@@ -104,7 +104,7 @@ def pack(
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
     :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
     ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else that of the codec's
-    streams, ``INCEPTIONN`` or ``PLANES``; either of these asks for a stream in any case.
+    streams, ``INCEPTIONN`` or ``PLANES``. Naming one of these two always makes a stream.
 
     Errors are those of ``Codec.compress``.
     """
@@ -134,7 +134,7 @@ def pack(
         assert codec is not None
         indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
         first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
-        # The stream is made where it stays; what it does not take of this memory is never touched.
+        # The stream is written where it stays; memory that it does not need is never touched.
         message = _memory(first + codec.max_compressed_size(values.size))
         stream = codec.compress(values, message[first:], scale=exponent)
         size = len(stream)
@@ -189,7 +189,7 @@ def parse(buffer: Any) -> Header:
     if found != checksum:
         raise _malformed(CHECKSUM_OFFSET, f"the checksum is {checksum:#010x}, not {found:#010x}")
 
-    # The checksum holds: what fails from here on is the sender's fault, not damage.
+    # The checksum is right: errors found from here on are the sender's, not damage.
     shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
     if math.prod(shape) != count:
         raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")

@@ -70,8 +70,8 @@ DEFAULT_MODE: Mode = "bounded"
 class Parameters:
     """The three numbers of the paper's lane codec, in units of the biased exponent (section 1).
 
-    ``e0``: below it a lane is dropped; ``t``: from it on a lane keeps 16 bits; ``b``: the exponent
-    that the 8-bit class is normalised to.
+    Lanes below ``e0`` are dropped, lanes from ``t`` on keep 16 bits; ``b`` is the exponent that the 8-bit
+    class is normalised to.
     """
 
     e0: int
@@ -202,7 +202,7 @@ class Verdict(IntEnum):
     BAD = 2
     """The frame arrived marked bad (``tuser`` at ``tlast``) and leaves marked bad."""
     DISABLED = 3
-    """The engine is switched off, or E0, T, B are no valid parameters (transmit)."""
+    """The engine is switched off, or (transmit) E0, T, B are not valid."""
     TRUNCATED = 4
     """The frame ends inside a header it needs."""
     VLAN_STACK = 5

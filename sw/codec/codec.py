@@ -63,7 +63,7 @@ def _say_that_it_is_slow() -> None:
 
 
 def crc32(data: Any, value: int = 0) -> int:
-    """Same as ``zlib.crc32``; several times as fast where the processor multiplies polynomials."""
+    """Same as ``zlib.crc32``; several times as fast where the processor has a carry-less multiplication."""
     if _native is None or not _native.CRC32:
         return _zlib_crc32(data, value)
     checksum: int = _native.crc32(data, value)
@@ -139,8 +139,8 @@ class Codec:
         codec (wire format version 2), which takes about half of the bytes at the same bound.
     threads
         Most threads that one call uses (one for every MiB or so of values); default: the processors that the
-        process may use, at most four. 1 is better where other work has the processors already. No part of
-        the codec's identity.
+        process may use, at most four. 1 is better where other work uses the processors. Not part of the
+        codec's identity.
 
     Raises ``ValueError`` or ``TypeError`` for other settings; the message ends with the value.
     """
@@ -227,8 +227,8 @@ class Codec:
         """The ``float32[count]`` of a stream, any contiguous bytes.
 
         ``out``, a C-contiguous float32 array of ``count`` values of any shape, is filled and returned if
-        given. ``ValueError`` for a malformed stream, one of another count say, names the byte offset; ``out``
-        is unspecified then. Nothing in the stream tells a wrong bound or mode.
+        given. ``ValueError``, with the byte offset, for a malformed stream, such as one of another count;
+        ``out`` is unspecified then. A wrong bound or mode cannot be detected from the stream.
         """
         count = _count(count)
         if out is None:
@@ -246,7 +246,7 @@ class Codec:
         """Add a stream's values to a C-contiguous float32 array that holds as many; return the array.
 
         The sums are those of ``accumulator += decompress(stream, accumulator.size)``, without the memory for
-        the right-hand side. ``ValueError`` as there; the accumulator is unspecified then.
+        the right-hand side. ``ValueError`` as for `decompress`; the accumulator is unspecified then.
         """
         _destination(accumulator, None, "accumulator")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
@@ -321,7 +321,8 @@ def scale_exponent(x: Any, mode: Mode = wire.DEFAULT_MODE) -> int:
     The error bound is relative to that magnitude then. Ranks that add up each other's values must all use
     the same: the least of theirs. 0 if there is no finite value but zero.
 
-    In ``planes``, which rounds, into (0.5, 1]: what was lossy once has the same scale, or a finer one, again.
+    In ``planes``, which rounds to nearest, into (0.5, 1]: lossy values then get the same scale again, or a
+    finer one.
     """
     bits = _paths.backend.largest(_values(x))
     if not bits:

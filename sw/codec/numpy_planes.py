@@ -24,7 +24,7 @@ def plane_bytes(lanes: int) -> int:
 
 
 def data_bytes(plane: Bytes, lanes: int) -> int:
-    """Bytes of data that the plane of so many lanes announces; nibbles after the last group do not count."""
+    """Bytes of data that a plane announces; nibbles after the last group do not count."""
     groups = -(-lanes // wire.GROUP_LANES)
     alone = _CODE_BYTES[plane[groups // 2 :][: groups % 2] & 15]
     return int(_BYTES_OF_TWO[plane[: groups // 2]].sum() + alone.sum())
@@ -39,14 +39,14 @@ def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:
     half = np.uint32(1) << below
     q = (np.uint32(1 << 23) + (bits & np.uint32(0x7FFFFF)) + half) >> (below + np.uint32(1))
     z = np.where(kept & ~raw, 2 * q - (bits >> 31), np.uint32(0)).astype("<u2")
-    # The carry of the addition is the value's, into the exponent too; of d = 0 the exponent stays whole.
+    # A carry of the addition correctly increments the exponent. For d = 0 the exponent bits are kept.
     cleared = np.minimum(below + np.uint32(1), np.uint32(23))
     words = ((magnitude + half) >> cleared << cleared) | (bits & np.uint32(0x80000000))
     return z, np.where(raw, bits, np.where(kept, words, np.uint32(0)))
 
 
 def _grouped(z: NDArray[np.uint16], words: Bits, p: Parameters) -> tuple[Bytes, Bytes]:
-    """The code of each group, and 32 bytes for it, of which the first ones are its data."""
+    """The code of each group, and 32 bytes per group, of which the first ones are its data."""
     groups = -(-len(words) // wire.GROUP_LANES)
     lanes = np.zeros((2, groups * wire.GROUP_LANES), np.uint32)
     lanes[0, : len(z)], lanes[1, : len(words)] = z, words

@@ -9,7 +9,7 @@ NUMPY = "numpy"
 
 
 class Paths:
-    """The *paths* of one family of functions, all bit-identical, of which one is in use in the whole process.
+    """The *paths* of one family of functions, all bit-identical; the whole process uses one of them.
 
     ``what``: its name in errors. ``native``: the C module, with ``paths()`` and ``use(name)``, or None where
     it was not built. ``fallback``: the same functions in NumPy. Attribute ``backend``: the module to call.

@@ -24,7 +24,7 @@ _FIRST = ("version", "collective")
 
 
 class MismatchError(ValueError):
-    """Ranks called a collective with arguments that do not fit each other, or one with wrong ones.
+    """Ranks called a collective with arguments that do not match, or one rank with invalid ones.
 
     Raised at every rank, before any data has moved: the transport can still be used.
     """
@@ -93,7 +93,7 @@ def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
     """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
 
-    "auto": the sum of all ranks just stays below 1, in ``planes`` at 1 or below. `MismatchError` if a given
+    "auto": the sum over all ranks stays just below 1, in ``planes`` at 1 or below. `MismatchError` if a given
     one would push values out of fp32's range.
     """
     known = [exponent for exponent in largest if exponent is not None]

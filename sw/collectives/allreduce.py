@@ -73,7 +73,7 @@ def allreduce_comp(
         below the bound then becomes zero.
     legs
         For an aggregator: which of the ways to and from it is compressed. Default: "both"; for
-        "paper_baseline" "up", as the paper's compresses gradients and sends weights down raw.
+        "paper_baseline" "up", since the paper compresses gradients and sends weights down raw.
     group_size, upper
         For "hierarchical": consecutive ranks per group, where the last group may be smaller (default: the
         largest divisor of their number up to its square root), and what joins the groups. ``group_size`` for
@@ -84,19 +84,20 @@ def allreduce_comp(
         Lanes per message, about.
     feedback
         An `ErrorFeedback` and the tensor's name in it: its residual is added to this rank's values, and what
-        ``codec`` takes from them is the next residual. (Its own codec and ranks are not used.) As calling it
-        before, without a further exchange between the ranks.
+        ``codec`` removes from them is the next residual. (Its own codec and ranks are not used.) The result
+        is that of calling it on the values first, without the additional exchange between the ranks.
     timeout
         Seconds without progress after which a wait for another rank ends in `TransportTimeout`; each rank its
         own. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless it was told.
 
-    Every compression is within the codec's bound, times ``2**-scale``. A sum in a ring passes one per rank,
-    so where scaled values stay below 1 its error is at most ``size`` times that, that of the mean twice that.
-    ``RuntimeWarning``, once per communicator, if half of the energy of a rank's values or more is below it.
+    Every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one compression per
+    rank. So if scaled values stay below 1, the error of the sum is at most ``size * b``, that of the mean ``2
+    * b``. ``RuntimeWarning``, once per communicator, if half or more of the energy of a rank's values is
+    below it.
 
     `MismatchError` at every rank if they do not agree, or if one of them cannot take part (there, its own
     ``TypeError`` or ``ValueError``): nothing has been sent then. `TransportError` if a rank is lost, falls
-    silent or sends what is malformed; the transport is of no more use then. The receive buffer is unspecified
+    silent or sends malformed data; the transport cannot be used after that. The receive buffer is unspecified
     after an error.
     """
     transport = transport_of(comm, timeout)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What callers hand in: arrays of several types, as the fp32 lanes that the collectives work on.
+"""The callers' arrays, of several types, as the fp32 lanes that the collectives work on.
 
 float32, C-contiguous, is used as it is: an all-reduce and an all-gather need no memory beside the receive
-buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back, two passes
-over memory and 4 bytes per value; float64 loses its precision beyond float32, and results that do not fit the
+buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back: two passes
+over memory and 4 bytes per value. float64 loses its precision beyond float32, and results that do not fit the
 receive buffer's type become infinite.
 """
 
@@ -42,7 +42,7 @@ def is_in_place(buffer: Any) -> bool:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A rank's values as lanes, flat: what it has in ``source``, and where the result is worked out.
+    """A rank's values as flat lanes: its own in ``source``, and ``lanes``, where the result is computed.
 
     ``lanes`` may be ``source`` itself, or the receive buffer's own memory. ``own``: the part of ``source``
     with values that this rank contributes.
@@ -56,9 +56,9 @@ class Loaded:
 class Buffers:
     """A send and a receive buffer of one type, for the collectives that leave the same values everywhere.
 
-    ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. ``TypeError`` for what
-    is no array of a floating type, ``ValueError`` for a receive buffer that cannot be written or has another
-    count or type than the send buffer.
+    ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. ``TypeError`` for
+    anything but an array of a floating type, ``ValueError`` for a receive buffer that cannot be written or
+    differs from the send buffer in count or type.
     """
 
     def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None = None) -> None:
@@ -218,7 +218,7 @@ class GatherBuffers(BlockBuffers):
 
 
 def _counts(counts: Sequence[int], size: int) -> list[int]:
-    """The counts as a list; ``ValueError`` or ``TypeError`` for what is none."""
+    """The counts as a list; ``ValueError`` or ``TypeError`` for anything else."""
     try:
         found = [index(count) for count in counts]
     except TypeError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every collective call does around its algorithm: agree, scale, move, scale back, store."""
+"""The frame of every collective call: agree, scale, move, scale back, store."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _keyval: int | None = None
 def transport_of(comm: Any, timeout: float | None = None) -> Transport:
     """The transport to use for a transport or an mpi4py communicator.
 
-    A communicator gets an `MpiTransport` at its first call, which all its ranks must make, within ``timeout``
-    seconds; it keeps it as an MPI attribute and frees it with itself. ``TypeError`` for anything else.
+    A communicator gets an `MpiTransport` at its first call, which all its ranks must make within ``timeout``
+    seconds. It keeps the transport as an MPI attribute and frees it with itself. ``TypeError`` for anything
+    else.
     """
     global _keyval
     if isinstance(comm, Transport):
@@ -74,7 +75,7 @@ class Call:
         return self.form.transport
 
     def mean(self, terms: int | None = None) -> Callable[[Lanes], None]:
-        """Turns a sum of ``terms`` values, by default one per rank, into their mean if that is asked for."""
+        """Turns a sum of ``terms`` values (default: one per rank) into their mean if ``op`` asks for it."""
         if self.settings.op is Op.SUM:
             return lambda lanes: None
         factor = np.float32(1.0 / (terms or self.transport.size))
@@ -85,7 +86,7 @@ class Call:
         return divide
 
     def unscale(self, lanes: Lanes, exponent: int) -> None:
-        """Takes a scale from lanes."""
+        """Divides lanes by a scale."""
         if exponent:
             np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
 
@@ -102,9 +103,9 @@ def run(
     """Agrees with all ranks on the settings, the ``terms`` and the scale, calls ``move``, stores its result.
 
     ``buffers_of`` checks the buffers; an error there, or in the settings, is one at every rank
-    (`MismatchError` elsewhere), before any data move. ``move`` works on scaled lanes and takes the scale from
-    them. Every rank calls it, and an error in it is one at every rank. ``feedback``: error feedback of this
-    rank's values, and their name; its residual changes only once the ranks have agreed.
+    (`MismatchError` elsewhere), before any data move. ``move`` works on scaled lanes and divides the scale
+    out again. Every rank calls it, and an error in it is an error at every rank. ``feedback``: error feedback
+    of this rank's values, and their name; its residual changes only once the ranks have agreed.
     """
     size = transport.size
     error: Exception | None = None
@@ -140,7 +141,7 @@ def run(
         np.multiply(own, np.float32(2.0 ** exponents[transport.rank]), out=lanes[loaded.own])
         source, own = lanes, lanes[loaded.own]
     if path != "off" and size > 1 and collective.contributes:
-        # "auto" is for the largest values of all ranks: those of another one may be too small to matter.
+        # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
         most = max((e for e in all_largest if e is not None), default=None)
         if scaled != "auto" or not collective.summed or largest == most:
             watch(transport)(f"the {collective.name}", codec, own)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A communicator whose collectives of floats compress and which can stand where mpi4py's stands."""
+"""A communicator whose collectives of floats compress, as a replacement for mpi4py's."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class CompressedCommunicator:
     ``settings`` given here: keyword arguments of `allreduce_comp`. An algorithm that only an all-reduce has
     is a ring elsewhere. After ``Bcast`` and ``Allgather`` the sender's own values are what the others see.
 
-    Everything else, other types, operations and methods, goes to the communicator itself. What could have
-    been meant to be compressed, a reduction or a collective of floats, is said once for each method, type and
-    operation, in a ``UserWarning`` at rank 0 (not with ``path="off"``).
+    Everything else, other types, operations and methods, goes to the communicator itself. If compression may
+    have been intended (a reduction or a collective of floats), rank 0 says so in a ``UserWarning``, once for
+    each method, type and operation (not with ``path="off"``).
 
     ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
 

@@ -20,7 +20,7 @@ LIMIT = 0.5
 _RUNS, _RUN = 64, 64
 """A call samples this number of runs, of this length each, spread evenly: about 20 us."""
 _REST = 100
-"""Calls without sampling after a sample that was worse than the whole."""
+"""Calls without sampling after a sample that showed more loss than the whole array."""
 _CHUNK = 1 << 18
 
 
@@ -33,7 +33,7 @@ class LostEnergy:
     def __call__(self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32]) -> None:
         """``RuntimeWarning`` if half of the energy of ``values`` or more is below the bound of ``codec``.
 
-        ``values`` as the codec gets them, scaled. Codecs whose error is relative are not looked at.
+        ``values``: as the codec gets them, scaled. Codecs with a relative error are not checked.
         """
         if not isinstance(codec, Codec):
             return

@@ -42,7 +42,7 @@ def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
         if not buffer or not isinstance(buffer[0], np.ndarray):
             return False
         array, rest = buffer[0], buffer[1:]
-        # [array, count, type] with fewer values than the array holds, or counts per rank, are MPI's matter.
+        # [array, count, type] with fewer values than the array holds, or with counts per rank, goes to MPI.
         counts = [item for item in rest if isinstance(item, int)]
         if any(count != array.size for count in counts) or any(isinstance(item, tuple) for item in rest):
             return False
@@ -60,9 +60,9 @@ def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
 
 
 class SaidOnce:
-    """Says, once for each method, type and operation, that a call goes to MPI as it is.
+    """Warns, once for each method, type and operation, that a call goes to MPI as it is.
 
-    ``silent``: says nothing.
+    ``silent``: never warns.
     """
 
     def __init__(self, silent: bool) -> None:

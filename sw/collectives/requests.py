@@ -33,7 +33,7 @@ class CollectiveRequest:
         return self._over.is_set()
 
     def test(self) -> bool:
-        """Whether its result is there; raises what `wait` would, if it has failed."""
+        """Whether its result is there; raises what `wait` would if it has failed."""
         if self.done and self._error is not None:
             raise self._error
         return self.done
@@ -41,8 +41,8 @@ class CollectiveRequest:
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the result is there. Raises what the blocking call would.
 
-        ``timeout``: seconds, after which this ends in ``TimeoutError`` and the collective goes on. Without it
-        the wait ends too: a collective whose ranks fall silent fails after its own time-out.
+        ``timeout``: seconds, after which this ends in ``TimeoutError`` and the collective goes on. The wait
+        is limited even without it: a collective whose ranks fall silent fails after its own time-out.
         """
         if not self._over.wait(timeout):
             raise TimeoutError(f"the collective is still in progress after {timeout:g} s")
@@ -87,7 +87,7 @@ class _Line:
         self._busy = False
 
     def start(self, call: Callable[[], None]) -> CollectiveRequest:
-        """Appends a call; a thread that is there while calls are waiting runs it."""
+        """Appends a call; a thread that exists while calls are waiting runs it."""
         request = CollectiveRequest(call)
         with self._lock:
             self._waiting.append(request)
@@ -113,7 +113,7 @@ class _Line:
                     self._start_thread()
 
     def _start_thread(self) -> None:
-        # Ends with the last call, and never keeps a program that is interrupted from ending.
+        # A daemon: it ends with the last call, and does not keep an interrupted program alive.
         threading.Thread(target=self._work, name="collectives", daemon=True).start()
 
     def _work(self) -> None:

@@ -16,7 +16,7 @@ from .wire_form import StreamCodec
 
 
 class Op(Enum):
-    """What becomes of all ranks' values: their sum, or their sum times the reciprocal of their number."""
+    """The reduction of all ranks' values: their sum, or their sum times the reciprocal of their number."""
 
     SUM = "sum"
     MEAN = "mean"

@@ -39,7 +39,7 @@ class StreamCodec(Protocol):
 
 
 class Incoming(ABC):
-    """A run of lanes that is on its way here, to be stored or summed where `WireForm.receive` said."""
+    """A run of lanes in flight to this rank, to be stored or summed where `WireForm.receive` said."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -77,7 +77,7 @@ class WireForm(ABC):
         """
 
     def settle(self, lanes: Lanes) -> None:
-        """Makes lanes what a rank sees that they are sent to; all ranks hold the same bits then."""
+        """Replaces lanes by what a receiver of them sees; all ranks hold the same bits then."""
         return
 
     def post(self, peer: int, data: NDArray[Any]) -> None:
@@ -138,7 +138,7 @@ class Raw(WireForm):
 class Tagged(Raw):
     """Lanes as floats on marked connections, which the NICs compress and restore.
 
-    Any packet may have gone raw, so what is to be equal everywhere is settled before it is sent.
+    Any packet may go raw, so values that must be equal everywhere are settled before they are sent.
     """
 
     tagged = True
@@ -198,7 +198,7 @@ class Compressed(WireForm):
         return length
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int) -> None:
-        """Begins to send the first bytes of a buffer, which is spare when they have left."""
+        """Begins to send the first bytes of a buffer, which is reused once they have left."""
         for peer in peers:
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))

@@ -25,10 +25,10 @@ MOST_RELATIVE_ERROR = 0.1
 class Errors:
     """Absolute errors of an array's finite values, counted by powers of two of the bound.
 
-    ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one smaller ones
-    too; ``exact`` are those that come back to the bit. ``largest``: the largest error. ``relative``: the L2
-    norm of the errors by that of the values. ``kept``: the share of the energy, the sum of the squares, in
-    values that do not become zero. ``bias``: the growth of the sum of the magnitudes, by that sum.
+    ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one also smaller
+    ones; ``exact`` counts values that come back to the bit. ``largest``: the largest error. ``relative``: the
+    L2 norm of the errors over that of the values. ``kept``: the share of the energy, the sum of the squares,
+    in values that do not become zero. ``bias``: the relative growth of the sum of the magnitudes.
     """
 
     BINS = 12
@@ -113,5 +113,5 @@ def recommended(found: Iterable[Choice]) -> Choice | None:
 
 
 def scales_of(values: NDArray[np.float32]) -> list[int]:
-    """None at all, and what ``--scale auto`` means for the array."""
+    """No scale, and the exponent that ``--scale auto`` gives for the array."""
     return sorted({0, scale_exponent(values, "planes")}, key=abs)

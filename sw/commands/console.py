@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all commands print with: text as it is, tables that keep their headings, progress, and ``--json``.
+"""Output of all commands: literal text, tables that keep their headings, progress, and ``--json``.
 
 Rich reads square brackets as markup by default and drops what it takes for a tag, such as the extra of
 ``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
@@ -38,7 +38,7 @@ from ..system import atomic_file
 Cell = str | Text
 
 FILE_WIDTH = 120
-"""Columns of the output where it is no terminal and the environment variable COLUMNS is not set."""
+"""Columns of the output where it is not a terminal and the environment variable COLUMNS is not set."""
 STANDARD_OUTPUT = "-"
 
 JsonFile = Annotated[
@@ -78,7 +78,7 @@ class Console(rich.console.Console):
         super().print(*objects, **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """A line on a terminal that says what is being done."""
+        """A status line on a terminal."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)
 
 
@@ -166,7 +166,7 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
 
 
 def check_json(path: Path | None) -> None:
-    """Refuse a file that could not be written, before the work; its folder is made if missing."""
+    """Refuse a file that could not be written, before the work; make its folder if it is missing."""
     if path is not None and str(path) != STANDARD_OUTPUT:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.check(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn doctor``: what this host can do, each line by a trial."""
+"""``inceptionn doctor``: what this host can do; each line is the result of a trial."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def mark() -> Finding:
 
 
 def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
-    """Whether a marked datagram to ``peer`` (discard port) is marked where it leaves this host."""
+    """Whether a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
     name = "mark seen leaving"
     try:
         capture = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))

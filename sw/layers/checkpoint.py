@@ -24,8 +24,8 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Writes nested dictionaries of NumPy arrays and of what JSON can hold, such as ``state_dict()`` returns.
 
     An .npz archive, for `numpy.load` to look into: the arrays, and the rest as JSON text in "state". The
-    archive's comment, the last 32 bytes of the file, is the SHA-256 of all bytes before it. The file takes
-    its name when all of it is on the disk; ``OSError`` with that name otherwise, and nothing is left behind.
+    archive's comment, the last 32 bytes of the file, is the SHA-256 of all bytes before it. The file gets its
+    name when all of it is on the disk; otherwise ``OSError`` with that name, and no file is left.
 
     ``TypeError`` for what JSON cannot hold, arrays of objects, and keys that are no text.
     """
@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         state = _with_arrays(json.loads(str(arrays["state"])), arrays)
         if not isinstance(state, dict):
             raise TypeError(f"its state is a {type(state).__name__}")
-    except Exception as error:  # another program's file with such an end: whatever it breaks, it is not ours
+    except Exception as error:  # another program's file with a valid checksum, whatever error it causes
         raise ValueError(f"{os.fspath(path)} is no checkpoint: {type(error).__name__}: {error}") from error
     return state
 

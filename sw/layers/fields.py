@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""State dictionaries, checked field by field before anything is taken over."""
+"""State dictionaries, checked field by field before anything is restored."""
 
 from __future__ import annotations
 

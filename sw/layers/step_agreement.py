@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What workers of an all-reduce agree on before the gradients of a step move."""
+"""The workers' agreement before the gradients of a step move in an all-reduce."""
 
 from __future__ import annotations
 

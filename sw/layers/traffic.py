@@ -13,7 +13,7 @@ class Traffic:
 
     ``sent``: bytes handed to the transport. ``raw``: what the same values take as fp32. Neither counts what a
     rank hands to itself, nor the transport's own framing (8 bytes per message over TCP), nor TCP/IP headers;
-    of floats on marked connections it is the NIC that knows what left the host.
+    for floats on marked connections, only the NIC knows what left the host.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ _PACKAGE = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "mount"
 
 
 def require() -> None:
-    """Nothing, where networks can be made; else `NetworkUnavailable`, which names all that is missing."""
+    """Returns if networks can be made; else `NetworkUnavailable`, which names all that is missing."""
     missing = []
     if sys.platform != "linux":
         missing.append("Linux")
@@ -78,7 +78,7 @@ def batch(program: str, namespace: str | None, lines: list[str]) -> None:
 
 
 def _run(command: list[str], text: str | None = None) -> tuple[str, str | None]:
-    """A command's output, and what it says if it fails, in one line."""
+    """A command's output, and its message in one line if it failed, else None."""
     _log.debug("run: %s", " ".join(command))
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_PATIENCE)

@@ -24,7 +24,7 @@ from .namespaces import Host, Namespaces
 def mpirun(
     network: Namespaces, argv: Sequence[str], *, timeout: float = 300.0, **options: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Runs an MPI program with its ranks dealt out to the hosts of a network; waits for its end.
+    """Runs an MPI program with its ranks distributed over the hosts of a network; waits for its end.
 
     Options are those of `mpi_popen`, as in ``stdout=subprocess.PIPE``. ``subprocess.TimeoutExpired`` after
     ``timeout`` seconds.
@@ -47,7 +47,7 @@ def mpi_popen(
     mca: Mapping[str, str] | None = None,
     **options: Any,
 ) -> subprocess.Popen[Any]:
-    """Starts an MPI program with its ranks dealt out to the hosts of a network.
+    """Starts an MPI program with its ranks distributed over the hosts of a network.
 
     ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks``: as many as hosts by
     default; more are dealt round robin. Ranks talk over TCP alone, through the network.
@@ -59,7 +59,7 @@ def mpi_popen(
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"ranks must be at least 1, not {ranks!r}")
     slots = -(-number // network.size)
-    folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's
+    folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's folder
     # BTL tcp for the data, self for messages to oneself; ob1 because other layers choose other transports.
     settings = {
         "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": str(network.subnet),

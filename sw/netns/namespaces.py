@@ -52,7 +52,7 @@ class Host:
     ) -> subprocess.CompletedProcess[Any]:
         """``subprocess.run(argv, **options)`` in this host.
 
-        ``subprocess.TimeoutExpired`` after ``timeout`` seconds; what it started in turn ends with the
+        ``subprocess.TimeoutExpired`` after ``timeout`` seconds; processes that it has started end with the
         network.
         """
         return subprocess.run(self.command(argv), timeout=timeout, **options)
@@ -80,7 +80,7 @@ class Host:
         return registry.pids(self.name)
 
     def reap(self) -> None:
-        """Collects the exit status of what `popen` started and what has ended."""
+        """Collects the exit status of ended processes that `popen` has started."""
         for started in self._started:
             with suppress(subprocess.TimeoutExpired):
                 started.wait(1)
@@ -94,15 +94,15 @@ class Namespaces:
     """``hosts`` namespaces with loopback up and nothing else, as a context manager.
 
     Leaving it, by the end, an exception, Ctrl-C or SIGTERM, ends every process in them and deletes them.
-    Those of a killed program are removed when the next one enters. Those of a running program are left
-    alone, so several sets can exist at a time; a number in their names tells them apart.
+    Namespaces of a killed program are removed when the next program enters. Those of a running program stay,
+    so several sets can exist at a time; a number in their names tells them apart.
 
     Parameters
     ----------
     hosts
         1..64. ``ValueError`` otherwise.
     subnet
-        IPv4 network of the hosts; host *i* has its address *i + 1*. It need not agree with any network
+        IPv4 network of the hosts; host *i* has its address *i + 1*. It is independent of all networks
         outside.
 
     `NetworkUnavailable`, which says what is missing, where the user or the machine cannot make namespaces.

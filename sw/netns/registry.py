@@ -2,7 +2,7 @@
 """Who owns which namespaces, so that those of a killed program are removed by the next one.
 
 One small file for each set of namespaces names its owner by process id and start time (ids are reused, the
-pair is not). A lock keeps two programs from taking the same number, or removing the same remains.
+pair is not). A lock keeps two programs from taking the same number, or removing the same namespaces.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def folder() -> Path:
 
 
 def _open(path: str, flags: int) -> int:
-    """Opens for `open`, but never what a link leads to."""
+    """An opener for `open` that never follows a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
@@ -171,7 +171,7 @@ def _state(pid: int) -> str:
 
 
 def _owner(pid: int) -> dict[str, Any]:
-    """What identifies a process for all time; without a start time if it is gone."""
+    """What identifies a process, even if its id is used again; without a start time if it is gone."""
     fields = _stat(pid)
     alive = fields and fields[0] not in ("Z", "X")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

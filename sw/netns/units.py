@@ -13,7 +13,7 @@ _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 LEAST_RATE, MOST_RATE = 8e3, 1e12
-"""Bits per second that a `Network` can be shaped to: a byte per millisecond, and what tc's counters hold."""
+"""Bits per second that a link can be shaped to: a byte per millisecond, up to what tc's counters hold."""
 
 
 def bits_per_second(rate: str | float) -> float:

@@ -18,7 +18,7 @@ NODES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 def points(scene: Scenario) -> dict[str, Any]:
     """Speed-ups over ring raw and ring bf16, by bandwidth and by nodes, all else as in the scenario."""
     rates = [predict(replace(scene, link=replace(scene.link, bandwidth=rate))) for rate in BANDWIDTHS]
-    # A group size of another number of nodes means nothing here.
+    # The group size is that of the scenario's number of nodes and not valid for others.
     sizes = [predict(replace(scene, nodes=nodes, group=None)) for nodes in NODES]
     return {
         "bandwidth": {"bits_per_second": list(BANDWIDTHS), "over_raw": [p.over_raw for p in rates],

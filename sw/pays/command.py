@@ -57,7 +57,7 @@ def pays(
         float, typer.Option(help="Times less bandwidth per host across groups.")
     ] = 1.0,
     down: Annotated[
-        bool, typer.Option("--down", help="Compress the way back from aggregator or servers as well.")
+        bool, typer.Option("--down", help="Also compress the way back from aggregator or servers.")
     ] = False,
     mtu: Annotated[int, typer.Option(help="Bytes of IP packet.")] = 1500,
     codec_rate: Annotated[
@@ -88,8 +88,8 @@ def pays(
 ) -> None:
     """Predict a training step with compression, its speed-up over rings without, and say whether it pays.
 
-    The answer is "no" when it is no. Rates of the software codec, of sums and of TCP are measured on this
-    host in a second. `inceptionn bench pays` compares the model with measured all-reduces.
+    The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host in a
+    second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
     report.check_files(json_file, plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")

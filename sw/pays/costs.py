@@ -16,7 +16,7 @@ TCP_IP_BYTES = 52
 ETHERNET_BYTES = 38
 """Header, frame check sequence, preamble and gap, of every frame."""
 SHIM_BYTES = 8
-"""What the engines add to a compressed payload (docs/wire-format.md, section 3)."""
+"""Bytes that the engines add to a compressed payload (docs/wire-format.md, section 3)."""
 ENGINE_RATE = 64e9
 """Bits per second of uncompressed values through one engine pair: 256 bits at 250 MHz."""
 
@@ -100,7 +100,7 @@ class Form:
     mean: bool = True
 
     def result(self, ranks: float) -> float:
-        """Ranks in a sum that spreads as the result of so many does: a mean spreads less than one of them."""
+        """Ranks in a sum that spreads as much as the result for ``ranks``; below 1 for a mean."""
         return 1 / ranks if self.mean else ranks
 
     def wire(self, link: Link, size: float, ranks: float) -> float:

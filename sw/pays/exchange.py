@@ -2,8 +2,8 @@
 """The time of one all-reduce: link, processor and device work in parallel, sub-blocks overlap.
 
 A vector of *n* bytes crosses the busiest link 2 (p-1)/p times in a ring and 2 (p-1) times at an aggregator
-(Thakur et al. 2005; Sec. VIII-D of the paper). Each resource needs a time for that. With enough sub-blocks
-in flight the slowest resource decides; with few, every step waits for the one before it.
+(Thakur et al. 2005; Sec. VIII-D of the paper). Each resource needs its own time for that. With many
+sub-blocks in flight the slowest resource decides; with few, every step waits for the previous one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..collectives.algorithms.ring import LEAD
 from .costs import Form, Host, Link
 
 _KEPT = 64
-"""Steps of a ring's first half that are computed one by one; of longer rings as many are spread over it."""
+"""Steps of a ring's first half that are computed one by one; longer rings are sampled at as many steps."""
 
 
 @dataclass
 class Exchange:
     """Seconds of an exchange, and what each resource contributes.
 
-    ``link``: the busiest link's. ``processor``: the busiest host's, or all hosts' share of common processors.
+    ``link``: the busiest link. ``processor``: the busiest host, or all hosts' share of common processors.
     ``device``: a NIC's engines or the cable to a box. ``chain``: steps that wait for each other, latencies
     included. ``wire_bytes``: of values and headers, through the busiest link in one direction.
     """
@@ -45,7 +45,7 @@ class Exchange:
 
     @property
     def limit(self) -> str:
-        """What decides: "link", "processor", "device" or "latency"."""
+        """The limit: "link", "processor", "device" or "latency"."""
         names = {"link": self.link, "processor": self.processor, "device": self.device}
         slowest = max(names, key=lambda name: names[name])
         return "latency" if self.chain > 1.05 * names[slowest] and self.latency > self.chain / 2 else slowest
@@ -179,9 +179,9 @@ def worker_aggregator(
 ) -> Exchange:  # fmt: skip
     """Gradients to one aggregator, the result back to all (Fig. 2).
 
-    ``separate``: the aggregator is a host of its own, as in the paper, and not one of the ranks.
-    ``overlap``: the result's first part travels down while gradients still come up, as here; in the paper's
-    framework weights follow after all gradients.
+    ``separate``: the aggregator is a host of its own, as in the paper, and not one of the ranks. ``overlap``:
+    the result's first part goes down while gradients still come up, as in this project's collectives; in the
+    paper's framework, weights follow after all gradients.
     """
     workers = ranks if separate else ranks - 1
     if workers == 0 or size == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What this machine's codec and TCP stack do, by short runs."""
+"""Rates of this machine's codec and TCP stack, from short runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..collectives.bfloat16 import BFloat16
 from .costs import Coder, Host
 
 _VALUES = 1 << 17
-"""Of the arrays that are measured: a sub-block of the collectives, which fits the caches as there."""
+"""Values of the measured arrays: a sub-block of the collectives, which fits the caches."""
 _SENT, _PIECE, _TRIES = 32 << 20, 1 << 19, 4
 
 

@@ -19,7 +19,7 @@ from ..codec.speed import Floats, synthetic
 from ..system import npy_file
 
 Ratio = Callable[[float], float]
-"""Bytes of fp32 per compressed byte, of the sum of so many ranks' values; 1/n stands for a mean of n."""
+"""Bytes of fp32 per compressed byte, of a sum by its number of ranks; 1/n stands for a mean of n."""
 
 _SAMPLE = 1 << 19
 """Values of an array that are compressed to learn its ratio."""

@@ -89,7 +89,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """Step times of the compressed way, of what it competes with, and the verdict.
+    """Step times with compression and of the ways it competes with, and the verdict.
 
     ``raw``, ``bf16``: rings of the gradients as they are, and in bf16. ``plain``, ``plain_bf16``: the
     scenario's own topology without the codec, so that the codec is not credited with what the topology gains.
@@ -139,7 +139,7 @@ class Prediction:
         return "not beside bf16" if raw >= WORTH else "no"
 
     def reasons(self) -> list[str]:
-        """Why, in words; the strongest first."""
+        """The reasons in words, the strongest first."""
         scene, found = self.scenario, []
         fastest = self.fastest
         waited = fastest.step - scene.compute
@@ -247,7 +247,7 @@ def predict(scene: Scenario) -> Prediction:
 
 
 def facts_of(prediction: Prediction) -> dict[str, Any]:
-    """As it stands in the JSON."""
+    """As the JSON holds it."""
 
     def facts(option: Option) -> dict[str, Any]:
         exchange = option.exchange

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rings of thousands of hosts, host by host: what stragglers do that no closed form shows.
+"""Rings of thousands of hosts, host by host: the effect of stragglers, for which there is no closed form.
 
 In a step of a ring a host sends on what it received in the step before. It starts when it is free and its
-predecessor's block has come: ``ready[i] = max(ready[i], ready[i - 1]) + time[i]``, computed for all hosts
+predecessor's block has arrived: ``ready[i] = max(ready[i], ready[i - 1]) + time[i]``, computed for all hosts
 at once. O(hosts x steps); 10,000 hosts in one ring take seconds, in groups of 100 milliseconds.
 """
 

@@ -38,7 +38,7 @@ class Settings:
         return quick if self.quick else full
 
     def seeds(self, count: int) -> str:
-        """The seeds of as many trainings, in words."""
+        """The seeds of ``count`` trainings, in words."""
         return f"seed {self.seed}" if count == 1 else f"seeds {self.seed} to {self.seed + count - 1}"
 
 
@@ -90,7 +90,7 @@ class Artefact:
         self.rows.append(Row(name, paper, here, unit))
 
     def facts(self, environment: dict[str, Any]) -> dict[str, Any]:
-        """As it stands in the JSON file."""
+        """As the JSON file holds it."""
         return {
             "artefact": self.name, "title": self.title, "environment": environment,
             "seconds": round(self.seconds, 2), "conditions": self.conditions,
@@ -168,5 +168,5 @@ def bars(axes: Any, groups: list[str], series: dict[str, list[float | None]], te
 
 
 def legend(figure: Any, axes: Any, columns: int = 5) -> None:
-    """Below all axes, where it hides nothing."""
+    """The legend, below all axes, where it hides nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8)

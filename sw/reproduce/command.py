@@ -22,7 +22,7 @@ OUT = Path("build/reproduce")
 
 
 class Source(NamedTuple):
-    """Where an artefact is printed, in a few words, and what it needs beside scikit-learn."""
+    """Where an artefact is printed, its description, and what it needs besides scikit-learn."""
 
     module: str
     help: str
@@ -51,7 +51,7 @@ ARTEFACTS = {
 }
 
 Out = Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where JSON, CSV and figure go.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and rounds: a look.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and rounds: a first look.")]
 WithTorch = Annotated[
     bool, typer.Option("--torch/--no-torch", help="Whether to compute the ImageNet networks, where torch is.")
 ]
@@ -62,7 +62,7 @@ WithNetwork = Annotated[
 
 
 def made(name: str, settings: Settings) -> tuple[Artefact, Callable[[Any, Artefact], None]]:
-    """An artefact, with its time, and what draws it."""
+    """An artefact with its time, and the function that draws it."""
     module = import_module(f".artefacts.{ARTEFACTS[name].module}", __package__)
     began = time.perf_counter()
     artefact: Artefact = module.make(settings)
@@ -73,7 +73,7 @@ def made(name: str, settings: Settings) -> tuple[Artefact, Callable[[Any, Artefa
 def _prepared(
     out: Path, seed: int, quick: bool, torch: bool, network: bool, json_file: Path | None
 ) -> Settings:
-    """Settings, once everything is there that must be."""
+    """Settings, after checks of everything that is required."""
     report.check_files(json_file, out / "figure.png")
     require_digits()
     return Settings(seed, quick, torch, network)
@@ -109,7 +109,7 @@ def _command(name: str) -> Callable[..., None]:
 
 
 def _needs(source: Source) -> str:
-    """A sentence on what is left out where it is missing."""
+    """A sentence that names the parts that need more than scikit-learn."""
     needs = [
         *(["root (hosts with shaped links)"] if source.network else ()),
         *(["torch"] if source.torch else ()),
@@ -128,7 +128,7 @@ def everything(
     network: WithNetwork = True,
     json_file: JsonFile = None,
 ) -> None:
-    """All artefacts, one after the other; the status is 1 if one of them failed, after all others."""
+    """All artefacts, one after the other; if one fails, the others still run, and the status is 1."""
     chosen = report.choices(only, tuple(ARTEFACTS), "--only")
     settings = _prepared(out, seed, quick, torch, network, json_file)
     console, facts = Console(json_file=json_file), environment(seed)

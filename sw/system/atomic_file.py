@@ -52,7 +52,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield file
             return
         partial = target.with_name(PREFIX + secrets.token_hex(8))
-        # Not "xb": NumPy writes to such a file past Python and loses the reason of a failure.
+        # Not "xb": NumPy writes to such a file without Python and loses the reason for a failure.
         with partial.open("x+b") as file:
             if target.exists():
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))

@@ -12,7 +12,8 @@ import sysconfig
 def find_program(name: str) -> str | None:
     """Path of a program: next to this interpreter if it is there, else on PATH; None if in neither.
 
-    So an environment's programs are found without its folder on PATH, and before others of the same name.
+    So an environment's programs are found even if its folder is not on PATH, and before others of the same
+    name.
     """
     beside = (sysconfig.get_path("scripts"), os.path.dirname(sys.executable))
     return shutil.which(name, path=os.pathsep.join(beside)) or shutil.which(name)

@@ -37,11 +37,11 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
 
     Best called before ``connect`` or ``listen`` (what a marked listener accepts is marked), since only then
     the maximum segment size can be made a multiple of 4: that of the route to ``peer`` (an address as
-    ``connect`` takes it) where it is given. Later, packets carry the mark but segments may begin inside a
-    float, which the NIC then leaves as they are. (A ``connect`` that fails makes the kernel forget the size:
-    mark again.) TCP sockets also get TCP_NODELAY.
+    ``connect`` takes it) where it is given. On a connection that exists already, packets carry the mark, but
+    segments may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes
+    the kernel forget the size: mark again.) TCP sockets also get TCP_NODELAY.
 
-    ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep what the kernel has there.
+    ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep the kernel's values.
     ``ValueError`` for other values or sockets, `TosError` if the kernel refuses or does not keep it.
     """
     if isinstance(tos, bool) or not isinstance(tos, int) or not 0 < tos < 256 or tos & _ECN:
@@ -66,8 +66,7 @@ def untag(sock: socket.socket) -> None:
 def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socket]:
     """A context in which the socket is marked; its end restores the ToS from before.
 
-    A TCP socket may send long after a write: end the context only when the other side has confirmed
-    what was sent in it.
+    A TCP socket may send long after a write: end the context only when the other side has confirmed the data.
     """
     before = tos_of(sock)
     tag(sock, tos)
@@ -152,7 +151,7 @@ def _interface_mtus() -> list[int]:
                 (flags,) = struct.unpack_from("H", fcntl.ioctl(sock, _SIOCGIFFLAGS, request), 16)
                 (mtu,) = struct.unpack_from("i", fcntl.ioctl(sock, _SIOCGIFMTU, request), 16)
             except OSError:
-                continue  # it went away meanwhile
+                continue  # removed meanwhile
             if flags & _IFF_UP:
                 found.append(mtu)
     return found or [1500]

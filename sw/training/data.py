@@ -66,10 +66,10 @@ def zipf_documents(
 ) -> Dataset:
     """Made-up documents whose words are Zipf-distributed, as in natural language; a fifth is for testing.
 
-    Word number r has a probability proportional to ``(r + 1)**-exponent``. Each class has an own
-    permutation of the words in blocks of ``classes`` neighbours, so that rare words tell classes apart as
-    well as common ones. ``inputs``: int64[n, length], words 0..vocabulary-1. ``ValueError`` for a
-    vocabulary below the number of classes.
+    Word number r has a probability proportional to ``(r + 1)**-exponent``. Each class permutes the words in
+    its own way within blocks of ``classes`` neighbours, so that rare words tell classes apart as well as
+    common ones. ``inputs``: int64[n, length], words 0..vocabulary-1. ``ValueError`` for a vocabulary below
+    the number of classes.
     """
     if vocabulary < classes:
         raise ValueError(f"vocabulary must be at least the {classes} classes, not {vocabulary!r}")

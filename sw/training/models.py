@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Small classifiers in NumPy: parameters by key, and their gradients by hand.
 
-All compute the mean cross-entropy of a softmax over a batch, in float32, without a state of their own: what
-changes is the dictionary of parameters that each call is given.
+All compute the mean cross-entropy of a softmax over a batch in float32. They have no state: each call is
+given the dictionary of parameters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Model(ABC):
 
     @abstractmethod
     def initial(self, seed: int = 0) -> Parameters:
-        """Parameters to begin with; He initialisation, biases zero. The same on all machines for a seed."""
+        """Initial parameters: He initialisation, biases zero. The same on all machines for a seed."""
 
     @abstractmethod
     def logits(self, parameters: Mapping[str, Floats], inputs: NDArray[np.generic]) -> Floats:

@@ -31,8 +31,8 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
 DEFAULT_TIMEOUT = 300.0
 """Seconds without any progress after which a wait ends in `TransportTimeout`.
 
-Long enough for a rank that does something else between two calls, such as writing a checkpoint. It is for
-ranks that hang: a rank whose process ends is noticed at once, without it.
+Long enough for a rank that does something else between two calls, such as writing a checkpoint. It detects
+ranks that hang: a rank whose process ends is noticed at once.
 """
 
 
@@ -108,9 +108,9 @@ class Transport(ABC):
     def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
         """Waits until one of the requests is complete, and returns those; [] after ``timeout`` seconds.
 
-        For a rank that serves others and has no single message to wait for: nothing arriving is no error
-        here. Ends early, also with [], if `wake` has been called since the last call. Raises `PeerLost` if
-        the group is broken, or a rank has left from which one of the requests receives.
+        For a rank that serves others and has no single message to wait for: it is no error if nothing
+        arrives. Ends early, also with [], if `wake` has been called since the last call. Raises `PeerLost` if
+        the group is broken, or if one of the requests receives from a rank that has left.
         """
 
     @abstractmethod
@@ -132,15 +132,15 @@ class Transport(ABC):
     def waits_for(self, peers: Collection[int]) -> None:
         """Tells the group that this rank has been waiting for those; with (), that it no longer waits.
 
-        For a rank that serves others, some time before its patience ends: `silent` looks at it. All other
-        waits report themselves.
+        For a rank that serves others; it calls this some time before its own time limit, and `silent` uses
+        it. All other waits report themselves.
         """
         return
 
     def silent(self, peers: Collection[int]) -> list[int]:
         """The ranks to name when ``peers`` have kept this one waiting for too long.
 
-        They may wait for others themselves: these are the ones at the end of the chain, as far as known.
+        These may wait for others in turn: the result is the ranks at the end of the chain, as far as known.
         Takes at most a second. Raises `PeerLost` if the group is broken.
         """
         return sorted(peers)
@@ -158,7 +158,7 @@ class Transport(ABC):
 
     @contextmanager
     def patience(self, timeout: float | None) -> Iterator[None]:
-        """Inside, a wait may last ``timeout`` seconds without progress; as before if None.
+        """A context in which a wait may last ``timeout`` seconds without progress; unchanged if None.
 
         ``ValueError`` for what is not a number of seconds above 0.
         """
@@ -230,7 +230,7 @@ def check_timeout(timeout: float) -> float:
 def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
     """A flat view of a buffer's bytes, without a copy.
 
-    ``TypeError`` for what has no buffer, ``ValueError`` for a buffer that is not C-contiguous, or is
+    ``TypeError`` for an object without a buffer, ``ValueError`` for a buffer that is not C-contiguous, or is
     read-only where it must be written.
     """
     view = memoryview(buffer)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ class Channel:
             return
         self.receives.append(transfer)
         if self.framed and self._have == _HEADER.size and len(self.receives) == 1:
-            self.fill()  # its header came with the message before, and there may be nothing more to come
+            self.fill()  # its header came with the previous message, and no more bytes may follow
 
     def flush(self) -> None:
         """Sends what the kernel accepts. `PeerLost` if the connection is gone."""

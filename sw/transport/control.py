@@ -64,7 +64,7 @@ class Control:
         self.departed: set[int] = set()
         """Ranks that have closed in good order."""
         self.said: str | None = None
-        """Why the group is broken, in the words of the rank that knew first."""
+        """Why the group is broken, as reported by the first rank that knew."""
         self.own: Callable[[], Collection[int]] | None = None
         """Whom this rank is waiting for now; asked at rank 0."""
         self.silent: list[int] | None = None
@@ -216,7 +216,7 @@ class Control:
         self._drop(peer)
 
     def _break(self, reason: str, *, tell: bool = True) -> None:
-        """Records the reason, and tells the others the first time."""
+        """Records the first reason, and tells the others."""
         if self.said is None:
             self.said = shortened(reason)
             if tell:
@@ -245,7 +245,7 @@ class Control:
             line.sock.close()
 
     def _watch(self, peer: int) -> None:
-        """Polls a line for writing while something is pending."""
+        """Polls a line for writing while bytes are pending."""
         line = self._lines.get(peer)
         if line is not None and line.pending != (peer in self._writing):
             self._writing ^= {peer}
@@ -267,7 +267,7 @@ class Control:
                 self._break(f"rank {peer} is lost: its control connection does not take what is sent")
 
     def _last_words(self, peer: int) -> None:
-        """Reads what a rank that no longer receives had sent before: often, which rank failed first."""
+        """Reads what a rank sent before it stopped receiving; it often names the rank that failed first."""
         line = self._lines.get(peer)
         with suppress(OSError, EOFError, ValueError):
             while line is not None:

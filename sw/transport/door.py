@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A listening port for ranks that strangers may reach too: all are accepted, few are kept, none for long."""
+"""A listening port that strangers can reach, too: it accepts all, and keeps few and none for long."""
 
 from __future__ import annotations
 
@@ -111,15 +111,16 @@ class Door:
         lines = [line for line, _ in self._guests.values()]
         introduced = [line for line in lines if line in self._introduced]
         others = [line for line in lines if line not in self._introduced]
-        # Whoever is more goes: neither silent guests nor such as claim to be ranks can take all places.
+        # One of the larger class goes: neither silent guests nor those that claim to be ranks can take all
+        # places.
         self.show_out(max(introduced, others, key=len)[0])
 
     def introduce(self, line: Line) -> None:
-        """This guest may be a rank: it does not make room while there are more of the others."""
+        """This guest may be a rank: it is not replaced while other guests are more numerous."""
         self._introduced.add(line)
 
     def admit(self, line: Line) -> None:
-        """This guest is a rank; its line is the caller's now."""
+        """This guest is a rank; the caller takes over its line."""
         del self._guests[line.sock.fileno()]
         self._poll.unregister(line.sock)
         self._introduced.discard(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The transport of a program, by what has started it: torchrun, mpirun, the virtual cluster, or nothing."""
+"""The transport of a program, by its launcher: torchrun, mpirun, the virtual cluster, or none."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _OURS = ("INCEPTIONN_RANK", "INCEPTIONN_SIZE", "INCEPTIONN_RENDEZVOUS")
 _TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
-"""One of these is there under Open MPI, MPICH and Intel MPI, or another launcher with PMIx."""
+"""One of these is set by Open MPI, MPICH, Intel MPI, or another launcher with PMIx."""
 
 
 def from_environment(*, timeout: float = DEFAULT_TIMEOUT, nic: bool | None | Codec = None) -> Transport:
-    """This process's transport, by what started it; all processes of the job call it.
+    """This process's transport, by its launcher; all processes of the job call it.
 
     In this order: ``INCEPTIONN_RANK``, ``INCEPTIONN_SIZE`` and ``INCEPTIONN_RENDEZVOUS`` (the virtual cluster
     sets them, or you do), `connect`; torchrun's variables, with torch to find the other ranks; mpirun's, with

@@ -40,21 +40,22 @@ def connect(
     secret: str | bytes | None = None,
     listener: socket.socket | None = None,
 ) -> TcpTransport:
-    """Joins a group and returns this rank's transport once every rank is connected to every other.
+    """Joins a group and returns this rank's transport once every rank is connected to every other rank.
 
     ``rendezvous`` is ``HOST:PORT`` (``[ADDRESS]:PORT`` for IPv6) of rank 0, which listens there
-    (``listener``: a socket that listens already). ``timeout``: seconds for all to come, and later without
-    progress in any wait. ``host``: this rank's own address, where it has several; that of ``rendezvous`` at
-    rank 0. ``job``: must be the same at all ranks; keeps groups apart that might meet on a port.
+    (``listener``: a socket that listens already). ``timeout``: seconds until all ranks must have come, and
+    later seconds without progress in any wait. ``host``: this rank's own address, where it has several; that
+    of ``rendezvous`` at rank 0. ``job``: must be the same at all ranks; keeps groups apart that might meet on
+    a port.
 
-    ``secret``: a rank with another one cannot join. Without it, ``INCEPTIONN_SECRET`` or the file that
+    ``secret``: a rank with another one cannot join. Default: ``INCEPTIONN_SECRET`` or the file that
     ``INCEPTIONN_SECRET_FILE`` names; without all of these, any process that reaches the ports can join.
     Nothing is encrypted (``docs/trust.md``).
 
     ``nic``: whether to use NICs with the engines. None asks them: floats are sent over marked connections
     between all pairs, and if they come back through a codec, at every pair the same, ``transport.nic_codec``
-    is that codec. False makes no marked connections. True asks, and raises where the answer is no. A `Codec`
-    is taken for the answer without asking.
+    is that codec. False makes no marked connections. True asks, and raises if the answer is no. A `Codec` is
+    taken as the answer without asking.
 
     `TransportError`, at all ranks, for a port in use, ranks that disagree on size, protocol or ``nic``
     (naming both values), or a rank that is there twice or does not come. A rank with another job, or without
@@ -82,7 +83,7 @@ def form(
     secret: str | bytes | None,
     listener: socket.socket | None,
 ) -> None:
-    """Initialises a transport, of a subclass perhaps, as a rank of a group; see `connect`."""
+    """Initialises a transport (or one of a subclass) as a rank of a group; see `connect`."""
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank must be one of 0..{size - 1}, not {rank!r}")
     address = parse_address(rendezvous)

@@ -4,7 +4,7 @@
 Every rank sends every other the same floats over their connection for floats. Values that arrive unchanged
 passed no engine (or one that is switched off). Values that a codec has rounded passed two engines; what is
 left of them tells the codec, its mode and the error bound. An engine on one side only, or one of another
-codec, is found too: packets then have no valid checksum for the receiving host and never arrive.
+codec, is also detected: the receiving host then drops packets for their checksum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REPEATS = 128
 def pattern() -> NDArray[np.float32]:
     """The floats that are sent, 9216 bytes: exponents below 1.0 that the bounds tell apart, all bits set.
 
-    Both signs; any two settings of the engines make different values of it, in each of its packets.
+    Both signs occur. Any two settings of the engines give different values in each of its packets.
     """
     exponents = EXPONENT_BIAS - 1 - np.arange(_EXPONENTS, dtype=np.uint32)
     bits = (exponents << MANTISSA_BITS) | np.uint32((1 << MANTISSA_BITS) - 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the ranks of a TCP group find each other: all come to rank 0, which tells each who the others are.
+"""How the ranks of a TCP group find each other: all connect to rank 0, which tells each about the others.
 
-Where the group has a secret, rank 0 and each rank show each other that they have it, before either takes what
-the other says: ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, the rank's ``proof``.
+If the group has a secret, rank 0 and each rank prove to each other that they have it, before either trusts
+the other: ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, the rank's ``proof``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .secret import FILE_VARIABLE, VARIABLE, nonce, proof, same
 GRACE = 1.0
 """Seconds that rank 0 waits for further ranks when it knows that the group cannot form, to tell them too."""
 _TOLD = 4
-"""Of how many that were turned away an error tells why."""
+"""Most refused connections whose reasons an error lists."""
 
 Address = tuple[str, int]
 Hello = dict[str, Any]
@@ -53,7 +53,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def unspecified(host: str) -> bool:
-    """Whether an address means all of a host's, or none."""
+    """Whether an address stands for all addresses of a host, or for none."""
     return host in ("0.0.0.0", "::")
 
 
@@ -90,7 +90,7 @@ class _Gathering:
         """Who owes a proof: their hello, and the proof."""
 
     def take(self, line: Line, said: dict[str, Any]) -> None:
-        """What a guest said; ``ValueError`` or ``OSError`` if it has no place here."""
+        """Handles a guest's object; ``ValueError`` or ``OSError`` if the guest is not accepted."""
         if line in self._asked:
             hello, expected = self._asked.pop(line)
             if same(expected, checked(said, _PROOF)["proof"]):
@@ -147,8 +147,8 @@ def gather(
     """Rank 0's side: the other ranks' lines and hellos, once all have come.
 
     ``hello`` is rank 0's own; "protocol" and "size" must be equal in all. Otherwise, and for a rank that
-    comes twice, every rank is told, and this raises, a `TransportError` with both values. Strangers on the
-    port are dropped; who has another job, or not the secret, is a stranger that is told so.
+    comes twice, every rank is told, and this raises a `TransportError` with both values. Strangers on the
+    port are dropped; a rank with another job, or without the secret, is told so and refused.
     """
     size, deadline = hello["size"], time.monotonic() + timeout
     with Door(listener) as door:
@@ -213,7 +213,7 @@ def _connected(address: Address, timeout: float, source: str | None) -> socket.s
     where = None if source is None else (source, 0)
     sock = socket.create_connection(address, timeout, source_address=where)
     try:
-        # A port of the ephemeral range that nobody listens at may connect to itself.
+        # A connection to an ephemeral port without a listener may connect to itself.
         if sock.getsockname() == sock.getpeername():
             raise ConnectionRefusedError("nobody listens")
     except OSError:
@@ -225,8 +225,8 @@ def _connected(address: Address, timeout: float, source: str | None) -> socket.s
 def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"") -> tuple[list[Hello], str]:
     """Says hello to rank 0 and waits until the group has formed; the hellos of all ranks, and its session.
 
-    `TransportError` with rank 0's reason if it does not, or if rank 0 has not the secret; `PeerLost` or
-    `TransportTimeout` if it says nothing.
+    `TransportError` with rank 0's reason if it does not, or if rank 0 lacks the secret; `PeerLost` or
+    `TransportTimeout` if it sends nothing.
     """
     deadline = time.monotonic() + timeout + GRACE  # rank 0 is the one to say who has not come
     rank, there = hello["rank"], "what listens at the rendezvous"

@@ -19,8 +19,8 @@ def secret_of(given: str | bytes | None) -> bytes:
     """The secret of this rank: the argument, else ``INCEPTIONN_SECRET``, else the content of the file that
     ``INCEPTIONN_SECRET_FILE`` names (without a line's end); b"" where there is none of these.
 
-    ``ValueError`` for an empty secret or a file that cannot be read: no group is left open by mistake.
-    ``TypeError`` for what is neither str nor bytes. ``UserWarning`` for a file that all users of the host may
+    ``ValueError`` for an empty secret or a file that cannot be read, so that no group is open by mistake.
+    ``TypeError`` for anything but str and bytes. ``UserWarning`` for a file that all users of the host may
     read or write.
     """
     source = "secret="
@@ -38,7 +38,7 @@ def secret_of(given: str | bytes | None) -> bytes:
         source, given = VARIABLE, os.environb[VARIABLE.encode()]
     if given is None:
         return b""
-    if not isinstance(given, str | bytes):  # bytes(1234) would be as many zeros
+    if not isinstance(given, str | bytes):  # bytes(1234) would be 1234 zeros
         raise TypeError(f"secret must be str or bytes, not {type(given).__name__}")
     if not given:
         raise ValueError(f"{source} is empty: give a secret, or none")
@@ -57,5 +57,5 @@ def proof(secret: bytes, purpose: str, *parts: object) -> str:
 
 
 def same(expected: str, found: str) -> bool:
-    """Whether two proofs are equal, in a time that does not tell how much of them is."""
+    """Whether two proofs are equal, in constant time."""
     return hmac.compare_digest(expected.encode(), found.lower().encode())

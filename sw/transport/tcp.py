@@ -2,8 +2,8 @@
 """A group over TCP: one process (or thread) per rank, on one host or on many.
 
 Every pair of ranks has one connection for messages and, where NICs may be present, a second one whose packets
-carry the ToS mark and fp32 values only. Control goes over a third, untagged, to rank 0 (`control`). Nothing
-runs in the background: connections move while their rank waits for a request.
+carry the ToS mark and fp32 values only. Control goes over a third, untagged, to rank 0 (`control`). No thread
+runs in the background: data moves while a rank waits for a request.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class TcpTransport(Transport):
             self.waits_for(())
 
     def _mute_floats(self) -> None:
-        """Waits for nothing on the connections for floats any more."""
+        """Stops waiting on the connections for floats."""
         for channel in self._channels[True].values():
             self._busy.pop(channel.sock.fileno(), None)
 
@@ -257,7 +257,7 @@ class TcpTransport(Transport):
                 while control.said is None and (left := deadline - time.monotonic()) > 0:
                     control.pump(left)
             if control.said is not None:
-                error = PeerLost(control.said)  # a rank that closed its connection may only have known first
+                error = PeerLost(control.said)  # a closed connection may be a consequence of an earlier loss
         self._shut(str(error))
         self._broken = error
         return error

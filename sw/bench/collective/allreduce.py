@@ -24,7 +24,7 @@ UNSHAPED = "unshaped"
 RANK = "inceptionn.bench.collective.allreduce_rank"
 PORT = 29520
 SLOW, VERY_SLOW = 1.0, 5.0
-"""Seconds that the link alone needs, from which on a measurement is made at most three times, or once."""
+"""Seconds that the link alone needs from which on three rounds are made at most, or one."""
 TIMEOUT, PATIENCE = 60.0, 150.0
 """Seconds without progress after which a rank gives up, and without a line after which they all are."""
 
@@ -141,7 +141,7 @@ def _rates(text: str) -> list[float | None]:
 
 
 def _variants(only: str | None) -> list[str]:
-    """All variants, or those that are asked for, and always the raw ring, to compare with."""
+    """All variants, or the requested ones; always with the raw ring, for comparison."""
     if only is None:
         return list(VARIANTS)
     words = [word.strip() for word in only.split(",") if word.strip()]

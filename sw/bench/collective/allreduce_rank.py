@@ -3,7 +3,7 @@
 
     python -m inceptionn.bench.collective.allreduce_rank PLAN [RANK]
 
-Under MPI its own all-reduce can be measured in the same processes. Rank 0 prints one JSON line per
+Under MPI, MPI's own all-reduce is measured in the same processes. Rank 0 prints one JSON line per
 measurement.
 """
 
@@ -57,7 +57,7 @@ def main(transport: Transport, plan: Plan) -> None:
 
 
 def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
-    """What a rank ends with whose block is ``mine``; ``total`` is the sum of the ranks' ``sources``."""
+    """A rank's correct result. ``mine``: its block; ``total``: the sum of the ranks' ``sources``."""
     if op == REDUCE_SCATTER:
         return total[mine]
     if op == ALL_GATHER:  # of every rank its block of its own values

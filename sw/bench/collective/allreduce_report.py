@@ -25,7 +25,7 @@ _ROUNDING = 1.01
 
 
 class Key(NamedTuple):
-    """What a measurement is of; the rate is None where links are not shaped."""
+    """What was measured; the rate is None where links are not shaped."""
 
     rate: float | None
     data: str
@@ -35,7 +35,7 @@ class Key(NamedTuple):
 
 @dataclass
 class Measurement:
-    """Seconds of each round, the slowest rank's, and what the first one gave."""
+    """Seconds of each round at the slowest rank, and the result of the first round."""
 
     seconds: list[float] = field(default_factory=list)
     same_bits: bool = True
@@ -75,7 +75,7 @@ class Results:
         return list(dict.fromkeys(getattr(key, name) for key in self.rows))
 
     def json(self) -> list[dict[str, Any]]:
-        """As it stands in the JSON file."""
+        """As the JSON file holds it."""
         return [
             {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
              "same_bits": row.same_bits, "largest_error": row.largest_error,
@@ -86,7 +86,7 @@ class Results:
     def verify(self) -> None:
         """``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
 
-        A sum of *n* ranks passes *n* compressions, what is gathered one, a mean's error is at most twice the
+        A sum of *n* ranks passes *n* compressions, gathered values one; a mean's error is at most twice the
         bound.
         """
         for key, row in self.rows.items():

@@ -77,8 +77,8 @@ def pays(
 ) -> None:
     """Predicted and measured times of all-reduces between shaped hosts. Needs root; about two minutes.
 
-    The model gets the rates of the links, ratios from a sample of the values, and what the machine does:
-    codec, sums, the cost of a message and of a byte in TCP, from unshaped rings that are not compared.
+    The model gets the rates of the links, ratios from a sample of the values, and the machine's rates: codec,
+    sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
     The shaped measurements play no part in the prediction.
     """
     report.check_files(json_file, plot, csv_file)
@@ -144,7 +144,7 @@ def _whole(text: str, option: str, least: int, most: int) -> list[int]:
 def _arrays(
     folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
 ) -> dict[tuple[str, int], list[str]]:
-    """Files of every rank by kind and MB; the small ones are the starts of the large ones."""
+    """Files of every rank by kind and MB; small files hold the first values of the large ones."""
     found = {}
     for kind in kinds:
         arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)
@@ -178,7 +178,7 @@ def measured(
 def calibrated(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, largest: int
 ) -> Host:
-    """What these hosts do, which share this machine: from unshaped raw rings of few and of many values."""
+    """The rates of these hosts on this machine, from unshaped raw rings of few and of many values."""
     network.shape(None)
     kind, _ = next(iter(arrays))
     files = arrays[kind, largest]

@@ -48,10 +48,11 @@ def _aggregator_volume(ranks: int) -> float:
 
 
 class Variant(NamedTuple):
-    """An algorithm and what travels; ``arguments(error bound)`` are those of the collective.
+    """An algorithm and its values' form; ``arguments(error bound)`` are those of the collective.
 
-    Without them it is MPI's own. ``volume`` is what passes the busiest port one way and then the other, raw,
-    in multiples of the vector for *n* ranks. ``within_bound``: every compression is within the error bound.
+    Without them it is MPI's own. ``volume``: raw bytes through the busiest port, first one way and then the
+    other, in multiples of the vector for *n* ranks. ``within_bound``: every compression is within the error
+    bound.
     """
 
     arguments: Callable[[float], Arguments] | None
@@ -63,7 +64,7 @@ class Variant(NamedTuple):
     """By a reduce-scatter and an all-gather, one after the other."""
 
     def does(self, op: str) -> bool:
-        """Whether it can do this operation."""
+        """Whether it has this operation."""
         return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
 
     @property

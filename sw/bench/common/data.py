@@ -25,10 +25,10 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
     """One float32[count] per worker: the gradients that each computed of one multi-layer perceptron.
 
     The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
-    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples).
-    An array holds the gradients of steps evenly spread over the whole training, in their order, concatenated;
-    if there are too few steps, they are repeated from the start. Where the arrays of the workers
-    have the same place, it is the same parameter at the same step.
+    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples). An
+    array holds the gradients of steps evenly spread over the whole training, concatenated in order; if there
+    are too few steps, they repeat from the start. The same index in the arrays of two workers is the same
+    parameter at the same step.
 
     ``ModuleNotFoundError`` without scikit-learn.
     """
@@ -46,7 +46,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """BLAS with one thread, where threadpoolctl can see to that."""
+    """BLAS with one thread, where threadpoolctl can set that."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:

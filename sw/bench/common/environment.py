@@ -44,7 +44,7 @@ def installed(package: str) -> str | None:
 
 
 def conditions(facts: dict[str, Any]) -> str:
-    """The line that stands above a table."""
+    """The conditions as one line above a table."""
     load = facts["load_average"][0]
     return (
         f"{facts['processor']}, {facts['processors']} processors, {facts['kernel']}; "

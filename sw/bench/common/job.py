@@ -26,7 +26,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _FAREWELL = 5.0
 """Seconds in which a launcher ends its processes."""
 _GRACE = 30.0
-"""Seconds in which ranks end once rank 0 has said its last."""
+"""Seconds in which ranks end after rank 0's last line."""
 
 
 def with_mpi() -> bool:
@@ -45,8 +45,8 @@ def lines_of(
     """Runs ``python -m module PLAN`` on every host, and yields the JSON lines that rank 0 prints.
 
     PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
-    else with the rank as a further argument. `NetworkError` if no line
-    comes for ``patience`` seconds, or if a rank fails: its text is the last thing that the ranks said.
+    else with the rank as a further argument. `NetworkError` if no line comes for ``patience`` seconds, or if
+    a rank fails: its text is the ranks' last output.
     """
     path = network.folder / "plan.json"
     path.write_text(json.dumps({**plan, "addresses": [host.address for host in network.hosts]}))
@@ -106,7 +106,7 @@ def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None
 
 
 def _said(file: IO[str]) -> str:
-    """Of what the ranks said, the first exception that is not about another rank, or the last line."""
+    """The first exception in the ranks' output that is not about another rank, else the last line."""
     file.seek(0)
     lines = [_RANK.sub("", line.strip()) for line in file]
     errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]

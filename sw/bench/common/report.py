@@ -36,14 +36,14 @@ Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
 
 
 def quick(**defaults: Any) -> Any:
-    """The option ``--quick``: other defaults; what the user gives counts."""
+    """The option ``--quick``: other defaults; options that the user gives override them."""
 
     def apply(ctx: typer.Context, wanted: bool) -> bool:
         if wanted:
             ctx.default_map = {**(ctx.default_map or {}), **defaults}
         return wanted
 
-    text = "Less data and fewer repeats by default: a look, no measurement."
+    text = "Less data and fewer repeats by default: a first look, not a measurement."
     return typer.Option("--quick", callback=apply, is_eager=True, help=text)
 
 
@@ -52,7 +52,7 @@ _VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not m
 
 
 class Figure(NamedTuple):
-    """A ratio of two measurements of one run, and the least (or the most) that is asked of it."""
+    """A ratio of two measurements of one run, and the least (or the most) that it must be."""
 
     name: str
     measured: float | None
@@ -68,7 +68,7 @@ class Figure(NamedTuple):
         return self.measured <= self.asked if self.most else self.measured >= self.asked
 
     def json(self) -> dict[str, Any]:
-        """As it stands in the JSON file."""
+        """As the JSON file holds it."""
         return {
             "name": self.name, "measured": self.measured, "asked": self.asked,
             "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,

@@ -26,7 +26,7 @@ def a2dtwp(
     size: Annotated[int, report.whole(1, 4096, "MB of fp32 weights.")] = 64,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 30,
     processor_time: Annotated[
-        bool, typer.Option("--processor-time", help="Count processor time: where other work takes turns.")
+        bool, typer.Option("--processor-time", help="Count processor time, for machines with other work.")
     ] = False,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,

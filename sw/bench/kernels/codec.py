@@ -41,7 +41,7 @@ ASKED = {
 }
 """Shares of memcpy with one thread, by mode; avx512: its best path."""
 SLOW_SECONDS = 3.0
-"""What one row may take beyond its first rounds."""
+"""Seconds that one row may take beyond its first rounds."""
 OWN, PEER = "inceptionn", "peer"
 
 
@@ -90,10 +90,10 @@ def codec(
     """Both codecs against memcpy and other compressors, on the same data in the same run.
 
     Every path that this processor runs, with one thread and with two; then what both codecs do at other
-    bounds, on a sample of the data. "synthetic": runs of normal and Laplace
-    values of standard deviations 1e-3 to 1e-2. "real": gradients of a network while it is trained on
-    handwritten digits (scikit-learn). Other compressors get the same error bound; what is not installed is
-    named (the extra `bench` has it all). About two minutes.
+    bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
+    1e-3 to 1e-2. "real": gradients of a network while it is trained on handwritten digits (scikit-learn).
+    Other compressors get the same error bound; those that are not installed are named (the extra `bench`
+    installs all). About two minutes.
     """
     report.check_files(json_file, plot, csv_file)
     known = (data.SYNTHETIC, data.REAL)

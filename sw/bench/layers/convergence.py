@@ -158,7 +158,7 @@ def _rank(
 
 
 def bound_of_equal_bytes(gradients: Sequence[Floats], k: int, workers: int) -> int:
-    """The largest k of planes with which gradients take no more bytes than in ``bounded`` at ``2**-k``.
+    """The largest k for which gradients in planes take no more bytes than in ``bounded`` at the given bound.
 
     Scaled as in an all-reduce of that many workers.
     """

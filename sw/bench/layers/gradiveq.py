@@ -48,7 +48,7 @@ def gradiveq(
     rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of every link.")] = "100m,1g",
     repeats: Annotated[int, report.whole(1, 1000, "All-reduces of each kind; medians count.")] = 15,
     dimension: Annotated[
-        int, report.whole(1, 4096, "Most columns of the further compressors: what as many samples give.")
+        int, report.whole(1, 4096, "Most columns of the second compressors: sampling steps less 1.")
     ] = 99,
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 530,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 2,

@@ -26,7 +26,7 @@ from .gradiveq_rank import RESNET_32, VALUES, compressors
 PARTS = ("cut", "compress", "decompress", "join")
 """From gradients to slices, to compressed slices (eq. 3), to slices (eq. 5), to gradients.
 
-Of QSGD, quantise and restore stand in the columns in the middle.
+For QSGD, the two middle columns are quantise and restore.
 """
 
 

@@ -49,7 +49,7 @@ def main(transport: Transport, plan: Plan) -> None:
 
 
 def compressors(ratio: float, most: int) -> dict[int, Floats]:
-    """By K, orthonormal columns, K/ratio of them but ``most`` at most: time depends on their number alone."""
+    """Orthonormal columns by K: K/ratio of them, ``most`` at most. Time depends on their number alone."""
     random = np.random.default_rng(0)
     found = {}
     for size in {shape[0] * shape[1] for shape in RESNET_32}:

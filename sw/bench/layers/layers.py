@@ -133,7 +133,7 @@ def layers(
 
 
 def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:
-    """What all cases have in common; sizes and batch of the model if None and 0. Names a wrong size."""
+    """What all cases share; ``sizes`` None and ``batch`` 0 mean the model's own."""
     widths, samples = MODELS[model]
     found: dict[str, Any] = {"model": model}
     try:

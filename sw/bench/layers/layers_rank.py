@@ -48,8 +48,8 @@ def timed(
 ) -> dict[str, Any]:
     """Seconds per step at the slowest rank, and the bytes per step of all ranks by class.
 
-    Bytes are the difference of two runs, with and without the steps that are counted: what begins and ends a
-    run does not count, nor do steps that settle something.
+    Bytes are the difference of two runs, with and without the steps that are counted. So the start and the
+    end of a run do not count, nor do the steps until traffic is steady.
     """
     system = system_of(case)
     steps = -(-case["steps"] // system.cycle) * system.cycle
@@ -96,7 +96,7 @@ def trained(
 def parts(
     transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
-    """The costs of which the time model makes an iteration, each by itself, in seconds at the slowest rank.
+    """The parts of an iteration in the time model, each by itself, in seconds at the slowest rank.
 
     ``computation``: T_f + T_b, all ranks computing. ``local``: a GLU update of all layers. ``send``: pushes
     in a row. ``communication``: T_c, a push and a pull in a row.
@@ -134,7 +134,7 @@ def parts(
 def _until_applied(worker: Any, gradients: Any, steps: int) -> float:
     """Seconds per push of a row of them, until the last one has been applied everywhere.
 
-    The one pull that says so is for the smallest key.
+    One pull, of the smallest key, confirms that.
     """
     smallest = min(gradients, key=lambda key: gradients[key].size)
     start = time.perf_counter()

@@ -22,7 +22,7 @@ from ...wire import DEFAULT_MODE, Mode
 
 
 class Job(NamedTuple):
-    """What all systems train alike: learning rate and momentum, seed, and steps in all (for what adapts).
+    """What all systems share: learning rate, momentum, seed, and the number of steps.
 
     ``bound``: of the codec, where it is used; gradients are scaled to its range.
     """
@@ -47,11 +47,11 @@ class Run(ABC):
 
     @abstractmethod
     def parameters(self) -> Parameters:
-        """What has been learnt so far, at every rank."""
+        """The weights learnt so far, at every rank."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it in good order; the transport can be used again."""
+        """Ends it; the transport can be used again."""
 
 
 class _Servers(Run):
@@ -185,7 +185,7 @@ def _codec(job: Job, mode: Mode = DEFAULT_MODE) -> dict[str, Any]:
 class System:
     """``title`` for tables; ``open``: makes a `Run` of a transport, a model and a job.
 
-    ``settle``: steps before traffic and time are what they stay; ``cycle``: steps after which they repeat.
+    ``settle``: steps until traffic and time are steady; ``cycle``: steps after which they repeat.
     """
 
     title: str
@@ -193,7 +193,7 @@ class System:
     settle: int = 2
     cycle: int = 1
     adaptive: bool = False
-    """Whether what it sends changes in the course of a training: then the mean over all of it counts."""
+    """Whether its traffic changes during a training: then the mean over the whole training counts."""
 
 
 SYSTEMS = {

@@ -21,7 +21,7 @@ PORT = 29530
 TIMEOUT = 120.0
 """Seconds without progress after which a rank gives up."""
 PATIENCE = 600.0
-"""Seconds that a group may take: it trains many steps before it says anything."""
+"""Seconds that a group may take: it trains many steps before it prints anything."""
 HYBRID, ALL_GATHER, DENSE = "Parallax", "all-gather of sparse gradients", "sparse made dense, all-reduce"
 ALL_REDUCE = "all-reduce"
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)

@@ -3,7 +3,7 @@
 
     python -m inceptionn.bench.layers.parallax_rank PLAN [RANK]
 
-Rank 0 prints one JSON line per group. What a group compares is trained in turn, a few steps each, so that
+Rank 0 prints one JSON line per group. The variants of a group are trained in turn, a few steps each, so that
 other load on the machine affects all alike.
 """
 

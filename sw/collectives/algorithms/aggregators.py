@@ -2,8 +2,8 @@
 """The baselines of the paper: gradients go up to an aggregator, or a tree of them, and the sum comes down.
 
 `one_aggregator`: the first rank aggregates and contributes values of its own. `paper_tree` (Figs. 1a and 2):
-aggregators are ranks apart, without values of their own; each has a group of workers or of aggregators below.
-Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
+aggregators are separate ranks without values of their own; each has a group of workers or of aggregators
+below. Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
 """
 
 from __future__ import annotations

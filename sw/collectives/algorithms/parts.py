@@ -12,7 +12,7 @@ from typing import Protocol
 from ...wire import STREAM_LANES
 
 SUB_BLOCK = 1 << 17
-"""Lanes of a sub-block that are aimed at: large enough to hide the cost of a message, small enough for the
+"""Target size of a sub-block in lanes: large enough to hide the cost of a message, small enough for the
 caches, and for compression, transfer and summation to overlap."""
 
 _GRID = 16

@@ -64,15 +64,14 @@ def ring(
 ) -> None:
     """Runs steps of the ring among ``members`` (the transport's rank is one of them).
 
-    ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (Where only some of
-    the steps run, so do only some of the blocks.)
-    ``parts`` has one block per member. ``finish`` is called for each sub-block of the own block when its sum
-    is complete, before it is sent: there the mean is taken, and the owner settles for what the others will
-    see. ``settled``: called in the all-gather for each sub-block of ``lanes`` that is final, once this rank
-    has sent it on where it must.
+    ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (If only some of
+    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. ``finish`` is called
+    for each sub-block of the own block when its sum is complete, before it is sent: it takes the mean, and
+    replaces the owner's values by what the others will see. ``settled``: called in the all-gather for each
+    sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
 
-    A sub-block is sent on as soon as it has come, so the steps overlap, and with them compression, transfer
-    and summation: the kernel moves what was queued while this rank computes.
+    A sub-block is sent on as soon as it has arrived. So the steps overlap, and with them compression,
+    transfer and summation: the kernel moves queued data while this rank computes.
     """
     ranks = len(members)
     position = members.index(form.transport.rank)
@@ -95,7 +94,7 @@ def ring(
     posted: deque[Incoming] = deque()
     sent = received = 0
     arrived: deque[Incoming] = deque()
-    """Stored and waiting to be sent on as they came."""
+    """Stored, and waiting to be relayed unchanged."""
     while received < units:
         # Send first: a source may have to compute what is added to the first receives.
         while sent and len(posted) < POSTED and received + len(posted) < units:

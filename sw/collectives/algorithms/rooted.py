@@ -19,8 +19,8 @@ Lanes = NDArray[np.float32]
 def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> None:
     """Hands the lanes of the first member on, from each member to the next; all end with the same bits.
 
-    ``cut`` has one block. Sub-blocks are pipelined, and relayed as they came: each port carries every value
-    once, whatever the number of ranks.
+    ``cut`` has one block. Sub-blocks are pipelined and relayed unchanged: each port carries every value once,
+    whatever the number of ranks.
     """
     position = members.index(form.transport.rank)
     following = members[position + 1 : position + 2]

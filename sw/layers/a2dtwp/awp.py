@@ -3,10 +3,10 @@
 
 What the paper leaves open, and what is done here:
 
-- Algorithm 1 never resets ``IntervalCounter`` but when bits are added, while the text speaks of "a certain
-  number of batches": batches below the threshold need not follow each other. As the algorithm says.
-- It has no upper end; bits stop at 32 here.
-- The first batch has no earlier norm: nothing is compared. A norm that was zero counts as no change if it
+- Algorithm 1 resets ``IntervalCounter`` only when bits are added, while the text speaks of "a certain
+  number of batches". Here, as in the algorithm, batches below the threshold need not be consecutive.
+- It has no upper limit; bits stop at 32 here.
+- The first batch has no earlier norm, so nothing is compared. A norm that was zero counts as unchanged if it
   still is, else as an infinite change.
 - Its thresholds are negative: a layer gets more bits when its norm *shrinks* faster than that, as weight
   decay makes it do; one whose norm only grows never does. The interval of "a single batch" in Sec. V-A must
@@ -39,7 +39,7 @@ class Layer:
     counter: int = 0
     """Batches below the threshold since bits were added last (``IntervalCounter``)."""
     norm: float | None = None
-    """\\|W\\| of the batch before."""
+    """\\|W\\| of the previous batch."""
     squares: dict[str, float] = field(default_factory=dict)
     """Sums of squares of the present batch so far, by key."""
 
@@ -64,8 +64,8 @@ class AWP:
     initial
         Bits of all layers at first, 8 in the paper.
 
-    ``ValueError`` for a threshold that is not a number, an interval below 1, an increment or initial bits
-    outside of 1..32, no layer, or a key in two of them; ``TypeError`` for numbers that are not whole.
+    ``ValueError`` for a threshold that is not finite, an interval below 1, an increment or initial bits
+    outside 1..32, no layer, or a key in two of them; ``TypeError`` for numbers that are not whole.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class AWP:
         return round_to_of(self.bits(key))
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Every key once: those of a layer together, where its first one stands; others alone."""
+        """Every key once: those of a layer together, at the place of the first; others alone."""
         together: dict[str, list[str]] = {}
         for key in keys:
             layer = self._layer_of.get(key)
@@ -180,7 +180,7 @@ class AWP:
 
 
 class Oracle:
-    """One format for the whole training, which the paper's *oracle* runs pick by trying all of them.
+    """One format for the whole training; the paper's *oracle* runs find it by trying all.
 
     ``round_to``: bytes of all keys, or by key; keys that are named nowhere are sent whole. It has the methods
     of `AWP`. ``ValueError`` for anything but 1..4, ``TypeError`` for what is no integer.

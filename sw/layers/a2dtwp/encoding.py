@@ -44,11 +44,11 @@ class AdtEncoding:
     Every rank makes one, with the same settings; the servers' decide. The bytes of a part are one that says
     how many are kept of each value, and `bitpack`'s.
 
-    AWP sees the weights when they are encoded, all of a message before the first of them is: the keys of a
-    layer that are pulled together have one format. (Of keys pulled apart, those after the last one of a
-    batch may have its new format already.) Weights that are encoded again as they were are no new batch;
-    where several servers hold parts of a key, each uses the norm of its own part, and formats may differ.
-    A step whose weights nobody pulls is not seen.
+    AWP sees all weights of a message before the first of them is encoded, so the keys of a layer that are
+    pulled together have one format. (If they are pulled separately, some may already have the next batch's
+    format.) Weights that are encoded again unchanged are not a new batch. Where several servers hold parts of
+    a key, each uses the norm of its own part, and formats may differ. A step whose weights nobody pulls is
+    not seen.
     """
 
     def __init__(self, precision: Precision) -> None:

@@ -18,7 +18,7 @@ from .adt import WHOLE, bitpack, check_round_to
 
 
 def missing() -> str | None:
-    """What copies to a GPU lack here, or None."""
+    """What is missing for copies to a GPU, or None."""
     try:
         torch = import_module("torch")
     except ImportError:

@@ -30,8 +30,8 @@ class WeightAggregator:
     """Worker-aggregator training: rank 0 keeps the weights, in full, and computes a gradient as well.
 
     `step` takes this rank's gradients and returns the weights that all ranks have then: the aggregator's
-    after the update, in the format of the layer. The aggregator itself computes with the truncated ones too,
-    as the GPUs of the paper do, and updates the full ones.
+    after the update, in the format of the layer. The aggregator itself also computes with the truncated
+    weights, as the GPUs of the paper do, and updates the full ones.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class WeightAggregator:
     precision
         `AWP` or `Oracle`; all ranks give the same, rank 0's decides. None: weights travel raw.
     codec
-        For the gradients' way up; raw if None.
+        For gradients on their way up; raw if None.
     scale
         Power of two by which gradients are multiplied in transit, for an `inceptionn.Codec`: "auto" by
         message; None: an absolute bound.
@@ -140,8 +140,8 @@ class WeightAggregator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
 
-        ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
-        `MismatchError` at the others: nothing is changed then.
+        ``ValueError``, with the name of the field, at a rank whose state has other settings or is no such
+        state, and `MismatchError` at the others: nothing is changed then.
         """
         error: Exception | None = None
         kept = self.optimizer.state_dict()

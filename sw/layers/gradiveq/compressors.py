@@ -54,9 +54,9 @@ def make_runs(
 ) -> list[Run]:
     """A compressor for each of the slices, the same bits at every rank; drops the samples. Collective.
 
-    All ranks compute them from the same samples. Where processors or libraries differ the last bits may, and
-    with them everything that follows: then rank 0 sends its own to all, which ``traffic`` counts as
-    "compressors". ``scaled``: each run has the scale that a codec needs, else 0.
+    All ranks compute them from the same samples. Processors or libraries that differ may give other last
+    bits, and thus other results at each rank. In that case rank 0 sends its own to all, which ``traffic``
+    counts as "compressors". ``scaled``: each run has the scale that a codec needs, else 0.
     """
     runs = []
     for each in slices:

@@ -18,7 +18,7 @@ class Compressor:
     ``components``: float32[K, d], orthonormal columns, those of the d largest eigenvalues of the covariance.
     ``whitening``: float32[M, K], the mean of each slice's samples (mu_m).
 
-    The paper leaves the index m away from U_d when it is reused, and says nothing of mu_m then: here every
+    The paper drops the index m of U_d when it is reused, and does not say what happens to mu_m. Here every
     slice keeps its own mean, which costs nothing, since all slices are aggregated while sampling. Compressed
     slices of all workers add up to the compressed mean (eq. 4) if each subtracts its share of mu:
     ``U' (g_n - mu) / N``.
@@ -27,7 +27,7 @@ class Compressor:
     components: Floats
     whitening: Floats
     _rows: Floats = field(init=False, repr=False, compare=False)
-    """U_d transposed, as a copy in that order: few rows times it is twice as fast."""
+    """U_d transposed, as a C-ordered copy: multiplying few rows by it is twice as fast."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rows", np.ascontiguousarray(self.components.T))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """QSGD (Alistarh et al., NIPS 2017): stochastic quantisation, for the phases that GradiVeQ samples in.
 
-Each bucket of values is divided by its largest magnitude, and each value rounded up or down to a multiple of
-1/s by chance, so that it is right on average, to 2^-24 of a level: the grain of the random numbers. As in the
-experiments of that paper the scale is the maximum, not the 2-norm of its definition; with the maximum, values
-that were quantised once are not changed again, which the ring needs: all ranks then hold the same bits.
+Each bucket of values is divided by its largest magnitude, and each value is rounded up or down at random to a
+multiple of 1/s. The result is right on average, to 2^-24 of a level, the resolution of the random numbers. As
+in the experiments of that paper, the scale is the maximum and not the 2-norm of its definition. With the
+maximum, values that were quantised once do not change again. The ring needs that: all ranks then hold the
+same bits.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class QSGD:
         with np.errstate(divide="ignore"):
             inverse = np.where(scales > 0, np.float32(self.levels) / scales, np.float32(0))
         levels = padded * inverse[:, np.newaxis]
-        # What a level stands for is that level, whatever the product's rounding says: it stays as it is.
+        # A value that is a level exactly stays that level, even if the product is rounded.
         whole = np.rint(levels)
         exact = padded == whole / np.float32(self.levels) * scales[:, np.newaxis]
         codes = levels.astype(np.uint8)  # rounds down

@@ -3,7 +3,7 @@
 
 In a layer of F filters of depth D, the F values at the same coordinates of all filters stand together; such
 groups follow each other along the depth, then the width, then the height. Slices are cut from that vector;
-their size K is a multiple of F*D (Sec. 3), for there the correlation repeats.
+their size K is a multiple of F*D (Sec. 3), the period of the correlation.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class SliceParts:
     """One block per rank, cut at borders of slices, for `inceptionn.collectives.algorithms.ring`.
 
     ``borders``: where each slice begins in the vector, ascending from 0, and the end of the last one.
-    ``target``: lanes of a sub-block that are aimed at. Blocks are as even as the borders allow; with fewer
-    slices than sub-blocks some are empty.
+    ``target``: intended lanes of a sub-block. Blocks are as even as the borders allow; with fewer slices than
+    sub-blocks some are empty.
     """
 
     borders: tuple[int, ...]

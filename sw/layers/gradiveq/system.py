@@ -214,7 +214,7 @@ class GradiVeQ:
         if share:
             flat *= np.float32(share)
         else:
-            flat[:] = 0  # not a product: infinities and NaNs would stay
+            flat[:] = 0  # not multiplied by 0: infinities and NaNs would stay
         if isinstance(form, Compressed):
             watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent

@@ -95,7 +95,7 @@ class PartitionSearch:
         self._start = min(most, max(least, machines))
         self._doubling = True
         self._before = math.inf
-        """Seconds of the sample before, in this direction."""
+        """Seconds of the previous sample in this direction."""
         self.partitions = self._start
 
     @property

@@ -162,7 +162,7 @@ class Runner:
         if problem := misfit(gradients, self.parameters, sparse):
             self._fail(ValueError(f"step {self.step}: {problem}"))
         if self.step == 0:
-            # Which variables are sparse, the types of their gradients say (Sec. 5).
+            # The types of the gradients tell which variables are sparse (Sec. 5).
             found = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
             agree(self.transport, {"sparse variables": found}, None, None)
             self._tuning.begin(found)

@@ -48,7 +48,7 @@ class ServedVariables(dict[str, SparseVariable]):
         )
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Divides variables anew, where they are here and divided otherwise. Resets their optimisers.
+        """Changes the number of partitions of variables that are here and differ. Resets their optimisers.
 
         ``ValueError`` for more partitions than rows.
         """

@@ -161,8 +161,8 @@ class SparseVariable:
         """All rows, at every rank: float32[n, ...]. Collective; the next step begins with a new pull."""
         return self.pull(np.arange(self.partitions.rows))
 
-    # Between the chiefs. Between two of them the messages of a pull are in this order at both ends: row sets
-    # by partition, then values by partition.
+    # Between two chiefs, the messages of a pull have this order at both ends: row sets by partition, then
+    # values by partition.
 
     def _pull_machines(self, rows: Rows) -> Floats:
         parts, me = self.partitions, self._machine

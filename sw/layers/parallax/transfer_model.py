@@ -5,8 +5,8 @@ Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the num
 variables, alpha the share of a variable's elements that a worker uses in one iteration. Each machine has one
 worker and one server; bytes count what goes in and out together, as in Sec. 3.1.
 
-The paper neglects row numbers (its footnote 3) and knows no compression. `choose` takes both into account,
-since with a codec on the gradients the all-reduce's two legs shrink and of the server's only the push does.
+The paper neglects row numbers (its footnote 3) and knows no compression. `choose` takes both into account: a
+codec on the gradients shrinks both legs of the all-reduce, but only the push to a server.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def choose(
     advantage
         All-reduce is taken if it needs no more than this many times the server's bytes. The paper (end of
         Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, and gives no
-        figure; above 1 says that.
+        figure. A value above 1 expresses that.
 
     On one machine nothing crosses a network; the architecture is then that of two, since the work of copying
     and summing has the same proportions, and the bytes are 0.

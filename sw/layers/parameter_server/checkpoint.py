@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checkpoints of servers and workers, one file for each and step.
 
-A server's: weights, versions, the optimizer's state, and what its pull leg goes by. A worker's: what its
-training keeps beyond the servers' weights, such as SSD-SGD.
+A server's holds weights, versions, the optimizer's state and the state of its pull leg. A worker's holds what
+its training keeps beyond the servers' weights (SSD-SGD does).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .server import Server
 FORMAT = 3
 """Version of the files."""
 KEPT = 2
-"""Newest checkpoints that stay: until all servers have written the last one, all have the one before.
+"""Newest checkpoints that are kept: until all servers have written the last one, all have the one before.
 
-So it is where no worker goes ``every`` steps without a pull, which waits for the others.
+That holds if no worker makes ``every`` steps without a pull, which waits for the others.
 """
 
 Role = Literal["server", "worker"]
@@ -48,7 +48,7 @@ class Saved:
 class Checkpoints:
     """One rank's checkpoints in a directory, written every ``every`` steps.
 
-    In mode "sync" each partition is copied in the moment when it reaches the step, so a checkpoint is exactly
+    In mode "sync" each partition is copied at the moment when it reaches the step, so a checkpoint is exactly
     the state between two steps, even if workers have pushed further. In mode "async" everything is copied
     when the first partition has seen that number of updates. The state of the pull leg's encoding is kept as
     it is when the first partition reaches the step: it has seen the weights that workers used in that step.
@@ -136,8 +136,8 @@ def load_worker(index: int, workers: int, directory: str | os.PathLike[str], ste
 def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int) -> Callable[[], None]:
     """Puts a server into the state of its checkpoint of a step, and its pull leg if that was the same.
 
-    Returns what takes it back: the optimizer and the encoding of the leg are the caller's, and another rank
-    may have no such checkpoint. ``ValueError`` if the checkpoint is of other keys, shapes, numbers of
+    Returns a function that undoes it: the optimizer and the encoding of the leg are the caller's, and another
+    rank may have no such checkpoint. ``ValueError`` if the checkpoint is of other keys, shapes, numbers of
     servers, mode or optimizer, or damaged, naming the file and the first field that is wrong, and ``OSError``
     if it cannot be read: everything is as it was then.
     """

@@ -70,9 +70,9 @@ class ParameterServer:
         how many steps lie between two; none if None.
     restore
         Directory to restore the group from: the latest step that all servers have, and all workers if there
-        is such a one. The workers' steps continue there, in mode "sync" to the same bits as without an
-        interruption. A file that is damaged, or of something else, is named at every rank; nothing is
-        restored then, and ``optimizer`` and ``encoding`` are as they were.
+        is such a step. The workers' steps continue there, in mode "sync" to the same bits as without an
+        interruption. A damaged or foreign file is named at every rank; nothing is restored then, and
+        ``optimizer`` and ``encoding`` are unchanged.
     whole_below
         Keys of fewer values are not cut: see `Plan`.
 
@@ -195,7 +195,7 @@ class ParameterServer:
         return step, saved
 
     def serve(self) -> None:
-        """Returns once all workers are done; what a rank that is no worker does.
+        """Returns once all workers are done; for a rank that is not a worker.
 
         Raises what broke the group. ``ValueError`` at a worker.
         """
@@ -204,7 +204,7 @@ class ParameterServer:
         self.close()
 
     def close(self) -> None:
-        """Ends this rank's part, in good order: waits until all workers have called it.
+        """Ends this rank's part once all workers have called it.
 
         The transport is the caller's again. Raises what broke the group.
         """

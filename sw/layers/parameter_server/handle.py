@@ -12,7 +12,7 @@ from ...transport import TransportTimeout
 Result = TypeVar("Result")
 
 GRACE = 2.0
-"""Seconds that a worker waits beyond its server's limit, then its node's: those know which rank to name."""
+"""Seconds that a worker waits beyond the limits of its server and its node, which know the rank to name."""
 
 
 class Handle(Generic[Result]):
@@ -21,7 +21,7 @@ class Handle(Generic[Result]):
     def __init__(self, what: str, servers: Iterable[int], result: Result, timeout: float) -> None:
         self._what, self._left, self._result, self._timeout = what, set(servers), result, timeout
         self.overdue = False
-        """Whether the worker has waited for too long; its node ends the group and says for whom."""
+        """Whether the worker has waited too long; its node then ends the group and names the late ranks."""
         self._complete = threading.Event()
         self._error: Exception | None = None
 
@@ -52,7 +52,7 @@ class Handle(Generic[Result]):
         return self._left
 
     def late(self, silent: Iterable[int], seconds: float) -> str:
-        """What an error says where it is the fault of ``silent`` ranks that it was not done in time."""
+        """The text of a time-out that ``silent`` ranks have caused."""
         named = set(silent)
         text = f"{self._what}: server rank {_text(named & self._left or self._left)} has not answered"
         if named <= self._left:

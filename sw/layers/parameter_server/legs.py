@@ -27,13 +27,13 @@ Data = NDArray[np.uint8]
 class Encoding(Protocol):
     """A form of weights for the pull leg that may differ by key, such as ADT's.
 
-    One whose keys depend on each other may have ``encode_all(parts)`` too, the list of what `encode` gives of
-    each (key, values) of a message.
+    An encoding whose keys depend on each other may also have ``encode_all(parts)``: the results of `encode`
+    for each (key, values) of a message, as a list.
 
-    What `decode` needs to know beyond the key and the count must be in the data. The form may
-    change from one step to the next: `encode` decides. An encoding whose form depends on earlier values has
-    ``state_dict()`` and ``load_state_dict(state)`` too, for checkpoints. The latter raises ``ValueError`` for
-    any other state, and then changes nothing.
+    The data must hold all that `decode` needs beyond key and count. `encode` chooses the form, which may
+    change from step to step. An encoding whose form depends on earlier values has ``state_dict()`` and
+    ``load_state_dict(state)`` too, for checkpoints. The latter raises ``ValueError`` for any other state, and
+    then changes nothing.
     """
 
     def encode(self, key: str, values: Floats) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long a rank waits for workers and servers before it ends the group, and for whom it says it waits."""
+"""How long a rank waits for workers and servers before it ends the group, and which ranks it then names."""
 
 from __future__ import annotations
 

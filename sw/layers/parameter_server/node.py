@@ -168,7 +168,7 @@ class Node:
                 self._handles.discard(handle)
 
     def _in_turn(self) -> list[int]:
-        """All servers' numbers; each rank begins with another one, and its own comes last."""
+        """All servers' numbers; each rank begins with a different one, and its own comes last."""
         first = (
             self.servers.index(self.rank) if self.rank in self.servers else self.workers.index(self.rank)
         ) + 1

@@ -85,7 +85,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Rises in equal steps over the first ``steps`` steps, to what ``then`` says (Goyal et al., 2017).
+    """Rises linearly over the first ``steps`` steps to the rate of ``then`` (Goyal et al., 2017).
 
     ``ValueError`` for fewer than 1 step.
     """
@@ -146,7 +146,7 @@ class Optimizer(ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Takes over copies of the arrays of a `state_dict`; ``ValueError`` for another optimizer's."""
+        """Restores copies of the arrays of a `state_dict`; ``ValueError`` for another optimizer's."""
         if state:
             raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
 

@@ -38,7 +38,7 @@ class _Pull:
 class Serving:
     """One server and the workers' requests to it; workers are numbered as in `Server`.
 
-    A pull gets the weights of exactly the version that it waited for, however far others go ahead: in mode
+    A pull gets the weights of exactly the version that it waited for, however far others are ahead: in mode
     "sync" the same run gives the same bits every time.
 
     ``ranks``: of the workers, for messages. ``timeout``: seconds that a worker may be silent while others

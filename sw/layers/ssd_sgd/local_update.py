@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a worker does to its own weights between two pulls: SGD, DC-ASGD-a, or GLU (Sec. 3.2, Fig. 5).
 
-The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``, which would climb; the
-momentum in Sec. 3.2.1 has the sign of a descent, and so does everything here.
+The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``, an ascent. The momentum in
+Sec. 3.2.1 has the sign of a descent, and so has everything here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..fields import Fields
 from ..parameter_server import Optimizer
 
 GLU_FACTOR, SGD_FACTOR, DC_ASGD_FACTOR = 4.0, 0.25, 1.0
-"""Local learning rates over the global one: 1.6, 0.1 and 0.4 where that was 0.4 (Sec. 4.1 and 4.4)."""
+"""Local learning rates over the global one: 1.6, 0.1 and 0.4 over 0.4 (Sec. 4.1 and 4.4)."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -39,9 +39,9 @@ class LocalUpdate(ABC):
         self.factor = factor
 
     def follow(self, optimizer: Optimizer) -> None:
-        """Takes what it needs to know of the servers' optimizer; called once, before `start`.
+        """Takes the settings that it needs from the servers' optimizer; called once, before `start`.
 
-        ``ValueError`` if it was told something else.
+        ``ValueError`` if its own settings contradict them.
         """
         return
 

@@ -46,8 +46,8 @@ class SSDSGD:
     update too: the worker's own weights stay finite.
 
     Where the parameter server writes checkpoints, this writes its own next to them, at the same steps. After
-    a restore, training continues to the same bits as without an interruption, in the warm-up or after it. A
-    checkpoint with the servers' state only begins with the warm-up (``RuntimeWarning``).
+    a restore, training continues to the same bits as without an interruption, in the warm-up or after it.
+    After a checkpoint with the servers' state alone, training begins with the warm-up (``RuntimeWarning``).
 
     Parameters
     ----------

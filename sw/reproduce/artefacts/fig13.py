@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fig. 13: epochs until WA and INC+C reach the same accuracy, and the speed-up that is left."""
+"""Fig. 13: epochs until WA and INC+C reach the same accuracy, and the remaining speed-up."""
 
 from __future__ import annotations
 

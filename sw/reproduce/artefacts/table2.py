@@ -82,7 +82,7 @@ def _computed(settings: Settings, found: Artefact) -> None:
 
 
 def paper_checks() -> list[Check]:
-    """Do the columns add up, and can the link carry what it is said to?"""
+    """Whether the columns add up, and whether the link can carry the exchange in the printed time."""
     found = []
     for name in NETWORKS:
         *parts, total = TABLE_II[name]

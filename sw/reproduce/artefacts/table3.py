@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Table III: shares of values by compressed width, and what the table says about itself."""
+"""Table III: shares of values by compressed width, and whether the table is consistent."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the artefacts are made of: codecs by name, the digit network in training, the ImageNet networks."""
+"""Inputs of the artefacts: codecs by name, the digit network in training, the ImageNet networks."""

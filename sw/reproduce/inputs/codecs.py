@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything that the artefacts put on a gradient: the codec's modes, truncation, nothing."""
+"""Everything that the artefacts apply to a gradient: the codec's modes, truncation, or nothing."""
 
 from __future__ import annotations
 

@@ -55,10 +55,10 @@ def train(
     weights: Lossy | None = None,
     until: float = 2.0,
 ) -> Training:
-    """Data-parallel training. ``exchange``: all workers' gradients, float32[n], to what all of them apply.
+    """Data-parallel training. ``exchange``: from all workers' gradients, float32[n], to what each applies.
 
-    None: their exact mean. ``gradient``: what becomes of that mean; ``weights``: of the weights after every
-    update. ``until``: an accuracy (0..1, mean of three epochs) at which the training ends early.
+    None: their exact mean. ``gradient``: applied to that mean; ``weights``: applied to the weights after
+    every update. ``until``: an accuracy (0..1, mean of three epochs) at which the training ends early.
     """
     model, samples = MLP(64, HIDDEN), digits(seed)
     size, workers = int(TABLE_I_HDC["batch"]), WORKERS
@@ -102,5 +102,5 @@ def ring_of(lossy: Lossy) -> Callable[[Sequence[Floats]], Floats]:
 
 @cache
 def baseline(epochs: int, seed: int) -> Training:
-    """Without compression; kept, since several artefacts start from it."""
+    """Without compression; cached, since several artefacts start from it."""
     return train(epochs, seed)

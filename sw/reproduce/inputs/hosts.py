@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Measured all-reduces between shaped hosts of this machine, by the bench's ranks. Needs root."""
+"""All-reduces measured between shaped hosts of this machine with the bench's ranks. Needs root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOUND = 2.0**-10
 
 
 def unavailable(wanted: bool) -> str | None:
-    """Why no hosts can be made here; None if they can."""
+    """Why hosts cannot be made here; None if they can."""
     if not wanted:
         return "measured parts were left out (--no-network)"
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AlexNet, ResNet-50 and VGG-16 as published, in torch, for gradients of their real shapes.
 
-Nothing of ImageNet is here: images are random noise filtered to have the spectrum of photographs, labels
-are random. So gradients have the right layers, fan-ins and counts, and are labelled synthetic everywhere.
+No data of ImageNet is used: images are random noise filtered to the spectrum of photographs, and labels are
+random. So gradients have the right layers, fan-ins and counts, and are labelled synthetic everywhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 def missing() -> str | None:
-    """Why there is no torch here, with what to install; None if there is."""
+    """Why torch is missing here, with what to install; None if it is installed."""
     return None if find_spec("torch") else f"torch is not installed: {pip_install('torch')}"
 
 
