@@ -77,9 +77,9 @@ class Interface:
 
 @dataclass(frozen=True)
 class RegisterAccess:
-    """Where a host finds the registers: those of port n begin at ``offset + stride * n`` of PCIe BAR ``bar``.
+    """Where a host finds the registers: port n's begin at ``offset + stride * n`` of PCIe BAR ``bar``.
 
-    ``bar`` is None where no BAR leads there directly; ``text`` says what does then, or adds to it.
+    ``bar`` is None where no BAR leads there directly; ``text`` then says what does, or else adds a remark.
     """
 
     bar: int | None
@@ -141,7 +141,7 @@ class Board:
     """Least and greatest ratio that is allowed."""
 
     def resolve(self, options: Options) -> Options:
-        """``options`` with the board's defaults; ``ValueError`` for what the board cannot be given."""
+        """``options`` with the board's defaults; ``ValueError`` for options that the board does not have."""
         if options.ports is not None and not self.max_ports:
             raise ValueError(f"ports cannot be chosen for {self.name}: {options.ports!r}")
         ports = options.ports if options.ports is not None else self.default_ports

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes a folder as a whole or not at all, and changes no file that it did not write before."""
+"""Writes a folder as a whole or not at all, and changes no file that an earlier run did not write."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _former(out: Path) -> set[str]:
 def write(out: Path, files: Mapping[str, str]) -> list[Path]:
     """Writes ``files`` into ``out``; returns their paths.
 
-    All are written to a hidden folder first: beside a new one, which appears at once; inside one that exists,
-    which may be a mount point or the working directory. From there they move in one by one, the manifest
-    last, files that an earlier run wrote and this one does not go, and everything else stays. A link is
-    followed. ``OSError``, with ``out`` as its file name, where no folder can be made.
+    All are written to a hidden folder first. For a new folder it lies beside it and is renamed. For an
+    existing one, which may be a mount point or the working directory, it lies inside: files move from there
+    one by one, the manifest last. Files that only an earlier run wrote are removed; all others stay. A link
+    is followed. ``OSError``, with ``out`` as its file name, where no folder can be made.
     """
     exists = out.is_dir()
     target = Path(os.path.realpath(out))

@@ -46,7 +46,7 @@ _WHAT = {
     "package_ip.tcl": "packages the top as IP, IP-XACT",
     "project.tcl": "opens as a Vivado project",
     "crossings.tcl": "timing of the paths between clocks",
-    "patch_trd.py": "puts the shell into a copy of the reference design, and takes it out again",
+    "patch_trd.py": "puts the shell into a copy of the reference design, and removes it again",
     "inceptionn_nic.v": "the engine pair with its registers",
     "inceptionn_compressor.v": "the compressor (the paper's Fig. 9) alone; not needed for the NIC",
     "inceptionn_decompressor.v": "the decompressor (the paper's Fig. 10) alone; not needed for the NIC",

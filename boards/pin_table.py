@@ -51,7 +51,7 @@ class Pin:
 
 
 def _pin(row: dict[str, str], where: str) -> Pin:
-    """One row of a table; ``ValueError`` names the file and line of one that makes no sense."""
+    """One row of a table; ``ValueError`` names the file and line of an invalid row."""
     if None in row or None in row.values():
         raise ValueError(f"{where}: wrong number of columns: {row!r}")
     if not _PIN.fullmatch(row["pin"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parts of all shells: the engine pair as an instance, streams in a target's form, emission."""
+"""Parts of all shells: the engine pair as an instance, streams in a target's form, Verilog output."""
 
 from __future__ import annotations
 

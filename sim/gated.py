@@ -4,9 +4,9 @@
 A model spends its time in evaluating engines, busy or idle. On a link that is busy in one direction, one of
 the two engines is always idle. The Verilog is that of the board except for the clock pins of the two engine
 instances, which become the inputs `CLOCKS` of the top module. The harness toggles all clocks together, but
-omits that of an engine that has been empty for longer than its pipeline's depth. Such an engine is in a fixed
-point, so its cycles can be skipped without a difference (``tests/sim/test_gated.py`` compares the two, beat
-for beat).
+omits that of an engine that has been empty for longer than its pipeline's depth. The state of such an engine
+no longer changes, so its cycles can be skipped without a difference (``tests/sim/test_gated.py`` compares the
+two, beat for beat).
 """
 
 from __future__ import annotations

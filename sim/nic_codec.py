@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is different between NICs with the paper's codec and with planes: registers, settings, counters.
+"""The differences between NICs with the paper's codec and with planes: registers, settings, counters.
 
-A NIC tells its codec itself, in ``VERSION.WIRE``; see :func:`read_codec`.
+A NIC's register ``VERSION.WIRE`` tells its codec; see :func:`read_codec`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Settings = Parameters | PlanesParameters
 class NicCodec:
     """One codec of NICs.
 
-    ``unit``: what its class counters count. ``labels``: their classes, in order. ``shares``: the classes by
-    which a short table sums them up, each with its name; ``shares_of`` says what they are.
+    ``unit``: what its class counters count. ``labels``: their classes, in order. ``shares``: the named sums
+    of classes in a short table; ``shares_of`` says what they are.
     """
 
     name: str

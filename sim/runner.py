@@ -92,7 +92,7 @@ def _on_path(bench: Path) -> Iterator[None]:
 
 
 def _launch(simulator: Simulator, model: Path, module: str, waves: Path | None, **arguments: Any) -> None:
-    """Run a model under cocotb's runner and ignore its exit: the results file has the outcome."""
+    """Run a model under cocotb's runner and ignore its exit status: the results file has the outcome."""
     from cocotb_tools.runner import Icarus, Verilator
 
     class BuiltVerilator(Verilator):

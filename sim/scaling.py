@@ -2,8 +2,8 @@
 """``inceptionn scale``: the line rate of more engines or more lanes, and the clock that a link needs.
 
 Each NIC is emitted, verilated and fed with long back-to-back runs of one TCP flow, tagged and untagged. The
-measured quantity is the number of cycles of a frame on the host's side, where it has its full length. The
-clock for a link follows from the frames per second that the link can carry.
+measured quantity is a frame's number of cycles on the host's side, where it has its full length. The clock
+for a link follows from the frames per second that the link can carry.
 """
 
 from __future__ import annotations

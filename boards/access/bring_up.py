@@ -31,7 +31,7 @@ _REFUSED = re.compile(rb"(no such (?:number|command)[^\r]*)\r\n")
 class BringUpBus(Bus):
     """The map `inceptionn.boards.bring_up.registers.REGISTERS`, by commands and reports.
 
-    A read of a low word asks for a report; that of the high word after it is of the same one.
+    A read of a low word asks for a report; a read of the high word after it uses the same report.
     """
 
     registers = REGISTERS
@@ -53,7 +53,7 @@ class BringUpBus(Bus):
         self._report: dict[str, int] = {}
 
     def _ask(self, command: str, wanted: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Sends a command; its answer. `BusError` if it is refused or does not come."""
+        """Sends a command and returns its answer. `BusError` if the command is refused or no answer comes."""
         termios.tcflush(self._line, termios.TCIFLUSH)
         os.write(self._line, f"{command}\r".encode())
         heard, deadline = b"", time.monotonic() + _PATIENCE

@@ -20,17 +20,17 @@ _WORD_MASK = (1 << DATA_WIDTH) - 1
 
 
 class BusError(RuntimeError):
-    """An access failed, or nothing that answers is a NIC of this project; the text says where and why."""
+    """An access failed, or what answers is not a NIC of this project; the text says where and why."""
 
 
 class Bus(ABC):
     """Registers of 32 bits at byte addresses, from 0 up. A context manager that closes itself.
 
-    An access waits a few seconds at most, and raises `BusError` or ``OSError`` where it fails.
+    An access waits a few seconds at most, and raises `BusError` or ``OSError`` if it fails.
     """
 
     registers: RegisterMap = REGISTERS
-    """The map of what answers; `identify` finds it."""
+    """The register map of the device; `identify` finds it."""
     codec = ""
     """The NIC's codec, where there is one."""
 
@@ -43,7 +43,7 @@ class Bus(ABC):
         """Writes all 32 bits of the register at ``address``, a multiple of 4."""
 
     def close(self) -> None:
-        """Gives the device back. Nothing at a second call."""
+        """Releases the device. A second call does nothing."""
         return
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class Bus(ABC):
         return value if part is None else part.get(value)
 
     def write(self, name: str, value: int) -> None:
-        """A register; of a field the register's other bits stay. ``ValueError`` where it cannot be."""
+        """Writes a register or a field; the register's other bits stay. ``ValueError`` if read only, or too large."""
         register, part = self.find(name)
         if register.access == "ro":
             writable = ", ".join(r.name for r in self.registers if r.access != "ro")

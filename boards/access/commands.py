@@ -92,7 +92,7 @@ def get_command(
     name: Name, bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None,
     uart: Uart = None, baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
-    """Print one value: of a register in hexadecimal, of a field or counter in decimal."""
+    """Print one value: a register in hexadecimal, a field or counter in decimal."""
     check_json(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         register, part = _usage(lambda: bus.find(name))
@@ -108,7 +108,7 @@ def set_command(
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
-    """Write a register; of a field, the register's other bits stay."""
+    """Write a register, or one field: the register's other bits stay."""
     chosen = number(value, "value")
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         _usage(lambda: bus.write(name, chosen))
@@ -129,7 +129,7 @@ def counters_command(
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
     watch: Annotated[
-        float | None, typer.Option("--watch", metavar="SECONDS", help="Print again and again, with rates.")
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Print repeatedly, with rates.")
     ] = None,
     times: Annotated[
         int | None, typer.Option("--times", metavar="N", help="With --watch: N times; default: to Ctrl-C.")

@@ -54,8 +54,8 @@ def count_ones(bits: Value) -> Value:
 class Checker(wiring.Component):
     """Compares the decompressor's beats with a :class:`PatternSource`'s, one per cycle, in four ways.
 
-    1. Every present lane equals ``expected.lossy``, all 32 bits.
-    2. Every present lane lies within the error bound of ``expected.values``, by a rule of its own: equal; or
+    1. Every present lane equals ``expected.lossy``, all 32 bits. 2. Every present lane lies within the error
+    bound of ``expected.values``, by a separate rule: equal; or
        +0 where the value's exponent is below ``127 - k``; or of the same sign and exponent, with mantissas
        that agree from bit ``150 - exponent - k`` on, since what lies below weighs less than ``2**-k``.
     3. ``tkeep`` and ``tlast`` are those of the packet sent, ``tuser`` is 0.
@@ -178,7 +178,7 @@ class Checker(wiring.Component):
             present2.eq(present1),
         ]
 
-        # Stage 3: that number as 0..31; from 23 on no bit of the mantissa is too heavy.
+        # Stage 3: that number as 0..31; from 23 on no bit of the mantissa weighs too much.
         light3, mantissa3 = register("light3", 5), register("mantissa3", MANTISSA_BITS)
         different3, within3, alike3, present3 = (
             register(name, 1) for name in ("different3", "within3", "alike3", "present3")

@@ -73,7 +73,7 @@ class EngineClock(Elaboratable):
             i_CLKIN1=clock.i,
             i_RST=reset.i,
             i_PWRDWN=0,
-            # No phase is to be kept, so the feedback stays inside.
+            # No phase relation is needed, so the feedback stays inside.
             i_CLKFBIN=feedback,
             o_CLKFBOUT=feedback,
             o_CLKOUT0=output,

@@ -20,7 +20,7 @@ class WideCounter(wiring.Component):
     add : :py:`In(width)`
         Added in every cycle.
     clear : :py:`In(1)`
-        Back to 0; what is added meanwhile is lost.
+        Resets it to 0; values added meanwhile are lost.
     value : :py:`Out(48)`
         The sum of two cycles ago.
     """

@@ -134,7 +134,7 @@ class DataPath(wiring.Component):
         m.d.comb += [
             checker.k.eq(config.k),
             expected.config.eq(config.source),
-            # Only sent packets are expected back: the source itself runs ahead, up to the room in its queue.
+            # Only sent packets are expected back: the source runs ahead, as far as its queue has room.
             expected.run.eq(1),
             expected.pop.eq(checker.expected_pop),
             checker.expected_valid.eq(expected.valid),

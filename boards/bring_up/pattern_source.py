@@ -81,9 +81,9 @@ class PatternSource(wiring.Component):
     the expected values. Packets are whole: when ``run`` falls, the packet in flight is finished.
 
     A lane is not classified, as the engine does it, but *made*: first its class and its shift *n* are drawn,
-    then its exponent follows (``127 - n`` or ``B - n``), and its mantissa is random. So which of its bits
-    survive is known before there is a value: all but the low ``8 + n`` (16-bit class) or ``16 + n`` (8-bit
-    class). No exponent is compared with a threshold here, and nothing is shared with the engines.
+    then its exponent follows (``127 - n`` or ``B - n``), and its mantissa is random. So it is known before
+    the value which of its bits survive: all but the low ``8 + n`` (16-bit class) or ``16 + n`` (8-bit class).
+    No exponent is compared with a threshold here, and nothing is shared with the engines.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class PatternSource(wiring.Component):
         palette = Array(config.palette.word_select(i, 2) for i in range(PALETTE_SLOTS))
         sync += [tag2.eq(palette[number1[:4]]), slot2.eq(number1[4:7]), rest2.eq(number1[8:])]
 
-        # Class and shift: what remains of the mantissa is settled, before there is an exponent.
+        # Class and shift tell which mantissa bits remain, before there is an exponent.
         tag3, rest3 = register("tag3", 2), register("rest3", 24)
         shift3, top3, extreme3 = register("shift3", 3), register("top3", 8), register("extreme3", 1)
         shifts8 = Array(config.shifts8.word_select(i, 3) for i in range(SHIFT_SLOTS))
@@ -190,7 +190,7 @@ class PatternSource(wiring.Component):
             with m.Case(Tag.BITS16):
                 sync += [shift3.eq(shifts16[slot2]), top3.eq(EXPONENT_BIAS)]
             with m.Case(Tag.RAW):
-                # From 1.0 on, and infinities and NaNs of every kind.
+                # 1.0 and above, with infinities and NaNs of every kind.
                 sync += [shift3.eq(slot2), top3.eq(RAW_TOP), extreme3.eq(slot2 == SHIFT_SLOTS - 1)]
         tag_out = tag3
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What lies between the two engines: each block announced, measured, and broken if told to."""
+"""The path between the two engines: it announces and measures each block, and injects faults on command."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ class Wire(wiring.Component):
     corrupted : :py:`Out(1)`
         One cycle: done.
     stall : :py:`In(1)`
-        Hand nothing on, but for a beat that is on offer already.
+        Pass nothing on, except a beat that is offered already.
     beat_bytes : :py:`Out(6)`
         Of the beat handed on 3 cycles ago, 0 in cycles without one.
     block_bytes, block_bytes_valid : :py:`Out`
@@ -103,9 +103,9 @@ class Wire(wiring.Component):
         blocks, taken = self.s_axis, self.m_axis
         m.submodules.counts = counts = LengthSequence()
         m.submodules.measure = measure = BlockLength()
-        # More than the decompressor can hold at once: 32 block ends, 32 bursts, and its pipeline.
+        # Larger than what the decompressor can hold at once: 32 block ends, 32 bursts, and its pipeline.
         m.submodules.lengths = lengths = PushQueue(BLOCK_BITS, 128, slack=BlockLength.LATENCY + 3)
-        # A beat on offer stays, and stays as it is, whatever is asked for meanwhile.
+        # A beat that is offered stays unchanged, whatever command comes meanwhile.
         first = Signal(init=1)
         offered = Signal()
         fire = Signal()

@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """One figure now and before. ``percent`` is positive if it grew; ``worse``: by too much the wrong way."""
+    """One figure now and before. ``percent`` is positive if it grew; ``worse``: it got worse by too much."""
 
     component: str
     what: str
@@ -76,7 +76,7 @@ def entry(board: str, components: Mapping[str, Figures]) -> Entry:
 
 
 def _entry(line: str, where: str) -> Entry:
-    """An entry from its line; ``ValueError`` names the place of one that is not right."""
+    """An entry from its line; ``ValueError`` names the place of an invalid line."""
     try:
         fields: dict[str, Any] = json.loads(line)
         fields["components"] = {name: Figures(**found) for name, found in fields["components"].items()}
@@ -86,7 +86,7 @@ def _entry(line: str, where: str) -> Entry:
 
 
 def read(path: Path) -> list[Entry]:
-    """All reports of a history, oldest first; ``ValueError`` for a line that is none."""
+    """All reports of a history, oldest first; ``ValueError`` for an invalid line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [_entry(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
 
@@ -130,7 +130,7 @@ def headline(before: Entry, changes: list[Change]) -> str:
 
 
 def table(changes: list[Change]) -> Table:
-    """What changed since a report; what is worse by more than the threshold in red."""
+    """The changes since a report; those for the worse by more than the threshold are red."""
     made = Table("", "component", "figure", "before", "now", "change", left=2)
     for change in changes:
         style = "red" if change.worse else None

@@ -25,7 +25,7 @@ from .timing import XC7VX690T, CodecName, check_codec, measure, resolve
 
 @dataclass(frozen=True)
 class Capacity:
-    """A part and how much of everything it has."""
+    """A part and its resources."""
 
     part: str
     lut: int
@@ -53,13 +53,13 @@ COMPONENTS = {
     "management": "registers",
     "bring_up": "inceptionn.boards.measure.report:bring_up_core",
 }  # fmt: skip
-"""What is reported by default: name to what :func:`inceptionn.boards.measure.timing.resolve` takes."""
+"""The default components: from a name to the argument of :func:`inceptionn.boards.measure.timing.resolve`."""
 
 PLANES_COMPONENTS = [
     "nic", "compressor", "plane_unit", "alignment_unit", "code_plane", "block_store", "decompressor",
     "code_decoder", "plane_buffer", "dequantisation_unit",
 ]  # fmt: skip
-"""What is reported by default of the planes codec."""
+"""The default components of the planes codec."""
 
 HISTORY = Path("docs/report-history.jsonl")
 
@@ -86,7 +86,7 @@ def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
 def figures(
     name: str, cache_dir: Path, *, codec: str = PAPER, with_route: bool, note: Callable[[str], None]
 ) -> Figures:
-    """Area, levels and routed clock of one component; a clock of None where it was not routed yet."""
+    """Area, levels and routed clock of one component; the clock is None if it was not routed yet."""
     target = COMPONENTS.get(name, name)
     short, factory = resolve(target, codec)
     note(f"{short}: map to series 7")
@@ -142,7 +142,7 @@ def report(
     ] = "vc709",
     codec: CodecName = PAPER,
     route: Annotated[
-        bool, typer.Option("--route", help="Place and route what was not routed yet: minutes each.")
+        bool, typer.Option("--route", help="Route components that were not routed yet: minutes each.")
     ] = False,
     json_file: JsonFile = None,
     plot: Annotated[

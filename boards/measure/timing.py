@@ -99,7 +99,7 @@ def measure(
     folder = cache_dir / f"{short}-{fingerprint(factory())}"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another run of the same component does the work only once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of the same component do the work only once
         return _measure_in(folder, short, factory, seeds, with_route, with_area, note)
 
 
@@ -112,7 +112,7 @@ def _measure_in(
     with_area: bool,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    """What :func:`measure` does, with ``folder`` to itself."""
+    """:func:`measure`, with ``folder`` locked."""
     kept = folder / "result.json"
     result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
     result["name"] = short

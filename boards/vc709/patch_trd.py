@@ -39,7 +39,7 @@ AXIL_OUTPUTS = {
 
 
 class Unrecognised(Exception):
-    """The file is not what the script knows; the text says in what."""
+    """The file differs from what the script expects; the text says where."""
 
 
 class Cut(NamedTuple):
@@ -83,7 +83,7 @@ def find_cut(code: str, target: str, source: str, net: str, port: str) -> Cut:
 
 
 def find_cuts(code: str, ports: int) -> list[Cut]:
-    """All statements to change; the shell's ports have the names that it was generated with."""
+    """All statements to change, with the names of the generated shell's ports."""
     cuts = []
     for n in range(ports):
         for way in ("s2c", "c2s"):
@@ -121,7 +121,8 @@ def instance(
 ) -> str:
     """The shell, with every port connected by name."""
     connections = {"user_clk": clock, **resets}
-    # Not in reset with the DMA engines, which are before the driver has loaded: an access must be answered.
+    # Not in reset with the DMA engines, which stay in reset until the driver has loaded: an access must be
+    # answered.
     connections |= {"s_axil_aclk": clock, "s_axil_aresetn": bus_reset}
     lines = [f"{MARK} the shell"]
     if engine_clock:
@@ -133,7 +134,7 @@ def instance(
         ]
     for cut in cuts:
         connections[cut.port] = cut.old
-        # The other end of the same way: what the shell drives.
+        # The shell's output of the same path.
         other = {"s": "m", "m": "s"}[cut.port[0]] + cut.port[1:]
         connections[other] = cut.new
     for n in range(ports):
@@ -213,7 +214,7 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="top file of the reference design, version 2014.3")
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
     parser.add_argument("--undo", action="store_true", help="put the original back")
     parser.add_argument("--clock", default="user_clk", help="net of the streams' clock (%(default)s)")
     parser.add_argument(
@@ -236,7 +237,7 @@ def main() -> int:
         names = shell_ports(Path(__file__).resolve().parent / "ports.json")
         ports = sum(f"s2c{n}_aresetn" in names for n in range(4))
         original = path.read_bytes()
-        text = original.decode("latin-1")  # any byte goes in and comes out as it was
+        text = original.decode("latin-1")  # keeps every byte as it is
         nets = options.clock, options.reset, options.bus_reset
         data = patched(text, ports, "engine_clk" in names, *nets).encode("latin-1")
         lines = len(data.splitlines()) - len(original.splitlines())

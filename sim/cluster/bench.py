@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command ``cluster bench``: how fast the models carry tagged floats, one way and among four hosts."""
+"""The command ``cluster bench``: how fast the models carry tagged floats between two and among four hosts."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Flow:
     nic: str
     received: int
     seconds: float
-    """From the first byte of any of the transfers that ran side by side to the last one of all."""
+    """From the first byte of any of the parallel transfers to the last byte of all."""
     processor_seconds: float
-    """Of models, switch, programs, and what the kernel does for them."""
+    """Of models, switch and programs, with the kernel's part."""
     model_seconds: float
-    """Of which in the models."""
+    """The models' part of that."""
     cycles: int
     beats_per_cycle: float | None
 
@@ -65,7 +65,7 @@ class Flow:
 
 
 def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> Flow:
-    """Transfers side by side, ``targets[sender]`` being the receiver; ``size`` bytes each."""
+    """Parallel transfers; ``targets[sender]`` is the receiver; ``size`` bytes each."""
     takers = set(targets.values())
     before, cycles = time.process_time(), sum(nic.cycles for nic in cluster.nics)
     model = sum(nic.seconds for nic in cluster.nics)
@@ -136,7 +136,7 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="CODEC", help="paper or planes; a given --verilog tells its own.")
+        str, typer.Option(metavar="CODEC", help="paper or planes; default with --verilog: that of the file.")
     ] = "paper",
     report: JsonFile = None,
 ) -> None:

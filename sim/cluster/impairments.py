@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Effects of a switch port on frames: rate, delay, loss, and faults of every kind."""
+"""Effects of a switch port on frames: rate, delay, loss and faults."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Impairments:
     truncate: str | float = 0.0
     """Share of the frames that are cut off, at some byte after the Ethernet header."""
     fcs: bool = False
-    """Whether the receiving MAC sees, by the frame check sequence, that a frame was damaged; it marks it
-    bad. Without, what was flipped or cut reaches the NIC as if it had been sent so."""
+    """Whether the receiving MAC detects damage by the frame check sequence and marks the frame bad. Otherwise
+    a damaged frame reaches the NIC as if it had been sent like that."""
     tos: int | None = None
     """The ToS byte that the switch writes into every IPv4 packet (ECN bits kept, header checksum right)."""
     mark: str | float = 0.0

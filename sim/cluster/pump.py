@@ -18,8 +18,8 @@ from .switch import Switch, WireFrame
 from .tap import Tap
 
 BATCH = 32
-"""Most frames of a direction in one call of the model: enough to make the call cheap, few enough for a
-millisecond."""
+"""Most frames of a direction in one call of the model: enough to make the call cheap, few enough for it to
+take about a millisecond."""
 SHORTEST = 60
 """Bytes of the shortest Ethernet frame, without its check sequence; the transmitting MAC pads to that."""
 _VLAN = 0x8100
@@ -31,11 +31,11 @@ class Pump:
     """Moves a host's frames until `stop`.
 
     ``counts``: ``tx_frames``, ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
-    ``wire_frames``, ``wire_bytes`` (to the switch), ``flooded``, ``flooded_bytes`` (what the switch made more
-    of them, since broadcasts go to all other hosts), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
+    ``wire_frames``, ``wire_bytes`` (to the switch), ``flooded``, ``flooded_bytes`` (additional copies by the
+    switch, since broadcasts go to all other hosts), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
     (frames that the MAC dropped because they were marked bad), ``other_vlan`` (frames with another VLAN tag
-    than the host's, dropped too), ``refused`` (frames that the kernel would not take). ``error``: what ended
-    it, if something did.
+    than the host's, dropped too), ``refused`` (frames that the kernel did not take). ``error``: what ended
+    it, or None.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class HostReport:
 
     @property
     def payload_ratio(self) -> float | None:
-        """Payload of the compressed frames, at the host over on the wire; None if there were none."""
+        """Payload of the compressed frames at the host, over that on the wire; None without such frames."""
         saved = self.bytes_in - self.bytes_wire
         return self.tagged_bytes / (self.tagged_bytes - saved) if self.tagged_bytes else None
 
@@ -156,7 +156,7 @@ class Report:
 
 
 def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
-    """The view while a cluster runs, made of nothing but the NICs' registers, by host."""
+    """The view while a cluster runs, from the NICs' registers alone, by host."""
     codecs = {
         codec_of_counters(values).name: codec_of_counters(values) for values in registers.values() if values
     }

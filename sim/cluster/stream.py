@@ -2,8 +2,8 @@
 """A program for the hosts of a cluster that moves floats over a tagged connection and times them.
 
 ``python -m inceptionn.sim.cluster.stream PORT BYTES TAKE [TARGET]``: takes a connection if ``TAKE`` is 1, and
-makes one to the host ``TARGET`` if that is named, both at a time. Its only line of output is what came, in
-bytes, and from when to when on the monotonic clock, and the processor time that it took, as JSON.
+makes one to the host ``TARGET`` if that is named, both at a time. Its only line of output is JSON: the bytes
+received, their first and last moment on the monotonic clock, and the processor time.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ WireFrame = tuple[bytes, bool]
 
 
 class Port:
-    """One port's way out, towards its host. ``counts``: what happened to the frames, by name."""
+    """One port's output, towards its host. ``counts``: what happened to the frames, by name."""
 
     def __init__(self, impairments: Impairments, seed: str) -> None:
         self.impairments = impairments
@@ -125,7 +125,7 @@ class Port:
             return frames
 
     def sleep(self) -> float | None:
-        """Says that the receiver goes to sleep: seconds until the next frame is due, None if there is none.
+        """Notes that the receiver sleeps; seconds until the next frame is due, None if there is none.
 
         ``wake`` will be readable as soon as another frame comes.
         """
@@ -134,7 +134,7 @@ class Port:
             return max(0.0, self._heap[0][0] - time.monotonic()) if self._heap else None
 
     def awake(self) -> None:
-        """Says that the receiver no longer sleeps."""
+        """Notes that the receiver no longer sleeps."""
         with self._lock:
             self._sleeping = False
             with suppress(BlockingIOError):
@@ -160,7 +160,7 @@ class Switch:
     def forward(self, source: int, frame: bytes) -> int:
         """Takes a frame from a port's host to where its destination was last seen, or to everywhere else.
 
-        Returns at how many ports that is.
+        Returns the number of those ports.
         """
         self._table[frame[6:12]] = source
         target = None if frame[0] & 1 else self._table.get(frame[:6])

@@ -22,11 +22,11 @@ _DEVICE = "/dev/net/tun"
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _LONGEST = 65536
 _QUEUE = 4096
-"""Frames that the device holds for its NIC; a slow NIC makes TCP wait, and should not make it lose."""
+"""Frames that the device holds for its NIC; a slow NIC should make TCP wait and not lose frames."""
 
 
 def available() -> None:
-    """Nothing where TAP devices can be made; else `NetworkUnavailable`, which says what is missing."""
+    """Returns if TAP devices can be made; else `NetworkUnavailable`, which says what is missing."""
     try:
         os.close(os.open(_DEVICE, os.O_RDWR))
     except OSError as error:

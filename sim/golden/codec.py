@@ -34,7 +34,7 @@ DEFAULT_ERROR_BOUND = 2.0**-wire.DEFAULT_K
 
 
 class MalformedError(ValueError):
-    """A block or stream that no encoder makes. ``offset`` is the byte at which that shows."""
+    """A block or stream that no encoder makes. ``offset`` is the byte at which it is detected."""
 
     def __init__(self, unit: str, offset: int, reason: str):
         super().__init__(f"malformed {unit} at byte {offset}: {reason}")
@@ -159,7 +159,7 @@ def examine_block(
 ) -> tuple[Bits, NDArray[np.uint8], Fault | None]:
     """Decode a block that may be faulty: lanes ``uint32[count]``, tags ``uint8[count]``, first fault.
 
-    ``block`` is what is there of a block announced as ``size`` bytes (default: all of it). From the
+    ``block`` holds the present bytes of a block announced as ``size`` bytes (default: all of it). From the
     fault's group on the lanes are zero here, and unspecified in other implementations.
     """
     size = len(block) if size is None else size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the two versions of the wire format put into a frame: shim, block, and what is counted of a block.
+"""What the two versions of the wire format put into a frame: shim, block, and counts of a block.
 
 All else about frames (:mod:`inceptionn.sim.golden.frame`) is the same for both.
 """
@@ -39,7 +39,7 @@ class Unpacked(NamedTuple):
 
 
 class Format(ABC):
-    """A codec in frames: byte 2 of the shim, what is counted of a block, and in how many classes."""
+    """A codec in frames: byte 2 of the shim, the counted unit of a block, and the number of classes."""
 
     version: int
     counted: str
@@ -60,14 +60,14 @@ class Format(ABC):
 
     @abstractmethod
     def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
-        """Decode what is there of a block of ``count`` lanes, announced as ``size`` bytes."""
+        """Decode the present bytes of a block of ``count`` lanes, announced as ``size`` bytes."""
 
     def _count(self, classes: NDArray[np.uint8]) -> Counts:
         return tuple(np.bincount(classes, minlength=self.classes).tolist())
 
 
 class Paper(Format):
-    """Version 1, the paper's codec; byte 3 is B, and any."""
+    """Version 1, the paper's codec; byte 3 is B, with any value."""
 
     version = wire.SHIM_VERSION
     counted = "tags"

@@ -207,9 +207,9 @@ def _restored(frame: bytes, headers: Headers, length: int, form: Paper | Planes)
 def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
     """The decompression engine, wire to host. It keeps no state.
 
-    ``bad``: the frame arrived marked bad. With a valid shim it is restored all the same, since the
-    engine cuts through and learns of the mark last; its verdict is ``BAD`` and it leaves marked bad.
-    Any verdict but ``RESTORED`` and ``MALFORMED`` otherwise leaves the frame as it is.
+    ``bad``: the frame arrived marked bad. With a valid shim it is restored nevertheless, since the engine
+    cuts through and the mark comes last; its verdict is ``BAD`` and it leaves marked bad. Any verdict but
+    ``RESTORED`` and ``MALFORMED`` otherwise leaves the frame as it is.
     """
     frame = bytes(frame)
     if not config.enable:

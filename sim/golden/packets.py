@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """TCP and UDP frames with right lengths and checksums, for tests and vectors.
 
-Frames are bytes without the frame check sequence; addresses are 32-bit integers. A test builds a
-good frame here and then spoils what it is about.
+Frames are bytes without the frame check sequence; addresses are 32-bit integers. A test builds a good frame
+here and then changes the field that it tests.
 """
 
 from __future__ import annotations

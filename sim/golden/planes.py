@@ -2,8 +2,8 @@
 """The planes codec of wire-format.md section 9: the counterpart of :mod:`.codec` for version 2.
 
 A lane is rounded to a whole number of steps, in real numbers; a group of 8 lanes is stored as bit planes.
-Lanes come and go as their 32 bits (``uint32``). Plain NumPy over whole arrays; nothing here is shared with
-the native codec or the RTL, which are judged against it.
+Lanes are passed as their 32 bits (``uint32``). Plain NumPy over whole arrays; nothing here is shared with the
+native codec or the RTL, which are judged against it.
 
 =============================  ===============================================================
 lanes                          :func:`compress_lanes`, :func:`decompress_lanes`
@@ -133,8 +133,8 @@ def examine_block(
 ) -> tuple[Bits, Codes, Fault | None]:
     """Decode a block that may be faulty: lanes ``uint32[count]``, codes ``uint8[G]``, first fault.
 
-    ``block`` is what is there of a block announced as ``size`` bytes (default: all of it). From the fault's
-    group on the lanes are zero here, and unspecified in other implementations.
+    ``block`` holds the present bytes of a block announced as ``size`` bytes (default: all of it). From the
+    fault's group on the lanes are zero here, and unspecified in other implementations.
     """
     size = len(block) if size is None else size
     groups = -(-count // wire.GROUP_LANES)

@@ -37,7 +37,7 @@ class Interface:
     inputs: tuple[str, ...] = ()
     axi_lite: bool = False
     clocks: tuple[str, ...] = ()
-    """A clock of its own for each pipe's engine, stopped while that is empty (`inceptionn.sim.gated`)."""
+    """Whether each pipe's engine has its own clock, stopped while it is empty (`inceptionn.sim.gated`)."""
     data_bytes: int = BURST_BYTES
 
     def header(self, waves: WaveFormat | None) -> str:

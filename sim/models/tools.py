@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.02
 
 
 class ToolError(RuntimeError):
-    """A tool that builds models failed; the text begins with its first error, and ends as its output did."""
+    """A tool that builds models failed; the text has its first error and the end of its output."""
 
 
 class ToolMissing(ToolError):
@@ -63,7 +63,7 @@ def find_icarus() -> str:
 
 
 def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path | None = None) -> str:
-    """What the command prints; raises `ToolError` with its first error and the end of what it said."""
+    """What the command prints; raises `ToolError` with its first error and the end of its output."""
     _log.debug("run: %s", shlex.join(map(str, command)))
     environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -100,14 +100,14 @@ def run_tools(commands: Sequence[Sequence[str | Path]], step: Callable[[int], No
 
 
 class _Running:
-    """A command that runs, in a process group of its own: a compiler is a program that starts others."""
+    """A running command, in its own process group: a compiler starts other programs."""
 
     def __init__(self, command: Sequence[str | Path]) -> None:
         self.command, self._output = command, tempfile.TemporaryFile()  # noqa: SIM115  # closed by `said`, `end`
         self.process = subprocess.Popen(command, stdout=self._output, stderr=self._output, process_group=0)
 
     def said(self) -> str:
-        """What it has printed; it cannot be asked twice."""
+        """What it has printed; to be called once."""
         with self._output as output:
             output.seek(0)
             return output.read().decode(errors="replace")

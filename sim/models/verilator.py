@@ -28,10 +28,10 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Kind:
-    """A sort of model: what its tools are told, and what of the result is kept."""
+    """A kind of model: the tools' arguments, and which files are kept."""
 
     keep: tuple[str, ...]
-    """Names, or patterns of names, of the files that stay; the first is what the linker writes."""
+    """Names, or patterns of names, of the files that are kept; the linker writes the first."""
     verilate: tuple[str, ...]
     """Arguments of Verilator."""
     compile: tuple[str, ...]
@@ -84,7 +84,7 @@ def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level:
 
 
 def _compiler_version() -> str:
-    """What the compiler says of itself; where it is gone, what it said last: built models still run."""
+    """The compiler's version; if it is gone, its last known version: built models still run."""
     noted = build_root() / "compiler-version"
     try:
         version = run_tool([find_compiler(), "--version"])

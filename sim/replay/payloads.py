@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from inceptionn.wire import GROUP_LANES, RAW_CODE
 
 Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
-"""Makes a number of values."""
+"""A function from a number to this number of values."""
 
 _STEP = 2.0**-9
 """Of the planes codec."""

@@ -21,7 +21,7 @@ class ChecksumError(ValueError):
 
 
 def _ip(frame: bytes) -> Any:
-    """The IPv4 packet in a frame as scapy sees it, without Ethernet padding; None if there is none whole."""
+    """The IPv4 packet in a frame as scapy sees it, without Ethernet padding; None without a complete one."""
     try:
         packet = Ether(frame)
     except struct.error:  # it ends inside a header
@@ -67,7 +67,7 @@ def valid(frame: bytes) -> tuple[bool | None, bool | None]:
 
 
 def check(sent: bytes, wire: bytes, host: bytes, compressed: bool) -> list[str]:
-    """Names of the checksums of one frame's way that were right, out of `IP_HEADER`, `HOST`, `WIRE`.
+    """Names of the checksums on one frame's path that were right, out of `IP_HEADER`, `HOST`, `WIRE`.
 
     What was right when the frame was sent must be right at every place; except that a compressed frame
     on the wire must not pass for a packet (its TCP or UDP checksum is already the restored packet's).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The registers of a NIC in a replay: its codec, its settings, and its counters against what was counted."""
+"""The registers of a NIC in a replay: its codec, its settings, and a check of its counters."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ DEFAULT_CAPTURE = Path("examples/captures/digits.pcap")
 
 @dataclass
 class Replay:
-    """A replay that agreed: its sums, what was on the wire, and both engines' results, frame by frame."""
+    """A replay without a difference: its sums, the frames on the wire, and both engines' results by frame."""
 
     totals: Totals
     wire: list[bytes]

@@ -97,7 +97,7 @@ def compare(
 
 
 def _errors(sent: bytes, restored: bytes, payload: int, exact: int) -> tuple[float, int]:
-    """Largest error of a frame's floats below the exponent ``exact``, and how many others changed at all."""
+    """Largest error of a frame's floats below the exponent ``exact``, and how many of the others changed."""
     before = np.frombuffer(sent[: len(restored)], "<u4", offset=payload)
     after = np.frombuffer(restored, "<u4", offset=payload)
     small = (before >> 23 & 0xFF) < exact

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Byte shuffles. Algorithm 4 of A2DTWP stores with a mask; here three bytes are stored as part of a whole
- * vector whose rest the next store overwrites, as long as there is room, and the last ones one by one.
+ * vector, and the next store overwrites the rest, as long as there is room. The last values go one by one.
  */
 #include "adt.h"
 
@@ -130,7 +130,7 @@ static bool avx512_supported(void)
            && __builtin_cpu_supports("avx512vbmi");
 }
 
-/* Byte indices of a permutation: the kept bytes of 16 words to the front. The rest is of no matter. */
+/* Byte indices of a permutation: the kept bytes of 16 words to the front. The rest does not matter. */
 static void gather_indices(unsigned keep, uint8_t index[64])
 {
     for (unsigned at = 0; at < 64; at++)

@@ -120,8 +120,8 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     const size_t lanes = (size_t)x.len / LANE_BYTES;
     PyObject *bytes = NULL, *answer = NULL;
     if (arguments[1] == Py_None) {
-        /* Little more than is needed: the allocator hands out memory of moderate size again, which has its
-         * pages. Fresh pages would take longer than to compress. */
+        /* Not much more than needed: the allocator reuses blocks of moderate size, whose pages are mapped.
+         * Mapping new pages would take longer than compressing. */
         if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)stream_estimate(s, x.buf, lanes))))
             goto release_x;
         out.buf = PyBytes_AS_STRING(bytes);
@@ -138,7 +138,8 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     result = stream_compress(s, x.buf, lanes, out.buf, (size_t)out.len, &size);
     END_WORK
     if (result == NO_ROOM && bytes) {
-        /* The sample misled. Its part of the stream is not kept: memory for both would be needed. */
+        /* The estimate was too small. The part of the stream that exists is dropped: keeping it would need
+         * memory for both. */
         Py_DECREF(bytes);
         if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)s.coder->format->worst_bytes(lanes))))
             goto release_x;
@@ -247,7 +248,7 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
     const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
     size_t at = 0;
     PyObject *answer = NULL;
-    /* Every block has its tags or codes at least: a count beyond that needs no memory to be found wrong. */
+    /* Every block has at least its tags or codes: a count beyond that is refused before memory is allocated. */
     if ((size_t)lanes / STREAM_LANES > (size_t)stream.len / plane) {
         fail(CUT_IN_DATA, (size_t)stream.len, 0, 0);
     } else if ((answer = PyBytes_FromStringAndSize(NULL, 8 * runs))) {

@@ -110,8 +110,8 @@ typedef struct {
     size_t classes;
     /* Whether the plane says nothing of what is absent. */
     bool (*plane_is_sound)(const uint8_t *plane, size_t lanes);
-    /* What is wrong with a block that did not decode, and the byte in the stream that shows it: the fault
-     * of the first group that has one. A slow walk. */
+    /* What is wrong with a block that did not decode, and the byte in the stream at which it is detected: the
+     * fault of the first group that has one. A slow walk. */
     status (*describe_fault)(const uint8_t *stream, size_t size, size_t start, size_t lanes, parameters p,
                              size_t *at);
 } format;
@@ -163,10 +163,10 @@ typedef struct {
 status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size);
 
-/* How much memory the stream of the values will hardly exceed, by a sample of them. */
+/* Bytes that the stream of the values will rarely exceed, from a sample of them. */
 size_t stream_estimate(settings s, const lane_bits *x, size_t lanes);
 
-/* Where runs of `blocks` blocks start, known beforehand; offsets[0] is 0. `entries` may be 0. */
+/* Where runs of `blocks` blocks start, from an index; offsets[0] is 0. `entries` may be 0. */
 typedef struct {
     const uint8_t *offsets; /* uint64, little-endian, at any address */
     size_t entries;
@@ -187,9 +187,9 @@ status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t c
 
 /* Threads (threads.c). */
 
-/* How many of the threads are worth their start for this number of lanes. */
+/* How many of the threads are worth starting for this number of lanes. */
 unsigned worthwhile_threads(unsigned wanted, size_t lanes);
-/* Calls `work` in that many threads, this one included; in fewer if the system has no more. */
+/* Calls `work` in `threads` threads, this one included; in fewer if the system has no more. */
 void work_together(void *(*work)(void *), void *job, unsigned threads);
 
 /* CRC-32 as in IEEE 802.3 and zlib, of `bytes` that follow others of which `crc` is the CRC (crc32.c). */

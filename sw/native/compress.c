@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams, made: runs of blocks, with the end of the buffer, scaling and threads; and what goes lane by lane.
+/* Making streams: runs of blocks, with the end of the buffer, scaling and threads; and lane by lane operations.
  *
  * Threads take runs of RUN_BLOCKS blocks in order. Where a run goes depends on the sizes of all runs before
- * it. So they compress into memory apart, some runs ahead, and whoever finds the next run ready copies it to
- * its place. Nobody waits for a lock while another one works.
+ * it. So they compress into separate memory, some runs ahead, and the thread that finds the next run ready
+ * copies it to its place. No thread holds the lock while it works.
  */
 #include "codec.h"
 
@@ -60,12 +60,12 @@ typedef struct {
     pthread_cond_t freed;
     size_t next;  /* run to compress */
     size_t turn;  /* run to place, at `at` */
-    bool placing; /* somebody does */
+    bool placing; /* a thread is copying a run */
     size_t at;
     status failed;
 } compress_job;
 
-/* Called and left with the lock held, as the next function. */
+/* Called and left with the lock held, like the next function. */
 static void place_run(compress_job *job)
 {
     slot *ready = &job->slots[job->turn % job->depth];

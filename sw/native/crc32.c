@@ -2,9 +2,9 @@
 /* CRC-32 by folding: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel
  * 2009.
  *
- * 128 bits of the message stand for the same remainder when they are multiplied by x^n mod P and added n
- * bits further on. Four registers fold 64 bytes at a time; what is left of them, 16 bytes, and the bytes
- * after them go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
+ * The remainder stays the same if 128 bits of the message are multiplied by x^n mod P and added n bits
+ * further on. Four registers fold 64 bytes at a time. The last 16 bytes of that, and the bytes after them,
+ * go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
  */
 #include "codec.h"
 

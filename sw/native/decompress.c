@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams, read: runs of blocks, with the end of the buffer, scaling, the description of faults and threads.
+/* Reading streams: runs of blocks, with the end of the buffer, scaling, the description of faults and threads.
  *
  * Threads take runs of RUN_BLOCKS blocks in order. Where a run starts depends on the sizes of all runs before
- * it: each thread walks over the tags or codes of the runs that others have taken, a quarter of the work of
- * decoding them, or looks it up in an index.
+ * it. Each thread walks over the tags or codes of the runs that others have taken, a quarter of the work of
+ * decoding them, or looks the place up in an index.
  */
 #include "codec.h"
 
@@ -22,7 +22,7 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
     uint8_t copy[MAX_BLOCK_BYTES + SLACK];
     lane_bits scaled[STREAM_LANES];
     if (available < worst + SLACK) {
-        /* What the plane asks for may not be there; from here on the copy counts, which nobody changes. */
+        /* The plane may ask for more than there is. From here on a private copy is used, which cannot change. */
         const size_t copied = smaller(available, worst), plane = c->format->plane_bytes(lanes);
         if (copied < plane)
             return c->format->describe_fault(stream, size, start, lanes, s->p, at);
@@ -63,7 +63,7 @@ static status decompress_blocks(const settings *s, const uint8_t *stream, size_t
     return OK;
 }
 
-/* Where a run of blocks ends, by its planes of tags or codes alone; false if the stream ends before. */
+/* Where a run of blocks ends, from its tags or codes alone; false if the stream ends before. */
 static bool walk(const coder *c, const uint8_t *stream, size_t size, size_t lanes, size_t *at)
 {
     while (lanes) {
@@ -131,7 +131,7 @@ static void *decompress_runs(void *argument)
     decompress_job *job = argument;
     size_t reached = 0, at = 0;
     for (size_t run; (run = atomic_fetch_add(&job->next, 1)) < job->runs; reached = run + 1) {
-        /* A walk that fails has met the fault of an earlier run, which has been taken, and counts more. */
+        /* A walk that fails has met a fault of an earlier run; the thread with that run reports it. */
         status result = go_to_run(job, reached, run, &at);
         if (!result)
             result = decompress_run(job, run, &at);

@@ -5,7 +5,7 @@
 
 #include "codec.h"
 
-/* Best first; which of them are supported is another matter. */
+/* Best first, whether the processor supports them or not. */
 extern const kernel *const kernels[];
 extern const size_t kernel_count;
 

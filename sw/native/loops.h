@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What loops over single lanes are made of; the compiler makes vectors of them for each instruction set. */
+/* Parts of loops over single lanes, which the compiler vectorises for each instruction set. */
 #ifndef INCEPTIONN_NATIVE_LOOPS_H
 #define INCEPTIONN_NATIVE_LOOPS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions paths() and use(name) of a Python module whose kernels stand in `kernels`, best first,
- * `kernel_count` of them, and whose `active` is the one in use. Included after these, with PREPARE(kernel)
- * defined: what a kernel needs before its first call.
+/* The functions paths() and use(name) of a Python module. `kernels` holds its `kernel_count` kernels, best
+ * first; `active` is the one in use. Included after these, with PREPARE(kernel) defined: what a kernel needs
+ * before its first call.
  */
 PyDoc_STRVAR(paths_doc, "paths()\n--\n\nNames of the kernels that this processor runs, best first.");
 

@@ -17,7 +17,7 @@ TIMESTAMP = bytes.fromhex("0101080a0000000100000002")
 """NOP, NOP, timestamps: the TCP options of most Linux segments."""
 GRADIENTS = payload("gradients", 64)
 ETHERNET, IP, TCP = 0, 14, 34
-"""Offsets of the headers of an untagged frame, to spoil fields at."""
+"""Offsets of the headers of a frame without VLAN tag, at which tests change fields."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
  * Vectors are left-aligned as in the scalar kernel, so a vector's bytes are the topmost of its lane.
  * Magnitudes are fixed-point numbers: |f| times a power of two, truncated, and back; products by powers of
  * two are exact, whatever the rounding mode. Lanes go four by four through byte shuffles that tables hold
- * for the 256 combinations of four tags. Where the next four go depends on nothing but their tags, which
- * were known long before.
+ * for the 256 combinations of four tags. The place of the next four depends on their tags alone, which are
+ * known long before.
  */
 #include "paper.h"
 

@@ -2,9 +2,9 @@
 /* The planes codec for AVX2: four groups at a time.
  *
  * Lanes become 16-bit integers, whose low and high bytes make 8x8 matrices of bits. These are transposed by
- * shifts and masks, and stand in their places: a group's planes are a run of bytes. High bytes are mostly all
- * zero, a branch that is foreseen. A group is written and read as 16 bytes, of which the next one overwrites
- * what is too much.
+ * shifts and masks, and are then in order: a group's planes are a run of bytes. High bytes are mostly all
+ * zero, which makes a predictable branch. A group is written and read as 16 bytes, and the next one overwrites
+ * the excess.
  */
 #include "planes.h"
 
