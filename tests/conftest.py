@@ -166,7 +166,7 @@ def threads() -> Outcomes:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Parts at 16 lanes run in continuous integration alone; `make test` has the whole NIC at 16."""
+    """What has 16 lanes runs in continuous integration alone."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         entry = parameters.get("entry")  # of the catalogue, with the number of its variant

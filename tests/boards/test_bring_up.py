@@ -43,6 +43,7 @@ def small_core() -> BringUpCore:
     return BringUpCore(1_000_000, baud=1_000_000 // DIVISOR, second=12_000, rate_window=1024)
 
 
+@pytest.mark.slow
 def test_bench() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
 

@@ -47,26 +47,44 @@ BLACK_BOXES = """
 """
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every variant, written out; the modules that they share are emitted once."""
-    root, emitted, written = tmp_path_factory.mktemp("folders"), dict[tuple[str, int, int], str](), {}
-    with pytest.MonkeyPatch.context() as patch:
+SIXTEEN_LANES = ("corundum-512", "generic-16-lanes", "generic-prefix")
+"""Their NICs take twice as long to emit."""
 
-        def convert(component: Any, module: str, sources: object = None) -> str:
-            key = module, getattr(component, "engines", 1), getattr(component, "lanes", 8)
-            if key not in emitted:
-                emitted[key] = runner.emit(component, module)
-            return emitted[key]
+each_variant = pytest.mark.parametrize(
+    "variant",
+    [pytest.param(name, marks=pytest.mark.slow if name in SIXTEEN_LANES else ()) for name in VARIANTS],
+)
 
-        patch.setattr(package_files, "convert", convert)
-        for name, (board, options) in VARIANTS.items():
-            chosen = load_board(board)
-            written[name] = root / name
-            written[name].mkdir()
+
+class Folders(dict[str, Path]):
+    """Each variant, written out when it is asked for; the modules that they share are emitted once."""
+
+    def __init__(self, root: Path):
+        super().__init__()
+        self.root = root
+        self.emitted: dict[tuple[str, int, int], str] = {}
+
+    def convert(self, component: Any, module: str, sources: object = None) -> str:
+        key = module, getattr(component, "engines", 1), getattr(component, "lanes", 8)
+        if key not in self.emitted:
+            self.emitted[key] = runner.emit(component, module)
+        return self.emitted[key]
+
+    def __missing__(self, name: str) -> Path:
+        board, options = VARIANTS[name]
+        chosen = load_board(board)
+        folder = self[name] = self.root / name
+        folder.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(package_files, "convert", self.convert)
             for file, text in package_files.package(chosen, chosen.resolve(options)).items():
-                (written[name] / file).write_text(text)
-    return written
+                (folder / file).write_text(text)
+        return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(tmp_path_factory.mktemp("folders"))
 
 
 def test_nothing_is_built_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +110,8 @@ def top(folder: Path) -> str:
     return found
 
 
-def test_two_prefixes_share_no_module(folders: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_two_prefixes_share_no_module(folders: Folders, tmp_path: Path) -> None:
     """A NIC of 8 lanes and one of 16 in one design: Verilator reads both folders as one."""
     both = [folders["generic"], folders["generic-prefix"]]
     modules = [
@@ -112,14 +131,14 @@ def test_two_prefixes_share_no_module(folders: dict[str, Path], tmp_path: Path) 
     run_tool([*command, design, both[0] / "inceptionn_nic.v", both[1] / "wide_nic.v"], root=root)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_verilator_has_nothing_to_say(variant: str, folders: dict[str, Path]) -> None:
+@each_variant
+def test_verilator_has_nothing_to_say(variant: str, folders: Folders) -> None:
     folder, (binary, root) = folders[variant], find_verilator()
     command = [binary, "--lint-only", "-Wall", "--top-module", top(folder), folder / "lint.vlt"]
     run_tool([*command, *(folder / name for name in sources(folder))], root=root)
 
 
-def test_verilator_would_say_something(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_verilator_would_say_something(folders: Folders, tmp_path: Path) -> None:
     """The waivers do not cover what is not in the emitted files' nature."""
     binary, root = find_verilator()
     for line, rule in (("assign a = b; assign a = ~b;", "MULTIDRIVEN"), ("assign c = a;", "IMPLICIT")):
@@ -130,8 +149,8 @@ def test_verilator_would_say_something(folders: dict[str, Path], tmp_path: Path)
         assert rule
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_module_names_are_its_own(variant: str, folders: dict[str, Path]) -> None:
+@each_variant
+def test_module_names_are_its_own(variant: str, folders: Folders) -> None:
     """No two files define one module, and no name is one that a user's design may have."""
     texts = (path.read_text() for path in folders[variant].glob("*.v"))
     names = [name for text in texts for name in re.findall(r"^module +([^\s(#]+)", text, re.MULTILINE)]
@@ -140,8 +159,8 @@ def test_module_names_are_its_own(variant: str, folders: dict[str, Path]) -> Non
     assert {name for name in names if not name.startswith(prefix)} <= {"mqnic_app_block"}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_icarus_and_yosys_read_it(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
+@each_variant
+def test_icarus_and_yosys_read_it(variant: str, folders: Folders, tmp_path: Path) -> None:
     """All Verilog of the folder, the clock's vendor primitives as black boxes, as plain Verilog-2005."""
     folder = folders[variant]
     files = sorted(folder.glob("*.v"))
@@ -182,14 +201,14 @@ def fusesoc_installed() -> None:
 
 @pytest.mark.usefixtures("fusesoc_installed")
 @pytest.mark.parametrize(("variant", "target"), [("netfpga-sume", "lint"), ("generic", "lint_compressor")])
-def test_fusesoc_lint(variant: str, target: str, folders: dict[str, Path], tmp_path: Path) -> None:
+def test_fusesoc_lint(variant: str, target: str, folders: Folders, tmp_path: Path) -> None:
     done = fusesoc(folders[variant], tmp_path, "--target", target)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.usefixtures("fusesoc_installed")
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_fusesoc_sets_up_a_vivado_project(variant: str, folders: dict[str, Path], tmp_path: Path) -> None:
+@each_variant
+def test_fusesoc_sets_up_a_vivado_project(variant: str, folders: Folders, tmp_path: Path) -> None:
     """The project's Tcl, without Vivado: part, top and every file, each under the work folder."""
     folder = folders[variant]
     done = fusesoc(folder, tmp_path, "--setup", "--target", "vivado")
@@ -225,8 +244,8 @@ def run_tcl() -> Callable[[Path], list[str]]:
     return run
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], list[str]]) -> None:
+@each_variant
+def test_tcl(variant: str, folders: Folders, run_tcl: Callable[[Path], list[str]]) -> None:
     """Both scripts run to their end, add every file, and name only ports and buses that exist."""
     folder = folders[variant]
     metadata = json.loads((folder / "ports.json").read_text())
@@ -256,8 +275,8 @@ def test_tcl(variant: str, folders: dict[str, Path], run_tcl: Callable[[Path], l
         assert {word for _, clock, reset in associated for word in (clock, reset)} <= names
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_crossings(variant: str, folders: dict[str, Path]) -> None:
+@each_variant
+def test_crossings(variant: str, folders: Folders) -> None:
     """A folder has the constraints just if a register in it samples another clock."""
     folder = folders[variant]
     marked = [path for path in folder.glob("*.v") if "inceptionn.crossing" in path.read_text()]
@@ -265,8 +284,8 @@ def test_crossings(variant: str, folders: dict[str, Path]) -> None:
     assert bool(marked) == (len(json.loads((folder / "ports.json").read_text())["clocks"]) > 1)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_nothing_of_the_machine(variant: str, folders: dict[str, Path]) -> None:
+@each_variant
+def test_nothing_of_the_machine(variant: str, folders: Folders) -> None:
     """No absolute paths, no dates; the README's files are the folder's."""
     folder = folders[variant]
     for path in folder.iterdir():

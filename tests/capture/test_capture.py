@@ -211,6 +211,7 @@ def test_retransmission(manifest: dict[str, Any], frames: list[Packet]) -> None:
         assert again > 0 or phase["deaf"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="network namespaces need root")
 def test_recording_works_here(tmp_path: Path) -> None:
     """The script that made the capture makes another one, with the same promises."""

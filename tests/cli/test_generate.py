@@ -126,6 +126,7 @@ def test_every_module_has_its_source(generated: Path) -> None:
             assert f"class {name.partition('.')[0]}" in (root / file).read_text(), place
 
 
+@pytest.mark.slow
 def test_same_bytes_again(generated: Path, tmp_path: Path) -> None:
     """In a process of its own, with another order of hashes, in another place, over an earlier folder."""
     (tmp_path / "mine.txt").write_text("kept")

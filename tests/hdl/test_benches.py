@@ -13,6 +13,8 @@ from inceptionn.sim.runner import run_bench
 
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
+SLOW = {"compression_engine", "decompression_engine"}
+"""A minute each; without them, the vectors on the NIC still run."""
 
 
 def variants() -> Iterator[object]:
@@ -20,7 +22,8 @@ def variants() -> Iterator[object]:
         for variant, arguments in enumerate(entry.variants):
             if entry.bench and entry.name not in ELSEWHERE:
                 name = "-".join([entry.name, *map(str, arguments.values())])
-                yield pytest.param(entry, variant, id=name)
+                marks = pytest.mark.slow if entry.name in SLOW else ()
+                yield pytest.param(entry, variant, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("entry", "variant"), list(variants()))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Mpirun = Callable[..., str]
@@ -18,6 +20,7 @@ def accuracy(line: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 def test_parameter_server(mpirun: Mpirun, tmp_path: Path) -> None:
     program = str(EXAMPLES / "parameter_server.py")
     out = mpirun(4, program, "--servers", "1", "--codec", "--steps", "110", "--checkpoints", str(tmp_path))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Mpirun = Callable[..., str]
@@ -18,6 +20,7 @@ def number(pattern: str, text: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 def test_a2dtwp(mpirun: Mpirun) -> None:
     program = str(EXAMPLES / "a2dtwp.py")
     out = mpirun(4, program, "--aggregator", "--steps", "120", "--interval", "30")
@@ -30,6 +33,7 @@ def test_a2dtwp(mpirun: Mpirun) -> None:
     assert number("accuracy", out) > 0.9
 
 
+@pytest.mark.slow
 def test_gradiveq(mpirun: Mpirun) -> None:
     options = ["--steps", "120", "--warm-up", "10", "--sampling", "20", "--compressed", "70", "--codec"]
     out = mpirun(2, str(EXAMPLES / "gradiveq.py"), *options, "--channels", "16,32")

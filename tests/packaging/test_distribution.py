@@ -56,6 +56,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_sdist_holds_what_a_checkout_holds(packages: Path) -> None:
     """All but the settings of editors and services."""
     with tarfile.open(next(packages.glob("*.tar.gz"))) as archive:

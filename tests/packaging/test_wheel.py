@@ -18,6 +18,8 @@ from types import SimpleNamespace
 
 import pytest
 
+pytestmark = pytest.mark.slow  # it builds the wheel and installs it
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"sw": "inceptionn"} | {
     folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")

@@ -130,6 +130,7 @@ def soak(nic: VerilatedNic, direction: str, codec: str) -> Counter[Verdict]:
     return verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["tx", "rx"])
 def test_soak(nic: VerilatedNic, direction: str, codec: str) -> None:
     verdicts = soak(nic, direction, codec)

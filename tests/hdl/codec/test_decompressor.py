@@ -35,7 +35,10 @@ def load(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize(("lanes", "seed"), [(8, 0), (8, 1), (16, 4), (16, 5)])
+@pytest.mark.parametrize(
+    ("lanes", "seed"),
+    [(8, 0), *(pytest.param(*more, marks=pytest.mark.slow) for more in ((8, 1), (16, 4), (16, 5)))],
+)
 def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
     monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))

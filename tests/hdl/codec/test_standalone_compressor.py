@@ -35,6 +35,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_bench_on_icarus() -> None:
     """The same bench with a smaller sweep, on a simulator that knows undefined values."""
     run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})
