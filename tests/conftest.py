@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all tests share.
+"""Shared parts of all tests.
 
 A missing tool is a skip for a user and a failure under continuous integration. Groups of ranks are threads of
 the test, over each transport that needs no other processes.
@@ -30,7 +30,7 @@ Outcomes = Callable[..., list[Any]]
 
 
 def _tool_missing() -> tuple[type[Exception], ...]:
-    """The exceptions that say so; the simulation package's only where that is installed."""
+    """The exceptions for a missing tool; the simulation package's only where it is installed."""
     from inceptionn.netns import NetworkUnavailable
 
     try:

@@ -79,7 +79,7 @@ class Bus(ABC):
         return value if part is None else part.get(value)
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register or a field; the register's other bits stay. ``ValueError`` if read only, or too large."""
+        """Writes a register or a field; other bits of the register stay. ``ValueError`` if that cannot be."""
         register, part = self.find(name)
         if register.access == "ro":
             writable = ", ".join(r.name for r in self.registers if r.access != "ro")

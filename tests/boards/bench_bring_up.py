@@ -29,7 +29,7 @@ REPORT = re.compile(r"seconds=[^\r]* (?:PASS|FAIL|IDLE)\r\n")
 
 @dataclass
 class Packets:
-    """Packets seen on one probe; ``open`` is the one under way, ``cycles`` are those of its beats."""
+    """Packets seen on one probe; ``open`` is the one in flight, ``cycles`` are those of its beats."""
 
     whole: list[bytes] = field(default_factory=list)
     open: bytearray = field(default_factory=bytearray)
@@ -73,7 +73,7 @@ class TB(TestBench):
                 await Timer(BIT_NS, "ns")
                 byte |= int(self.dut.tx.value) << bit
             await Timer(BIT_NS, "ns")
-            assert self.dut.tx.value == 1, f"no stop bit behind {byte:#04x}; so far {self.heard!r}"
+            assert self.dut.tx.value == 1, f"no stop bit after {byte:#04x}; so far {self.heard!r}"
             self.heard += chr(byte)
 
     async def type(self, line: str) -> None:
@@ -211,7 +211,7 @@ async def every_pattern_and_bound(dut) -> None:
         elif name == "gradient":
             assert seen == {Tag.ZERO, Tag.BITS8, Tag.BITS16}
             assert set(lengths) == {365}
-            assert rate > 46 / 47.01  # one idle cycle behind a packet
+            assert rate > 46 / 47.01  # one idle cycle after a packet
         else:
             # At 2^-1 there is no 16-bit class; the patterns of one class here have another bound.
             assert {tag.name.lower() for tag in seen} == {name}

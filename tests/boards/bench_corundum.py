@@ -75,7 +75,7 @@ def frames(count: int, bits: int, source: random.Random) -> list[Frame]:
 
 @limited
 async def user_words_and_gaps(dut):
-    """Both ways at once: tags and timestamps stay with their frames, a frame for the MAC never falters."""
+    """Both directions at once: tags and timestamps stay with their frames, frames for the MAC have no gap."""
     tb = TB(dut)
     await tb.start()
     source = random.Random(4)
@@ -136,7 +136,7 @@ async def receive_without_ready(dut):
 
 @limited
 async def registers_end_where_they_end(dut):
-    """Behind the last port's page nothing answers but SLVERR, and nothing is written."""
+    """After the last port's page nothing answers but SLVERR, and nothing is written."""
     tb = TB(dut)
     await tb.start()
     tos = REGISTERS["TOS"]

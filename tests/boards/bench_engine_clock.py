@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of the engines' clock: it comes back whatever becomes of user_clk; the MMCM is a model."""
+"""cocotb bench of the engines' clock: it comes back whatever user_clk does; the MMCM is a model."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def runs(width: int) -> list[int]:
 
 
 def untagged(width: int) -> list[bytes]:
-    """Runs of one length, then lengths at random, then the shortest behind the longest."""
+    """Runs of one length, then lengths at random, then the shortest after the longest."""
     source = random.Random(7)
     mix = [source.choice((60, 60, 64, 65, 100, 129, 594, 1514, 9014)) for _ in range(60)]
     behind = [9014] + [60] * 150
@@ -122,7 +122,7 @@ async def received_as_fast_as_the_stream_goes(dut):
 @limited
 @cocotb.parametrize(way=["receive", "transmit"])
 async def at_the_lines_rate(dut, way):
-    """Behind the queue that the target has no frame is lost or cut; with slower engines on transmit, too."""
+    """After the target's own queue no frame is lost or cut; with slower engines on transmit, too."""
     if way == "transmit" and RATIO == 1:
         return
     await start(dut)
@@ -147,7 +147,7 @@ async def restored_behind_the_targets_queue(dut, senders):
     stream, _ = of("receive", dut)
     sent = [compressed(365, 45000 + n)[1] for n in range(24)]
     right = [receive(wire, EngineConfig()).frame for wire in sent]
-    # A sender's stream is as wide as the receiver's: so many cycles for a frame before it is compressed.
+    # A sender's stream is as wide as the receiver's: the cycles of a frame before it is compressed.
     interval = -(-len(right[0]) // stream.width) if senders == "one" else 0
     after = [plain() for _ in range(8)]
     wires = [beats(wire, stream.width) for wire in (*sent, *after)]

@@ -87,7 +87,7 @@ class TB(TestBench):
 
 @limited
 async def every_port_with_padding_that_returns(dut):
-    """All ports at once, idle cycles, back-pressure; what a MAC pads comes back as data, without harm."""
+    """All ports at once, idle cycles, back-pressure; padding of a MAC returns as data, without harm."""
     tb = TB(dut)
     await tb.start()
     source = random.Random(1)
@@ -141,7 +141,7 @@ async def ports_and_resets_are_apart(dut):
         assert await tb.registers.read("TOS", n * PAGE) == expected
     for n in range(PORTS, 4):
         assert await tb.registers.response(n * PAGE) == SLVERR
-    # The last port goes into reset while a frame and a register access are under way.
+    # The last port goes into reset while a frame and a register access are in flight.
     frame, wire = compressed(300)
     sending = tb.streams.ends[f"s_axis_c2s{last}"]
     await tb.streams.send(f"s_axis_c2s{last}", Frame(wire))
@@ -180,7 +180,7 @@ async def collect(tb: TB, prefix: str, last: bytes) -> list[bytes]:
 @limited
 @cocotb.parametrize(way=["s2c", "c2s"])
 async def a_reset_of_one_way(dut, way):
-    """In the middle of frames: no tail of one is left, the other way and the registers know nothing of it."""
+    """In the middle of frames: none leaves a rest; the other direction and the registers are not affected."""
     tb = TB(dut)
     await tb.start()
     await ClockCycles(dut.user_clk, int(1100 * (RATIO or 1)))  # the transmit engine empties its flow table
@@ -216,7 +216,7 @@ async def a_reset_of_one_way(dut, way):
 
 @limited
 async def engines_lose_their_clock(dut):
-    """Frames under way end, marked by their length; the rest of one that comes is not taken for a frame."""
+    """Frames in flight end, marked by their length; the rest of an arriving frame is not read as a frame."""
     if not RATIO:
         return
     tb = TB(dut)
@@ -243,7 +243,7 @@ async def engines_lose_their_clock(dut):
 
 @limited
 async def partial_beat(dut):
-    """A beat with holes before tlast makes its frame bad, which is counted; the next is none the worse."""
+    """A beat with holes before tlast makes its frame bad, which is counted; the next one is not affected."""
     tb = TB(dut)
     await tb.start()
     frame, wire = compressed(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Frames at a line's rate into any shell: beats without a pause, and the queue in front of one."""
+"""Frames at line rate into any shell: beats without a pause, and the queue before a shell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def beats(frame: bytes, width: int, user: int = 0) -> list[Beat]:
 
 
 class Feed(Protocol):
-    """What drives a stream: asked once a cycle for the beat on offer, told when it was taken."""
+    """The driver of a stream: it is asked for a beat once per cycle, and told when the beat was taken."""
 
     def offer(self, cycle: int) -> Beat | None: ...
 
@@ -58,10 +58,10 @@ class BackToBack:
 
 
 class ReceiveQueue:
-    """A MAC at line rate and the queue behind it, as Corundum has one in front of its application.
+    """A MAC at line rate with a queue after it, as Corundum has one before its application.
 
     The MAC does not wait. A frame that finds the queue full at its first beat is lost. One that fills it
-    later is cut: its rest is thrown away, and when there is room one more beat ends it, marked bad
+    later is cut: its rest is dropped, and when there is room one more beat ends it, marked bad
     (``tuser[0]``). Frames that come before that beat has found room are lost. Each side sees the other's
     pointer ``SYNC`` cycles late, which is what Gray-coded pointers take.
 
@@ -144,7 +144,7 @@ class Run:
     starts: list[int] = field(default_factory=list)
     """Cycles in which each frame's first beat was taken."""
     stalls: int = 0
-    """Cycles in which a beat was on offer and not taken."""
+    """Cycles in which a beat was offered and not taken."""
 
 
 class Stream:
@@ -165,7 +165,7 @@ class Stream:
         self.s["tvalid"].value = 0
 
     async def run(self, feed: Feed) -> Run:
-        """Drives the feed to its end and collects what comes, until nothing has come for a while."""
+        """Drives the feed to its end and collects the output, until nothing has come for a while."""
         found = Run()
         collecting = cocotb.start_soon(self._collect(found))
         offered, first, cycle = None, True, 0

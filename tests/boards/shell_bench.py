@@ -101,7 +101,7 @@ def plain(length: int = 1400) -> bytes:
 
 
 def whole_or_cut(came: list[bytes], sent: list[bytes]) -> int:
-    """How many of ``came`` are a part of their frame and one byte; the others are whole, all in order."""
+    """The number of frames in ``came`` that were cut; the others are whole, and all are in order."""
     at = cut = 0
     for frame in came:
         while at < len(sent) and frame not in (sent[at], sent[at][: len(frame) - 1] + frame[-1:]):
@@ -152,7 +152,7 @@ class Streams:
     async def send(
         self, prefix: str, frame: Frame, *, bad_bit: bool = False, first_only: bool = False
     ) -> None:
-        """Queues a frame; ``tuser`` is ``user``, on the first beat only if so, else noise behind it."""
+        """Queues a frame; ``tuser`` is ``user``, on the first beat only if so, else noise after it."""
         width = len(self.ends[prefix].bus.tkeep)
         beats = -(-len(frame.data) // width)
         words = [frame.user] + [
@@ -197,7 +197,7 @@ async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
 async def holds(
     dut: Any, prefix: str, clock: Any, reset: Any = None, reset_active_level: bool = True
 ) -> None:
-    """For ever: a beat on offer stays, as it is, until it is taken; none is in reset (Arm IHI 0051A)."""
+    """For ever: an offered beat stays unchanged until it is taken; none in reset (Arm IHI 0051A)."""
     names = [name for name in ("tdata", "tkeep", "tlast", "tuser") if hasattr(dut, f"{prefix}_{name}")]
     valid, ready, *payload = (getattr(dut, f"{prefix}_{name}") for name in ("tvalid", "tready", *names))
     offered = None
@@ -241,7 +241,7 @@ class Registers:
         return int((await self.master.read(address, 4)).resp)
 
     async def check(self, counted: Counter[str], base: int = 0) -> None:
-        """The counters named in ``counted`` show just that."""
+        """The counters named in ``counted`` have exactly these values."""
         for name, value in counted.items():
             found = await self.read(name, base)
             assert found == value, f"{name} is {found}, not {value}"

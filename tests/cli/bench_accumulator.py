@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An accumulator and its cocotb bench: the smallest thing that shows whether benches run."""
+"""An accumulator and its cocotb bench: the smallest check of the benches' runner."""
 
 from __future__ import annotations
 

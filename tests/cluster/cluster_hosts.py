@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of the cluster share: programs on hosts, values, and what may have become of them."""
+"""Shared parts of the cluster's tests: programs on hosts, values, and checks of received values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def seen(values: Floats, codec: str = "paper") -> Floats:
 
 
 def assert_no_wrong_value(received: Floats, sent: Floats, codec: str = "paper") -> None:
-    """Every value that came is the one that was sent, bit for bit, or what the codec makes of it."""
+    """Every received value is the one that was sent, bit for bit, or what the codec makes of it."""
     ours, exact = received.view(np.uint32), sent[: received.size].view(np.uint32)
     wrong = (ours != exact) & (ours != seen(sent[: received.size], codec).view(np.uint32))
     assert not wrong.any(), (

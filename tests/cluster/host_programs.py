@@ -48,7 +48,7 @@ def allreduce(count: str, path: str, folder: str) -> None:
 
 
 def receive(folder: str, port: str, marked: str = "1") -> None:
-    """Takes one connection; what came goes to ``folder``, also what came before it ended in an error."""
+    """Takes one connection; received bytes go to ``folder``, even if the connection ends in an error."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if int(marked):

@@ -45,9 +45,9 @@ def tagged_segments(frames: list[bytes], mac_end: int) -> Iterator[tuple[tuple[i
 
 
 def raw_ranges(wire: Path, rank: int) -> dict[tuple[int, ...], list[tuple[int, int]]]:
-    """By connection, the bytes of its stream that were on the wire as they are when they first came by.
+    """By connection, the bytes of its stream on the wire, from the first copy of each.
 
-    Nothing is lost here, so it is the first copy that the receiver gets, whatever TCP sends again in doubt.
+    Nothing is lost here, so the receiver gets the first copy, even if TCP retransmits.
     """
     begins: dict[tuple[int, ...], int] = {}
     ends: dict[tuple[int, ...], int] = {}

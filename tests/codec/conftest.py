@@ -57,7 +57,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def mixed():
-    """A function: so many values over all classes, with every kind of special one strewn in."""
+    """A function from a number to values of all classes, with special values among them."""
 
     def make(count: int, seed: int = 0) -> np.ndarray:
         source = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `test_requests` runs: rank 0 waits for a collective that rank 1 joins only when it is too late."""
+"""The program of `test_requests`: rank 0 waits for a collective that rank 1 joins too late."""
 
 from __future__ import annotations
 

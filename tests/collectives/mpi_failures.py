@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `test_mpi` runs under mpirun: rank 1 ends between two collectives, as the argument says."""
+"""A program of `test_mpi` under mpirun: rank 1 ends between two collectives, as the argument says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `test_mpi` runs under mpirun; the argument names the function. Rank 0 prints "done" at its end."""
+"""A program of `test_mpi` under mpirun; the argument names the function. Rank 0 prints "done" at its end."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def communicator() -> None:
     z = np.empty_like(x)
     comm.Allreduce(x, z, MPI.MAX)
     assert np.array_equal(y, z)
-    c.Allreduce([x, 10, MPI.FLOAT], [y, 10, MPI.FLOAT])  # a part of the array: MPI's matter, exact
+    c.Allreduce([x, 10, MPI.FLOAT], [y, 10, MPI.FLOAT])  # a part of the array: goes to MPI, exact
     assert np.allclose(y[:10], total[:10], atol=1e-7)
     assert c.allreduce(rank) == m[0]
     assert c.bcast("hello") == "hello"
@@ -177,7 +177,7 @@ def in_flight() -> None:
 
 
 def parts() -> None:
-    """What is made of a compressed communicator compresses too, with the same settings."""
+    """Communicators made from a compressed communicator also compress, with the same settings."""
     c = CompressedCommunicator(comm, codec=Codec(2**-8), algorithm="hierarchical", group_size=size)
     group = comm.group.Incl([0, 1])
     made = [
@@ -206,7 +206,7 @@ def parts() -> None:
 
 
 def raw() -> None:
-    """What a compressed communicator hands to MPI as it is, rank 0 says once."""
+    """Rank 0 warns once of a call that a compressed communicator passes to MPI."""
     c = CompressedCommunicator(comm)
     n, m = np.ones(2, np.int64), np.empty(2, np.int64)
     y = np.empty_like(x)

@@ -46,7 +46,7 @@ LONGEST = 3600
 
 
 class Unavailable(Exception):
-    """What the run needs cannot be had here; the text is the reason."""
+    """The run cannot get what it needs; the text is the reason."""
 
 
 def _call(command: Sequence[str | Path], what: str, limit: float = 600) -> None:

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def corundum() -> Iterator[ModuleType]:
-    """The program behind `make corundum`."""
+    """The program of `make corundum`."""
     sys.path.insert(0, str(HERE))
     try:
         import run

@@ -9,7 +9,7 @@ from scapy.layers.l2 import Ether
 
 
 class Referee:
-    """What the hosts' network stacks and the routers between them would say of a frame."""
+    """The checks of the hosts' network stacks and of the routers between them on a frame."""
 
     def ip(self, frame: bytes) -> IP:
         """The IPv4 layer as scapy dissects it."""

@@ -192,7 +192,7 @@ def _plane_groups(lanes: Bits, e0: int) -> Iterator[Group]:
 class Packing:
     """What the Alignment Unit makes of vectors: which beats, and how much later than its latency.
 
-    Nothing leaves in two beats of one cycle: one waits, and what comes behind it, too.
+    Nothing leaves in two beats of one cycle: one waits, and what comes after it, too.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class Packing:
 
 
 def beats_of(data: bytes, before: int = 0) -> list[int]:
-    """``data`` as beats, behind ``before`` zero bytes, zero-filled."""
+    """``data`` as beats, after ``before`` zero bytes, zero-filled."""
     data = bytes(before) + data
     return [int.from_bytes(data[at : at + BEAT_BYTES], "little") for at in range(0, len(data), BEAT_BYTES)]
 

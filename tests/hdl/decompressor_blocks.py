@@ -64,7 +64,7 @@ class Block:
     def check(self, data: bytes, malformed: bool, burst_bytes: int = BEAT_BYTES) -> None:
         """Raises ``AssertionError`` unless this is the right answer to the block.
 
-        Before the first fault's group the lanes must be right, too; behind it they are unspecified.
+        Before the first fault's group the lanes must be right, too; after it they are unspecified.
         """
         name = f"{self.kind} block of {self.count} lanes, {len(self.data)} bytes, base {self.base}"
         if not self.usable:
@@ -115,7 +115,7 @@ def cut_in_plane(block: Block, source: random.Random) -> Block:
 
 
 def cut_zeros(block: Block, source: random.Random) -> Block:
-    """All lanes zero, cut behind whole beats of the tag plane: only its length tells."""
+    """All lanes zero, cut after whole beats of the tag plane: only its length tells."""
     lanes = BEAT_BYTES // TAG_WORD_BYTES * WORD_LANES  # whose tags or codes fill a beat
     beats = source.randint(1, (MAX_LANES - 1) // lanes)
     count = source.randint(beats * lanes + 1, MAX_LANES)

@@ -29,7 +29,7 @@ BEAT_BYTES = LANES * LANE_BYTES
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
-"""Cycles behind the last frame in which nothing more may come out."""
+"""Cycles after the last frame in which nothing more may come out."""
 DEFAULT = EngineConfig()
 ANY_LENGTH = replace(DEFAULT, min_payload=0)
 """Compresses payloads of any length."""
@@ -171,7 +171,7 @@ class EngineTB(TestBench):
         self.reports: list[int] = []
 
     async def reset(self) -> None:
-        """Nothing that was inside may come out behind it."""
+        """Nothing that was inside may come out after it."""
         await super().reset(8, 0)
         self._forget()
         await ClockCycles(self.dut.aclk, 2)

@@ -39,7 +39,7 @@ def replay(sequences: Callable[[], Sequence[CaseSequence]]) -> list[Stimulus]:
     """All hand-written cases in one stream, settings changing from frame to frame.
 
     The cases of a sequence take their flow for unknown or at phase 0. Those that take it for unknown
-    ("phases") come first, behind reset; a SYN in front of each of the others makes phase 0 sure.
+    ("phases") come first, after reset; a SYN in front of each of the others makes phase 0 sure.
     """
     syn = tcp(b"", flags=SYN, sequence=0xFFFFFFFF)
     stimuli = []
@@ -109,7 +109,7 @@ def restored_checksum_edges() -> list[Stimulus]:
 
 
 def cuts(frame: bytes, name: str, most: int = 130) -> list[Stimulus]:
-    """``frame`` cut off behind every byte up to ``most``."""
+    """``frame`` cut off after every byte up to ``most``."""
     return [Stimulus(frame[:end], name=f"{name}, cut") for end in range(1, min(len(frame), most) + 1)]
 
 

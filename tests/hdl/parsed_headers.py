@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the header parser must make of a frame, for its own bench and those of the decisions behind it."""
+"""What the header parser must make of a frame, for its own bench and those of the decisions after it."""
 
 from __future__ import annotations
 

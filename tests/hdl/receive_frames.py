@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Received frames for the benches of ReceiveAssembler and its two parts, with what must become of them.
+"""Received frames for the benches of ReceiveAssembler and its two parts, with the expected results.
 
 Headers, payloads and how a frame came are drawn independently, so these benches need no codec.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the statistics of a block must be."""
+"""The expected statistics of a block."""
 
 from __future__ import annotations
 

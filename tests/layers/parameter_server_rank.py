@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `test_parameter_server_processes` runs: a rank that trains until it is stopped.
+"""The program of `test_parameter_server_processes`: a rank that trains until it is stopped.
 
     python parameter_server_rank.py RANK SIZE PORT TIMEOUT
 
-Prints "step N" behind each step, and at its end the error that ended it.
+Prints "step N" after each step, and at its end the error that ended it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `test_ssd_sgd_processes` runs: a rank of a training with checkpoints, restored where there are some.
+"""The program of `test_ssd_sgd_processes`: a rank that trains with checkpoints, and resumes from them.
 
     python ssd_sgd_rank.py RANK SIZE PORT DIRECTORY
 
-Prints "step N" behind each step, and at its end the step it began at and the checksum of the weights.
+Prints "step N" after each step, and at its end the step it began at and the checksum of the weights.
 """
 
 from __future__ import annotations

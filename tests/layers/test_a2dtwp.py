@@ -223,7 +223,7 @@ def test_a_restart_with_adaptive_formats_goes_on_with_the_same_bits(threads: Gro
         assert start == 6
         assert restored == formats
         assert found.tobytes() == weights.tobytes()
-    assert whole[0][1]["fc1.weight"]["bits"] == 24  # 8 at first, 8 more behind 4 and 8 steps
+    assert whole[0][1]["fc1.weight"]["bits"] == 24  # 8 at first, 8 more after 4 and 8 steps
 
 
 def test_a_restarted_aggregator_goes_on_with_the_same_bits(threads: Group, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 
 def run(transport: Transport, steps: int, **settings: Any) -> tuple[int, np.ndarray]:
-    """Weights behind some steps; AWP on the pull leg."""
+    """Weights after some steps; AWP on the pull leg."""
     rule = settings.pop("optimizer", None) or MomentumSGD(0.1)
     encoding = settings.pop("encoding", None) or AdtEncoding(AWP(["a"], **AWP_SETTINGS))
     with ParameterServer(transport, WEIGHTS, rule, encoding=encoding, **settings) as group:

@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {"warm_up": 3, "sampling": 6, "compressed": 8, "loss_
 
 
 def train(t: Transport, directory: Path, begin: int = 0, stop: int = STEPS, **more: Any) -> Any:
-    """Weights behind each step; the whole state in a file of this rank's at the last one."""
+    """Weights after each step; the whole state in a file of this rank's at the last one."""
     exchange = GradiVeQ(t, MODEL.initial(), **(SETTINGS | more))
     weights, momenta = MODEL.initial(), {key: np.zeros_like(value) for key, value in MODEL.initial().items()}
     if begin:
@@ -118,7 +118,7 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 def test_one_wrong_field_is_named_at_every_rank_and_nothing_is_restored(threads: Group) -> None:
-    """Each edit of rank 1's state; behind it the exchange still goes on from where it was."""
+    """Each edit of rank 1's state; after it the exchange still goes on from where it was."""
 
     def rank(t: Transport) -> Any:
         exchange = GradiVeQ(t, MODEL.initial(), **SETTINGS)

@@ -70,7 +70,7 @@ def test_even_blocks() -> None:
 
 
 def test_equation_6() -> None:
-    """Eigenvalues 6, 3, 1: tails behind 1, 2, 3 of them are 0.4, 0.1 and 0 of all."""
+    """Eigenvalues 6, 3, 1: tails after 1, 2, 3 of them are 0.4, 0.1 and 0 of all."""
     eigenvalues = np.array([6.0, 3.0, 1.0])
     assert [dimension_of(eigenvalues, t) for t in (0.5, 0.4, 0.39, 0.1, 0.09, 0.0)] == [1, 1, 2, 2, 3, 3]
     assert dimension_of(np.zeros(3), 0.1) == 1

@@ -183,7 +183,7 @@ def test_the_time_model_refuses() -> None:
 def algorithm_1(
     workers: int, k: int, warm_up: int, steps: int, rate: Any, make: Callable[[], LocalUpdate]
 ) -> np.ndarray:
-    """The servers' weights behind all steps: the paper's algorithms in one loop over all workers."""
+    """The servers' weights after all steps: the paper's algorithms in one loop over all workers."""
     weights = flatten(MODEL.initial())
     momentum = np.zeros_like(weights)
     like = MODEL.initial()
@@ -240,7 +240,7 @@ def test_training_is_that_of_the_paper_s_algorithms(threads: Group, name: str, k
     expected = algorithm_1(3, k, warm_up, steps, rate, LOCAL_UPDATES[name])
     for weights, pulls in found:
         np.testing.assert_allclose(weights, expected, rtol=0, atol=2e-5)
-        # At the start, in each step of the warm-up, in every k-th step behind it, at the end.
+        # At the start, in each step of the warm-up, in every k-th step after it, at the end.
         assert pulls == 1 + warm_up + (steps - warm_up) // k + 1
 
 

@@ -37,7 +37,7 @@ def train(
     rule: Optimizer | None = None,
     **settings: Any,
 ) -> Any:
-    """This worker's own weights behind each step from the first one on, the servers' at last, and pulls."""
+    """This worker's own weights after each step from the first one on, the servers' at last, and pulls."""
     rule = rule or MomentumSGD(StepDecay(0.05, (9,), 0.5), 0.8, 1e-3)
     with ParameterServer(t, MODEL.initial(), rule, **settings) as group:
         if group.worker is None:
@@ -67,7 +67,7 @@ def check(whole: list[Any], again: list[Any], start: int) -> None:
 @pytest.mark.parametrize("name", UPDATES)
 @pytest.mark.parametrize("every", [5, 6, 7, 8, 9])
 def test_a_restart_goes_on_with_the_same_bits(threads: Group, tmp_path: Path, name: str, every: int) -> None:
-    """In the warm-up, at its end, behind it between pulls, and (step 9) with a pull under way."""
+    """In the warm-up, at its end, after it between pulls, and (step 9) with a pull in flight."""
     whole = threads(2, lambda t: train(t, UPDATES[name]))
     threads(2, lambda t: train(t, UPDATES[name], steps=every, checkpoints=tmp_path, every=every))
     check(whole, threads(2, lambda t: train(t, UPDATES[name], restore=tmp_path)), every)

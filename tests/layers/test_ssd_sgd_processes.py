@@ -41,7 +41,7 @@ def last_lines(directory: Path) -> list[str]:
 
 
 def test_processes_that_are_killed_are_started_again_to_the_same_bits(tmp_path: Path) -> None:
-    """The kill comes behind step 17 of 40; the checkpoint that all ranks have is that of step 15, or 10."""
+    """The kill comes after step 17 of 40; the checkpoint that all ranks have is that of step 15, or 10."""
     whole = last_lines(tmp_path / "whole")
     with ranks(tmp_path / "killed") as started:
         said = started[0].stdout

@@ -73,7 +73,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """An environment with the wheel, and the third-party packages of the tests' own behind it.
+    """An environment with the wheel, and and after it the third-party packages of the tests' own.
 
     A line in a .pth file adds a folder without reading the .pth files there, so an editable install of the
     project is not seen.

@@ -32,7 +32,7 @@ Spoil = Callable[[list[Output], list[Output]], None]
 
 
 class ModelNic:
-    """Stands in for a `VerilatedNic`: the golden model behind its interface, spoilt on request."""
+    """Stands in for a `VerilatedNic`: the golden model with its interface, faulty on request."""
 
     def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper"):
         self.spoil = spoil

@@ -19,7 +19,7 @@ CLONE_NEWNET = 0x4000_0000
 
 
 def missing(reason: str) -> None:
-    """What a test needs is not here: a skip on a user's machine, a failure under continuous integration."""
+    """A requirement is missing: a skip on a user's machine, a failure under continuous integration."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -77,7 +77,7 @@ class Namespaces:
             self.ip("-n", name, "link", "set", "eth0", "up")
 
     def remove(self) -> None:
-        """Removes what there is of them."""
+        """Removes those that exist."""
         for name in self.names:
             if os.path.exists(f"/run/netns/{name}"):
                 self.ip("netns", "delete", name)

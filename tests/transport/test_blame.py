@@ -32,7 +32,7 @@ def test_what_the_control_line_said_wins(tcp: Group) -> None:
         else:
             assert gone.wait(20)
             with suppress(PeerLost):
-                t._control.pump(20)  # as where the end of a transfer and the news come together
+                t._control.pump(20)  # as if the end of a transfer and the notice came together
             while True:
                 t.send(1, bytes(100_000))
 

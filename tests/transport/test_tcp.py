@@ -258,7 +258,7 @@ def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(formation, "mesh", intruded)
     results = connected(port, [0, 1], 2)
     assert all(isinstance(result, TcpTransport) for result in results), results
-    # Reset: it came behind the last rank and was never let in.
+    # Reset: it came after the last rank and was never accepted.
     with intruders[0] as intruder, suppress(ConnectionResetError):
         assert intruder.recv(1) == b""
 

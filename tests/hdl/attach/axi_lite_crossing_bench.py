@@ -134,7 +134,7 @@ async def master_reset_alone(dut, stall):
         await Timer(random.randrange(12 * max(MASTER_PS, SLAVE_PS)), unit="ps")
         await tb.reset("master")
         await tb.read((word + 1) % WORDS)
-        # The slave's writes are in order: behind one more, the first is done if it ever will be.
+        # The slave's writes are in order: after one more, the first is done if it ever will be.
         tb.number += 1
         before[word] = tb.value(word) if tb.value(word) in (before[word], value) else -1
         other = (word + 5) % WORDS
@@ -151,7 +151,7 @@ async def master_reset_alone(dut, stall):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(sides=[("slave",), ("slave", "master")])
 async def slave_reset(dut, sides):
-    """``alive`` falls, and what was under way is forgotten; the next access is none the worse."""
+    """``alive`` falls, and an access in flight is dropped; the next access works."""
     tb = TB(dut)
     await tb.start(0.6)
     for _ in range(ROUNDS):

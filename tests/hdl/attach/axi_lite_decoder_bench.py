@@ -54,7 +54,7 @@ class TB(TestBench):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_address_to_its_slave(dut):
-    """The first and the last word of every page; behind the last slave's nothing is read or written."""
+    """The first and the last word of every page; after the last slave's nothing is read or written."""
     tb = TB(dut)
     await tb.start()
     addresses = [at for page in range(0, SIZE, PAGE) for at in (page, page + PAGE - 4)]
@@ -93,7 +93,7 @@ async def resets_at_every_cycle(dut, kind, length):
 
 
 async def delayed(tb: TB, kind: str, address: int, value: int, cycles: int) -> int:
-    """The answer to an access that begins after so many cycles; what is read is what was written."""
+    """The answer to an access that begins after ``cycles`` cycles; what is read is what was written."""
     await ClockCycles(tb.dut.master_clk, 1 + cycles)
     if kind == "write":
         return await tb.write(address, value + 1)

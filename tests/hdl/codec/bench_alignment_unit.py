@@ -27,7 +27,7 @@ class TB(Lockstep):
         await self.cycle(size=random.randint(0, BEAT_BYTES), vector=0)
 
     async def send(self, sizes: list[int], gaps: float = 0.0) -> None:
-        """One block with vectors of these sizes, and with 8 lanes the idle cycle behind it."""
+        """One block with vectors of these sizes, and with 8 lanes the idle cycle after it."""
         for index, size in enumerate(sizes):
             while random.random() < gaps:
                 await self.gap()

@@ -96,7 +96,7 @@ def random_block() -> tuple[int, int, int]:
 
 @cocotb.test()
 async def every_place(dut):
-    """Data begins at each word of a beat, behind tag planes of every length to two beats and a word."""
+    """Data begins at each word of a beat, after tag planes of every length to two beats and a word."""
     tb = await TB.started(dut)
     for words in range(1, 2 * WORDS + 2):
         for place in range(min(WORDS, words)):
@@ -139,7 +139,7 @@ async def filled_to_the_brim(dut, shape):
 @cocotb.test()
 @cocotb.parametrize(drop=[0.0, 0.5, 1.0])
 async def read_without_a_pause(dut, drop):
-    """Where blocks wait, every cycle steps or drops: the next one is at hand in the cycle behind the last."""
+    """Where blocks wait, every cycle steps or drops: the next one is at hand in the cycle after the last."""
     tb = await TB.started(dut)
     for _ in range(30):
         tb.add(random.choice([1, 5]), random.choice([0, 40]), random.randrange(WORDS))

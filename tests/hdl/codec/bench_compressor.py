@@ -35,7 +35,7 @@ READY = {"paper": {8: 21, 16: 25}, "planes": {8: 19, 16: 23}}[CODEC][WIDTH]
 LATE = {8: 8, 16: 16}[WIDTH]
 """Bursts that may follow after ``room`` has fallen."""
 HOLD = 2
-"""Cycles that codec parameters hold behind a block's last burst."""
+"""Cycles that codec parameters hold after a block's last burst."""
 
 
 def idle_cycles(groups: int, place: int) -> int:
@@ -96,7 +96,7 @@ class TB(BlockReader):
     async def send(
         self, lanes: Bits, params: Parameters = DEFAULT, place: int | None = None, gaps: float = 0.0
     ) -> None:
-        """A block, and the idle cycle behind it, where it needs one."""
+        """A block, and the idle cycle after it, where it needs one."""
         place = random.randrange(WORDS) if place is None else place
         await self._setting(params)
         groups = groups_of(lanes, params)

@@ -45,7 +45,7 @@ DEFAULT = parameters(10, "bounded")
 LATENCY = codec_of(CODEC).decompressor.latency_of(Beat(WIDTH))
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
 DATA_LATENCY = LATENCY - 2
-"""The same from the first beat with data, behind two beats of tags and more."""
+"""The same from the first beat with data, after two beats of tags and more."""
 
 
 def pauses(probability: float, longest: int) -> Iterator[int]:

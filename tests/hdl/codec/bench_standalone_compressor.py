@@ -35,7 +35,7 @@ LATENCY = {"paper": {8: 29, 16: 34}, "planes": {8: 27, 16: 32}}[CODEC][WIDTH]
 PAUSE = {8: 1, 16: 0}[WIDTH]
 """Idle cycles that the input needs between packets."""
 HOLD = 4
-"""Cycles that codec parameters hold behind a packet's last beat."""
+"""Cycles that codec parameters hold after a packet's last beat."""
 SHORT = bench_parameters().get("short", False)
 """A smaller sweep, for a slower simulator."""
 
@@ -53,7 +53,7 @@ class Packet:
 
     @property
     def block(self) -> bytes:
-        """What must come out; lanes behind the 2304th are ignored."""
+        """What must come out; lanes after the 2304th are ignored."""
         return block_of(self.lanes[:MAX_LANES], self.params)
 
     @property
@@ -150,7 +150,7 @@ class TB(TestBench):
         for packet in packets:
             if packet.params != setting:
                 await self.source.wait()
-                # The last beat moved at the edge before; the next can move at the one behind HOLD more.
+                # The last beat moved at the edge before; the next can move at the one after HOLD more.
                 await ClockCycles(self.dut.aclk, HOLD)
                 self.set(setting := packet.params)
             await self.source.send(AxiStreamFrame(packet.data))
@@ -163,7 +163,7 @@ class TB(TestBench):
         ]
 
     def latency(self) -> int:
-        """Cycles from the last packet's last input beat to the first output beat behind the last but one."""
+        """Cycles from the last packet's last input beat to the first output beat after the last but one."""
         ends = [index for index, (_, last) in enumerate(self.produced) if last]
         first = ends[-2] + 1 if len(ends) > 1 else 0
         return self.produced[first][0] - self.accepted[-1][0]
@@ -218,7 +218,7 @@ async def every_kind_back_to_back(dut, kind):
 @cocotb.test()
 @cocotb.parametrize(paused=[False, True])
 async def lanes_behind_the_last_are_ignored(dut, paused):
-    """Packets of more than 2304 lanes, twice as many included, each with a good one behind it."""
+    """Packets of more than 2304 lanes, twice as many included, each with a good one after it."""
     tb = await TB.started(dut)
     if paused:
         tb.pause(pauses(0.3, 5), pauses(0.3, 20))

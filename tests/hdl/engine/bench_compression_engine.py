@@ -77,7 +77,7 @@ async def every_verdict(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(dut, pauses):
-    """A tagged frame that ends behind any of its first 130 bytes, good frames in between."""
+    """A tagged frame that ends after any of its first 130 bytes, good frames in between."""
     tb = await CompressionTB.started(dut)
     data = payload("gradients", 40)
     stimuli = [
@@ -93,7 +93,7 @@ async def cut_anywhere(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def every_shape_of_headers(dut, pauses):
-    """Block behind every place that a shim can have, straddling beats, with padding behind the packet."""
+    """Block after every place that a shim can have, straddling beats, with padding after the packet."""
     tb = await CompressionTB.started(dut)
 
     def data() -> bytes:
@@ -137,7 +137,7 @@ async def checksums_next_to_zero(dut):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "stalls"])
 async def longer_than_it_holds(dut, pauses):
-    """Frames around 16384 bytes and multiples of it pass, whole; so do frames right behind them."""
+    """Frames around 16384 bytes and multiples of it pass, whole; so do frames right after them."""
     tb = await CompressionTB.started(dut)
     most = MAX_TRANSMIT_FRAME
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 33, 66_000]
@@ -147,7 +147,7 @@ async def longer_than_it_holds(dut, pauses):
     for size in sizes:
         stimuli.append(long_frame(size, tagged=random.random() < 0.5, bad=random.random() < 0.3))
         stimuli += ones(3)
-        stimuli.append(Stimulus(udp(payload("gradients", 64)), name="behind a long one"))
+        stimuli.append(Stimulus(udp(payload("gradients", 64)), name="after a long one"))
     passages = await tb.run(stimuli, pauses)
     verdicts = [p.result.verdict for p in passages if len(p.stimulus.frame) > most]
     assert set(verdicts) <= {Verdict.LONG, Verdict.BAD}
@@ -156,7 +156,7 @@ async def longer_than_it_holds(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(dut, pauses):
-    """Runs of one-beat frames directly behind jumbo frames, compressed or not."""
+    """Runs of one-beat frames directly after jumbo frames, compressed or not."""
     tb = await CompressionTB.started(dut)
     stimuli = []
     for kind in ("large", "gradients", "zeros"):
@@ -174,7 +174,7 @@ async def partial_beats(dut):
         for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
             for place in sorted({0, 1, 2, beats(len(frame)) - 2}):
                 stimuli.append(Stimulus(frame, name="ragged", partial=place))
-                stimuli += [Stimulus(frame, name="behind a ragged one"), *ones(1)]
+                stimuli += [Stimulus(frame, name="after a ragged one"), *ones(1)]
     passages = await tb.run(stimuli)
     assert sum(p.result.verdict is Verdict.COMPRESSED for p in passages) == 3 * 4
 

@@ -80,7 +80,7 @@ async def every_verdict(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(dut, pauses):
-    """A frame with a shim that ends behind any of its first 130 bytes, good frames in between."""
+    """A frame with a shim that ends after any of its first 130 bytes, good frames in between."""
     tb = await DecompressionTB.started(dut)
     data = payload("gradients", 120)
     stimuli = [
@@ -98,7 +98,7 @@ async def cut_anywhere(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def every_shape_of_headers(dut, pauses):
-    """Shim and block at every place that they can have, with padding behind the packet."""
+    """Shim and block at every place that they can have, with padding after the packet."""
     tb = await DecompressionTB.started(dut)
 
     def data() -> bytes:
@@ -194,7 +194,7 @@ async def long_frames_pass(dut, pauses):
 @cocotb.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(dut, pauses):
-    """Runs of one-beat frames directly behind jumbo frames, restored or not."""
+    """Runs of one-beat frames directly after jumbo frames, restored or not."""
     tb = await DecompressionTB.started(dut)
     stimuli = []
     for kind in ("gradients", "zeros", "fractions"):
@@ -239,7 +239,7 @@ async def partial_beats(dut):
         ):
             for place in sorted(place for place in places if place < beats(len(frame)) - 1):
                 stimuli.append(Stimulus(frame, name="ragged", partial=place))
-                stimuli += [Stimulus(frame, name="behind a ragged one"), *ones(1)]
+                stimuli += [Stimulus(frame, name="after a ragged one"), *ones(1)]
     await tb.run(stimuli)
 
 

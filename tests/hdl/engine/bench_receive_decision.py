@@ -33,7 +33,7 @@ TO_FRONT = 3
 """Cycles from a beat to the realigner's ``front``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset
 MOST_BEATS = 6
-"""Beats of a frame that are sent; no shim ends behind the fourth."""
+"""Beats of a frame that are sent; no shim ends after the fourth."""
 
 
 class TB(Lockstep):
@@ -139,7 +139,7 @@ async def every_case(dut, gap):
 
 @cocotb.test()
 async def cut_anywhere(dut):
-    """Ends in the shim, right behind it, and everywhere else."""
+    """Ends in the shim, right after it, and everywhere else."""
     tb = await TB.started(dut)
     data = payload("gradients", 100)
     stimuli = []

@@ -79,7 +79,7 @@ class Frame:
 
     @property
     def block_beats(self) -> list[int]:
-        """As the store gives them: the first with nothing in front of the block, the last behind it."""
+        """As the store gives them: the first with nothing in front of the block, the last after it."""
         place = (self.order["payload_at"] + SHIM_BYTES) % BURST_BYTES if self.order["compressed"] else 0
         return [int.from_bytes(part, "little") for part in cut(bytes(place) + self.block)]
 

@@ -119,7 +119,7 @@ class Known:
 
 
 class TB(Lockstep):
-    """Three pushing inputs, each in order and as late as it likes, and the queue of orders behind."""
+    """Three pushing inputs, each in order and as late as it likes, and the queue of orders after them."""
 
     def __init__(self, dut):
         pulses = ("records_valid", "header_sums_valid", "statistics_valid", "orders_ready")
@@ -149,7 +149,7 @@ class TB(Lockstep):
         records = deque(word for k in known for word in k.records)
         sums = deque(k.header_sum for k in known)
         statistics = deque(k.statistics for k in known if k.statistics is not None)
-        # A block's statistics come behind its record; header sums are up to a frame ahead of it.
+        # A block's statistics come after its record; header sums are up to a frame ahead of it.
         made = deque()
         for k in known:
             made.extend([0] * (len(k.records) - 1) + [int(k.statistics is not None)])
@@ -208,7 +208,7 @@ class TB(Lockstep):
 
 
 def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
-    """The order makes of the frame what the model made of it."""
+    """The order turns the frame into the model's result."""
     verdict, headers = objection(stimulus, transmit=True)
     compressed = result.verdict is Verdict.COMPRESSED
     expected = {
@@ -268,7 +268,7 @@ async def checksums_next_to_zero(dut):
 
 @cocotb.test()
 async def pace_and_latency(dut):
-    """A frame in so many cycles; an order ``LATENCY`` cycles after the statistics, and two queues."""
+    """Frames keep their pace; an order comes ``LATENCY`` cycles after the statistics, and two queues."""
     tb = await TB.started(dut)
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),

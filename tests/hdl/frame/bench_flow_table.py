@@ -77,7 +77,7 @@ async def against_the_model(dut):
 
 @cocotb.test()
 async def learnt_at_once(dut):
-    """The look-up that begins in the cycle behind ``learn`` sees it, also in place of another flow."""
+    """The look-up that begins in the cycle after ``learn`` sees it, also in place of another flow."""
     tb = TB(dut)
     await tb.start()
     for _ in range(100):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PayloadRealigner: every place, skip, and end of a frame, against slices of its bytes.
 
-Parameter ``lanes``; with 16, a run may begin in its frame's first beat, behind 42 bytes of headers or more.
+Parameter ``lanes``; with 16, a run may begin in its frame's first beat, after 42 bytes of headers or more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PLACES = [
     for skip in SKIPS
     if BURST_BYTES * (FIRST + skip) + 4 * lane + 2 >= 34
 ]
-"""With 8 lanes all, with 16 those behind the headers."""
+"""With 8 lanes all, with 16 those after the headers."""
 MOST_BYTES = 65_504
 """Of a run: 2047 bursts, or 1024."""
 
@@ -105,7 +105,7 @@ class TB(Lockstep):
             self._plan[self._end] |= {"beats_valid": 1, "beats_payload": beat}
             self._end += 1
         if run.length and emitted < run.bursts:
-            self._burst(run, frame, emitted)  # one cycle behind the last beat
+            self._burst(run, frame, emitted)  # one cycle after the last beat
             emitted += 1
         assert not run.length or emitted == run.bursts
 

@@ -21,7 +21,7 @@ PLACES = {
 @pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("name", PLACES)
 def test_place_of_field(name: str, lanes: int) -> None:
-    """A field is patched in one word, two words behind that with a VLAN tag, and nowhere else."""
+    """A field is patched in one word, two words after that with a VLAN tag, and nowhere else."""
     marks = Signal(HeaderMarks)
     fields = {name: Signal(16)}
     words = range(2 * lanes)

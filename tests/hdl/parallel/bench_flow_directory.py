@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FlowDirectory: tables that see what it tells them to see must stay equal.
+"""cocotb bench of FlowDirectory: tables that see the frames it selects must stay equal.
 
 The referee is the golden transmit engine, once with one table that sees all frames, and once as several
 engines, each with a table of its own that sees the shared frames and a share of the others.

@@ -119,7 +119,7 @@ async def in_order(dut, late, stall):
 
 @cocotb.test()
 async def longer_than_it_holds(dut):
-    """A frame longer than the memory leaves in pieces, and those around it are none the worse."""
+    """A frame longer than the memory leaves in pieces; those around it are not affected."""
     tb = await TB.started(dut)
     most = CollectQueue.MOST_WORDS * WIDTH
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * WIDTH + 1, 100, 64]

@@ -185,7 +185,7 @@ async def waits_for_engines(dut):
 
 @cocotb.test(skip=not FLOWS)
 async def shared_frames(dut):
-    """What may teach a flow goes to all engines, what cannot to one."""
+    """Frames that may change the flow table go to all engines, others to one."""
     tb = await TB.started(dut)
     config = bits(EngineConfig())
     frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]

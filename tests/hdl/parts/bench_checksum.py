@@ -98,7 +98,7 @@ async def carry_of_the_fold(dut):
 
 @cocotb.test()
 async def sum_holds(dut):
-    """Between two results the first one stays, whatever goes on behind it."""
+    """Between two results the first one stays, whatever goes on after it."""
     tb = TB(dut)
     await tb.reset()
     await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])

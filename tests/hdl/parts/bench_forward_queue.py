@@ -18,7 +18,7 @@ class TB(QueueBench):
 
     async def step(self, push: float, pop: float) -> None:
         wants, permits = self.may_push(push), random.random() < pop
-        # An item can leave in the cycle behind its push, and shows one later.
+        # An item can leave in the cycle after its push, and shows one later.
         if permits and self.items and self.items[0][1] < self.now:
             self.due(1, o_valid=1, o_payload=self.items.popleft()[0])
             self.left += 1

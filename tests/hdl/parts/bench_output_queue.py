@@ -46,7 +46,7 @@ class TB(Lockstep):
                 self.keeps.append(beat[1])
 
     async def send(self, data: bytes, bad: bool) -> None:
-        """A frame, a beat per cycle where there is room; behind its end its last beat holds noise."""
+        """A frame, a beat per cycle where there is room; after its end its last beat holds noise."""
         self.frames.append((data, bad))
         beats = [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
         for index, beat in enumerate(beats):

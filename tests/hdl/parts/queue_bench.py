@@ -16,7 +16,7 @@ WIDTH, DEPTH, SLACK = PARAMETERS["shape"], PARAMETERS["depth"], PARAMETERS["slac
 
 
 class QueueBench(Lockstep):
-    """A producer that pushes ``SLACK`` more where ``room`` has fallen; the consumer is the bench's own.
+    """A producer that pushes ``SLACK`` more items after ``room`` has fallen; each bench has its own consumer.
 
     ``places``: items that fit inside.
     """
@@ -43,7 +43,7 @@ class QueueBench(Lockstep):
         return wants
 
     async def end(self, wants: bool, pop: bool) -> None:
-        """The cycle, with an item if the producer pushes. Behind what leaves."""
+        """The cycle, with an item if the producer pushes. After the pop."""
         item = random.getrandbits(WIDTH)
         if wants:
             self.items.append((item, self.now))
@@ -57,7 +57,7 @@ class QueueBench(Lockstep):
         assert self.read("room")
 
     async def fill_to_the_brim(self) -> None:
-        """With no pop, the queue takes what its depth promises; repeatedly, at every place of the ring."""
+        """Without a pop, the queue takes as many items as its depth says, at every place of the ring."""
         for _ in range(2 * DEPTH + 1):
             for _ in range(2 * DEPTH):
                 await self.step(1.0, 0.0)

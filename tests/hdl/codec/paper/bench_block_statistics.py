@@ -53,7 +53,7 @@ class TB(Lockstep):
         await self.cycle(tags=tags, present=(1 << WIDTH) - 1, cleared=cleared)
 
     async def send(self, groups: list[Group], gaps: float = 0.0) -> None:
-        """One block, and with 8 lanes the idle cycle behind it."""
+        """One block, and with 8 lanes the idle cycle after it."""
         report = Report.of(groups)
         for index, group in enumerate(groups):
             while random.random() < gaps:

@@ -41,7 +41,7 @@ class TB(TestBench):
         await FallingEdge(self.dut.aclk)
 
     def ask(self, beat: int, offset: int, tags: int) -> None:
-        """Requests the group behind byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
+        """Requests the group after byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
         number = self.newest - (len(self.kept) - 1) + beat
         position = (number * BEAT_BYTES + offset) % POSITIONS
         window = b"".join(list(self.kept)[beat : beat + 2])

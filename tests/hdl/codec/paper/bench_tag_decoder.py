@@ -49,7 +49,7 @@ class Plane:
         )
 
     def sent(self) -> list[tuple[int, int, bool]]:
-        """Data, block, and whether the block ends, of every beat. It may go on behind its tag plane."""
+        """Data, block, and whether the block ends, of every beat. It may go on after its tag plane."""
         block = {
             "more_groups": len(self.words) - 1,
             "more_lanes": self.lanes - 1,
@@ -77,7 +77,7 @@ class Plane:
         for index, word in enumerate(self.words):
             last = index == len(self.words) - 1
             if last and self.lanes <= WIDTH - GROUP_LANES:
-                # What lies behind the last group's own tags is no tag word.
+                # What lies after the last group's own tags is no tag word.
                 word &= 4**GROUP_LANES - 1
             tags = [word >> 2 * lane & 3 for lane in range(WIDTH)]
             end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS

@@ -21,7 +21,7 @@ MOST_OWED = 2
 
 
 def takes_one_more(words: int, place: int) -> bool:
-    """Whether a block of so many words takes a cycle more than it has: its last two are in two beats."""
+    """Whether a block of ``words`` words takes one cycle more: its last two words are in two beats."""
     return GROUPS == 2 and words % 2 == 0 and (place + words) % WORDS == 1
 
 
@@ -58,7 +58,7 @@ class TB(Lockstep):
                 self._free += last and bool(beats)
             self._free += 1
             marks = {"both": len(here) == 2} if GROUPS == 2 else {}
-            # Behind the first word, the place means nothing.
+            # After the first word, the place means nothing.
             where = place if first else random.randrange(WORDS)
             tags = sum(word << 16 * i for i, word in enumerate(here))
             await self.cycle(valid=1, first=first, last=last, place=where, tags=tags, **marks)
@@ -72,7 +72,7 @@ def random_words(count: int) -> list[int]:
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def every_place_and_length(dut, gaps):
-    """All places with every length to two beats and a word, block behind block where there are no gaps."""
+    """All places with every length to two beats and a word, block after block where there are no gaps."""
     tb = TB(dut)
     await tb.reset()
     cases = [(place, count) for place in range(WORDS) for count in range(1, 2 * WORDS + 2)]
