@@ -51,6 +51,7 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     runner.run_bench(source, top, path, libraries=libraries, parameters=parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ports", [4])
 def test_vc709(ports: int, tmp_path: Path) -> None:
     simulate(tmp_path, "vc709", Options(ports=ports), ports=ports, ratio=0)
