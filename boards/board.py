@@ -149,7 +149,7 @@ class Board:
             raise ValueError(f"ports of {self.name} must be 1 to {self.max_ports}, not {ports!r}")
         width = options.data_width
         if width is not None and width not in self.data_widths:
-            choices = ", ".join(map(str, self.data_widths)) or f"{ENGINE_WIDTH}, as it is"
+            choices = ", ".join(map(str, self.data_widths)) or str(ENGINE_WIDTH)
             raise ValueError(f"stream width of {self.name} must be {choices}, not {width!r}")
         if width is None:
             width = self.data_widths[-1] if self.data_widths else ENGINE_WIDTH
@@ -179,7 +179,7 @@ class Board:
         if width > Beat.of_groups(lanes).bits * options.engines:
             raise ValueError(
                 f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
-                "which take half of it: untagged frames would be lost"
+                "which take half of its rate: untagged frames would be lost"
             )
         codec_of(options.codec)
         check_prefix(options.prefix)

@@ -59,7 +59,7 @@ class NicCodec:
         if self.name == "paper":
             return parameters(k, mode or DEFAULT_MODE)
         if mode is not None:
-            raise ValueError(f"the codec planes has no modes, not even {mode!r}")
+            raise ValueError(f"the codec planes has no modes, so not {mode!r}")
         return planes_parameters(k)
 
     def classes(self, registers: Mapping[str, int]) -> dict[str, int]:
@@ -121,4 +121,6 @@ def read_codec(read: Callable[[int], int]) -> NicCodec:
     for name, number in SHIM_VERSIONS.items():
         if wire == number:
             return NIC_CODECS[name]
-    raise ValueError(f"register VERSION tells wire format {wire}, none of {sorted(SHIM_VERSIONS.values())}")
+    raise ValueError(
+        f"register VERSION reads wire format {wire}, not one of {sorted(SHIM_VERSIONS.values())}"
+    )

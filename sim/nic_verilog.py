@@ -21,7 +21,7 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], 
     """
     if given is not None:
         if not given.is_file():
-            raise FileNotFoundError(f"no Verilog there; inceptionn generate writes it: {str(given)!r}")
+            raise FileNotFoundError(f"no such Verilog file; inceptionn generate writes it: {str(given)!r}")
         if nic_module(given.read_text(errors="replace")) is None:
             raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
         return given

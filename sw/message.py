@@ -88,7 +88,7 @@ class Header:
     def codec(self) -> Codec:
         """A codec for the stream. ``ValueError`` if the payload is none."""
         if self.parameters is None:
-            raise ValueError(f"the payload is no stream but {self.kind.name}")
+            raise ValueError(f"the payload is {self.kind.name}, not a stream")
         return Codec.from_parameters(self.parameters)
 
 
@@ -197,7 +197,7 @@ def parse(buffer: Any) -> Header:
     if kind in STREAMS:
         parameters = PlanesParameters(e0) if kind == Kind.PLANES else Parameters(e0, t, b)
     if parameters is not None and (not parameters.valid or (kind == Kind.PLANES and (t or b))):
-        raise _malformed(6, f"the numbers of the codec are impossible: {parameters}")
+        raise _malformed(6, f"the codec's parameters are not valid: {parameters}")
     if parameters is None and (e0 or t or b or scale or entries):
         raise _malformed(6, f"a payload of kind {Kind(kind).name} has neither codec, scale nor index")
     if not -MAX_SCALE <= scale <= MAX_SCALE:

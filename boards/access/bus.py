@@ -107,10 +107,10 @@ class Bus(ABC):
         """Finds the codec and its map; `BusError` if ID and VERSION are not a NIC's of this project."""
         found = self.read("ID")
         if found != IDENTITY:
-            raise BusError(f"no NIC of inceptionn there: ID reads {found:#010x}, not {IDENTITY:#010x}")
+            raise BusError(f"not a NIC of inceptionn: ID reads {found:#010x}, not {IDENTITY:#010x}")
         wire = self.read("VERSION.WIRE")
         for codec in CODECS.values():
             if codec.shim_version == wire:
                 self.codec, self.registers = codec.name, registers_of(codec.name)
                 return
-        raise BusError(f"wire format {wire} is none of this version of the tool: VERSION.WIRE")
+        raise BusError(f"VERSION.WIRE reads {wire}, a wire format that this tool does not know")

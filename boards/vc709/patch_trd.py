@@ -149,7 +149,7 @@ def instance(
 def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str, bus_reset: str) -> str:
     """``text`` with the shell in it; raises :class:`Unrecognised`."""
     if MARK in text:
-        raise Unrecognised("it holds the shell already (--undo takes it out)")
+        raise Unrecognised("it holds the shell already (--undo removes it)")
     code = without_comments(text)
     cuts = find_cuts(code, ports)
     resets = {}

@@ -225,8 +225,8 @@ def end_table(report: Report) -> Table:
     for name in ("lost", "queue_full", "reordered", "duplicated", "marked", "flipped", "truncated",
                  "tos_rewritten"):  # fmt: skip
         row(f"switch: {name.replace('_', ' ')}", [f"{host.switch.get(name, 0):,}" for host in hosts])
-    row("kernel: segments sent again", [f"{host.kernel.get('retransmitted', 0):,}" for host in hosts])
-    row("kernel: packets that came marked CE", [f"{host.kernel.get('congestion', 0):,}" for host in hosts])
+    row("kernel: segments retransmitted", [f"{host.kernel.get('retransmitted', 0):,}" for host in hosts])
+    row("kernel: packets received with mark CE", [f"{host.kernel.get('congestion', 0):,}" for host in hosts])
     table.add_row("kernel: wrong checksums", *[f"{sum(host.checksum_errors.values()):,}" for host in hosts])
     row("simulated cycles", [f"{host.cycles:,}" if host.cycles else "" for host in hosts])
     rates = [host.beats_per_cycle for host in hosts]

@@ -124,7 +124,7 @@ def replay(
     console = Console(json_file=frames_file if str(frames_file) == STANDARD_OUTPUT else report)
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
-        raise FileNotFoundError(f"no capture there{hint}: {str(pcap)!r}")
+        raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
     _settings(codec, k, mode)
     if waves is not None:
         try:

@@ -104,7 +104,7 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
     try:
         capture = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
     except (PermissionError, AttributeError):
-        return Finding(name, "no", "a capture takes root (CAP_NET_RAW) and Linux")
+        return Finding(name, "no", "a capture needs root (CAP_NET_RAW) on Linux")
     token = secrets.token_bytes(64)
     with capture, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         tag(sender)
@@ -132,7 +132,7 @@ def nic() -> Finding:
                 boards.append(f"{device.name} (10ee:{(device / 'device').read_text().strip()[2:]})")
         except OSError:
             continue
-    asked = "whether NICs compress is asked between the ranks: inceptionn.transport.connect(nic=None)"
+    asked = "the ranks find out together whether NICs compress: inceptionn.transport.connect(nic=None)"
     if not boards:
         return Finding("NIC", "no", f"no Xilinx device on the PCI bus; {asked}")
     return Finding("NIC", "yes", f"{', '.join(boards)}; {asked}")
@@ -145,7 +145,7 @@ def foreign_sockets() -> Finding:
     except ValueError:
         release = (0, 0)
     if sys.platform != "linux" or release < (5, 6):
-        return Finding("inceptionn tag", "no", "it takes Linux 5.6")
+        return Finding("inceptionn tag", "no", "needs Linux 5.6 or newer")
     who = "of all processes" if os.geteuid() == 0 else "of processes that this user may trace"
     return Finding("inceptionn tag", "yes", f"connections {who}")
 

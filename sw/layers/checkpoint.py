@@ -50,7 +50,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open(path, "rb") as file:
         data = memoryview(file.read())
     if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
-        raise ValueError(f"{os.fspath(path)} is no checkpoint, or damaged: its checksum does not match")
+        raise ValueError(f"{os.fspath(path)} is not a checkpoint, or damaged: its checksum does not match")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         if not isinstance(state, dict):
             raise TypeError(f"its state is a {type(state).__name__}")
     except Exception as error:  # another program's file with a valid checksum, whatever error it causes
-        raise ValueError(f"{os.fspath(path)} is no checkpoint: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{os.fspath(path)} is not a checkpoint: {type(error).__name__}: {error}") from error
     return state
 
 

@@ -28,7 +28,7 @@ def load(path: Path) -> NDArray[np.float32]:
         try:
             shape, _, dtype = _READERS[npy.read_magic(file)](file)
         except (ValueError, KeyError, EOFError):
-            raise ValueError(f"{path} is no .npy file, or its header is damaged") from None
+            raise ValueError(f"{path} is not a .npy file, or its header is damaged") from None
         if dtype != np.float32:
             raise TypeError(f"{path} must hold float32 values, not {dtype}")
         there, wanted = os.fstat(file.fileno()).st_size - file.tell(), math.prod(shape) * dtype.itemsize

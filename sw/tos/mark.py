@@ -138,7 +138,7 @@ def _path_mtu(family: int, peer: Any) -> int:
             way.connect(peer)
             return way.getsockopt(level, option)
         except OSError as error:
-            raise TosError(error.errno, f"no way to {peer[0]}: {error.strerror}") from error
+            raise TosError(error.errno, f"no route to {peer[0]}: {error.strerror}") from error
 
 
 def _interface_mtus() -> list[int]:

@@ -64,7 +64,7 @@ def sockets_of(pid: int) -> Iterator[tuple[int, socket.socket]]:
 
 
 def _not_allowed(pid: int, number: int | None) -> ProcessError:
-    return ProcessError(number, f"no right to trace process {pid}, which its sockets take (root has it)")
+    return ProcessError(number, f"no permission to trace process {pid}, needed for its sockets (root has it)")
 
 
 def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:

@@ -158,7 +158,7 @@ class Control:
         said = decoded(raw)
         form = _FORM_OF.get(frozenset(said))
         if form is None:
-            raise ValueError(f"there is no object with the fields {sorted(said)!r:.60}")
+            raise ValueError(f"no object has the fields {sorted(said)!r:.60}")
         checked(said, form)
         if "value" in said:
             if said["round"] != self._round or (self.rank == 0 and said["rank"] != peer):
@@ -209,7 +209,7 @@ class Control:
     def _lost(self, peer: int, error: Exception) -> None:
         """A line has ended, or broke the protocol."""
         if isinstance(error, ValueError):
-            self._break(f"rank {peer} sent what is no control object: {error}")
+            self._break(f"rank {peer} sent something that is not a control object: {error}")
         elif peer not in self.departed:
             detail = "" if isinstance(error, EOFError) else f" ({error})"
             self._break(f"rank {peer} is lost: its control connection ended{detail}")

@@ -194,6 +194,6 @@ def test_silent_ranks_are_not_waited_for(rank: str, monkeypatch: pytest.MonkeyPa
     with Namespaces(1) as network:
         lines = job.lines_of(network, rank, {"what": "silent"}, 2)
         assert next(lines) == {"line": 1}
-        with pytest.raises(NetworkError, match="the ranks have said nothing for 2 s; before: not a word"):
+        with pytest.raises(NetworkError, match="no output from the ranks for 2 s; the last was: not a word"):
             next(lines)
         assert network.hosts[0].pids() == []

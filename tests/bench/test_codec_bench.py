@@ -60,7 +60,7 @@ def test_own_values(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"y\.npy must hold float32 values, not int64$"):
         data.own(tmp_path / "y.npy", 4, 1)
     (tmp_path / "z.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match=r"z\.npy is no \.npy file, or its header is damaged$"):
+    with pytest.raises(ValueError, match=r"z\.npy is not a \.npy file, or its header is damaged$"):
         data.own(tmp_path / "z.npy", 4, 1)
 
 

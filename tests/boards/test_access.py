@@ -118,7 +118,7 @@ def test_wrong_values_are_one_line(
         (["--bar", "{bar}", "--offset", "0xfff0"], 2, "not 0xfff0"),
         (["--bar", "{bar}", "--offset", "2"], 2, "offset must be a multiple of 4"),
         (["--bar", "{bar}", "--offset", "here"], 2, "offset must be a number such as 10 or 0xa, not 'here'"),
-        (["--bar", "{bar}"], 1, "no NIC of inceptionn there: ID reads 0x00000000, not 0x494e4350"),
+        (["--bar", "{bar}"], 1, "not a NIC of inceptionn: ID reads 0x00000000, not 0x494e4350"),
         (["--uart", "{bar}"], 1, "is not a serial line"),
         (["--uart", "{bar}", "--baud", "7"], 2, "baud must be a speed of termios such as 115200, not 7"),
         (["--cluster", "0", "--socket", "{bar}"], 1, "does not answer"),
@@ -158,7 +158,7 @@ def test_the_codec_is_read_from_the_nic(bar: Path, capsys: pytest.CaptureFixture
     struct.pack_into("<I", memory, OFFSET + version.offset, 9)
     bar.write_bytes(memory)
     assert regs(bar, "dump") == 1
-    assert "wire format 9 is none of this version of the tool" in capsys.readouterr().err
+    assert "VERSION.WIRE reads 9, a wire format that this tool does not know" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("codec", CODECS)

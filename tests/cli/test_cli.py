@@ -79,7 +79,7 @@ def test_usage_errors_are_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["replay", "nothing.pcap"], "no capture there: 'nothing.pcap'"),
+        (["replay", "nothing.pcap"], "no such capture: 'nothing.pcap'"),
         (["replay", str(CAPTURE), "--json", "/dev/null/a/out.json"], "Not a directory: '/dev/null/a'"),
         (["replay", str(CAPTURE), "--waves", "/dev/null/a/w.vcd"], "Not a directory: '/dev/null/a'"),
         (["generate", "--board", "generic", "--out", "/dev/null/out"], "Not a directory: '/dev/null/out'"),

@@ -116,7 +116,7 @@ def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
         (["--bound", "15"], "--bound"),
         (["--mode", "exact"], "--mode"),
         (["--codec", "zip"], "--codec: codec must be one of paper, planes, not 'zip'"),
-        (["--codec", "planes", "--mode", "literal"], "--mode: the codec planes has no modes, not even"),
+        (["--codec", "planes", "--mode", "literal"], "--mode: the codec planes has no modes, so not"),
         (["--at", "soon"], "event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not 'soon'"),
         (["--at", "1:5:CONTROL=0"], "host of an event must be 0..1, not 5"),
         (["--at", "1:0:ID=0"], "register must be one of CONTROL, COMMAND, TOS, PARAMETERS, PAYLOAD, not"),

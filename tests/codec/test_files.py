@@ -192,7 +192,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "g.npy", "--mode", "exact"], 2, "one of literal, bounded, planes, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], 2, "the scale must be a whole number or auto, not 'big'"),
         (["encode", "wide.npy"], 1, "wide.npy must hold float32 values, not float64"),
-        (["encode", "text.npy"], 1, "text.npy is no .npy file, or its header is damaged"),
+        (["encode", "text.npy"], 1, "text.npy is not a .npy file, or its header is damaged"),
         (["inspect", "short.npy"], 1, "short.npy ends too early: 599872 bytes of values, not 600000"),
         (["encode", "short.npy"], 1, "short.npy ends too early: 599872 bytes of values, not 600000"),
         (["encode", "pickled.npy"], 1, "pickled.npy must hold float32 values, not object"),

@@ -85,7 +85,7 @@ def test_other_kinds() -> None:
     raw = pack(np.append(x, nan), None)
     assert parse(raw).kind is Kind.RAW
     assert unpack(raw).tobytes() == x.tobytes() + nan.tobytes()
-    with pytest.raises(ValueError, match=r"^the payload is no stream but RAW$"):
+    with pytest.raises(ValueError, match=r"^the payload is RAW, not a stream$"):
         parse(raw).codec  # noqa: B018
 
     half = pack(np.append(x, nan), None, kind=Kind.BFLOAT16)
@@ -130,9 +130,9 @@ def test_damage() -> None:
     [
         ({"version": ("B", 4, 2)}, "byte 4: the version is 2, not 1"),
         ({"kind": ("B", 5, 4)}, "byte 5: the payload is of unknown kind 4"),
-        ({"kind": ("B", 5, 3)}, "byte 6: the numbers of the codec are impossible: PlanesParameters(e0=117)"),
+        ({"kind": ("B", 5, 3)}, "byte 6: the codec's parameters are not valid: PlanesParameters(e0=117)"),
         ({"kind": ("B", 5, 0)}, "byte 6: a payload of kind RAW has neither codec, scale nor index"),
-        ({"e0": ("B", 6, 0)}, "byte 6: the numbers of the codec are impossible"),
+        ({"e0": ("B", 6, 0)}, "byte 6: the codec's parameters are not valid"),
         ({"dimensions": ("B", 9, 33)}, "byte 9: it has 33 dimensions, 32 at most"),
         ({"scale": ("h", 10, -127)}, "byte 10: the scale exponent is -127, beyond 126"),
         ({"blocks": ("I", 12, 32)}, "byte 12: 0 index entries, one for 32 blocks, do not fit 40 values"),

@@ -79,11 +79,11 @@ def test_flipped_bits_anywhere_are_found(tmp_path: Path) -> None:
         path.write_bytes(data)
         if data.tobytes() == whole:
             continue
-        with pytest.raises(ValueError, match=r"state\.npz is no checkpoint, or damaged: its checksum"):
+        with pytest.raises(ValueError, match=r"state\.npz is not a checkpoint, or damaged: its checksum"):
             checkpoint.load(path)
     for length in (*range(0, 100), len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"state\.npz is no checkpoint, or damaged"):
+        with pytest.raises(ValueError, match=r"state\.npz is not a checkpoint, or damaged"):
             checkpoint.load(path)
 
 
@@ -260,7 +260,7 @@ def test_flipped_bits_in_a_server_s_file_are_found_at_every_rank(threads: Group,
         path.write_bytes(data)
         for error in threads(2, lambda t: run(t, 5, restore=written)):
             assert isinstance(error, ValueError)
-            assert f"{path} is no checkpoint, or damaged" in str(error)
+            assert f"{path} is not a checkpoint, or damaged" in str(error)
         path.write_bytes(whole)
 
 

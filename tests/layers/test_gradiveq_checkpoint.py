@@ -87,7 +87,7 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "history": (lambda s: s["phases"].update(history=[["x", 0]]), "phases: history must hold phases"),
     "random": (
         lambda s: s["quantiser"].update(random={"bit_generator": "PCG64"}),
-        "quantiser: random is no state of PCG64",
+        "quantiser: random is not a state of PCG64",
     ),
     "no random": (lambda s: s.update(quantiser=None), "quantiser: the state must be a dictionary"),
     "few slices": (lambda s: s["slices"].pop(), "slices must be a list of"),

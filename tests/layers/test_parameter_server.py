@@ -298,7 +298,7 @@ def test_no_checkpoint(threads: Group, tmp_path: Path) -> None:
         path.write_bytes(b"PK nonsense")
     for error in threads(2, lambda t: train(t, restore=tmp_path)):
         assert isinstance(error, ValueError)
-        assert "is no checkpoint, or damaged" in str(error)
+        assert "is not a checkpoint, or damaged" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -314,5 +314,5 @@ def test_a_damaged_checkpoint(threads: Group, tmp_path: Path, damage: Callable[[
     other, own = threads(2, lambda t: train(t, restore=tmp_path))
     for error in (other, own):
         assert isinstance(error, ValueError)
-        assert "server1-step4.npz is no checkpoint, or damaged: its checksum" in str(error)
+        assert "server1-step4.npz is not a checkpoint, or damaged: its checksum" in str(error)
     assert isinstance(other, MismatchError)

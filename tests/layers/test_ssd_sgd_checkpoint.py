@@ -206,4 +206,4 @@ def test_flipped_bits_in_a_worker_s_file_are_found_at_every_rank(threads: Group,
         path.write_bytes(data)
         for error in threads(2, lambda t: train(t, GLU, restore=tmp_path)):
             assert isinstance(error, ValueError)
-            assert f"{path} is no checkpoint, or damaged" in str(error)
+            assert f"{path} is not a checkpoint, or damaged" in str(error)

@@ -216,7 +216,7 @@ def test_a_nic_of_the_other_codec_is_refused() -> None:
         replay.run(ModelNic(codec="planes"), small_mix(), EngineConfig(), Progress(disable=True))  # type: ignore[arg-type]
     nic = ModelNic()
     nic.read = lambda address: 0x494E4350 if address == 0 else 9  # type: ignore[method-assign]
-    with pytest.raises(replay.ReplayError, match=r"VERSION tells wire format 9, none of \[1, 2\]"):
+    with pytest.raises(replay.ReplayError, match=r"VERSION reads wire format 9, not one of \[1, 2\]"):
         run(nic, small_mix())
 
 

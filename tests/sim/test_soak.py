@@ -222,7 +222,7 @@ def test_replay_command_names_what_is_missing(tmp_path: Path, capfd: pytest.Capt
 
     capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
     assert main(["replay", str(tmp_path / "no.pcap")]) == 1
-    assert "no capture there" in capfd.readouterr().err
+    assert "no such capture" in capfd.readouterr().err
     assert main(["replay", str(capture), "--verilog", str(tmp_path / "no.v")]) == 1
     assert "inceptionn generate writes it" in capfd.readouterr().err
     assert main(["replay", str(capture), "--mode", "lossless"]) == 2

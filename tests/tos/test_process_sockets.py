@@ -119,5 +119,5 @@ def test_no_right_to_trace(other: Other) -> None:
     process.start()
     process.join(10)
     assert ours.recv() == (
-        f"no right to trace process {other.process.pid}, which its sockets take (root has it)"
+        f"no permission to trace process {other.process.pid}, needed for its sockets (root has it)"
     )

@@ -216,7 +216,7 @@ def test_no_way_to_a_peer(namespaces: Any) -> None:
     def run() -> None:
         with (
             socket.socket() as sock,
-            pytest.raises(TosError, match=r"no way to 192\.0\.2\.1: Network is unr"),
+            pytest.raises(TosError, match=r"no route to 192\.0\.2\.1: Network is unr"),
         ):
             tag(sock, peer=("192.0.2.1", 1))
 

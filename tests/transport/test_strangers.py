@@ -266,8 +266,8 @@ def test_another_job_is_told_and_turned_away(port: int) -> None:
     ("noise", "text"),
     [
         (b"[" * 60_000 + b"\n", "an object is nested too deeply"),
-        (b"{}\n", "there is no object with the fields []"),
-        (b'{"round": 0, "rank": 1}\n', "there is no object with the fields ['rank', 'round']"),
+        (b"{}\n", "no object has the fields []"),
+        (b'{"round": 0, "rank": 1}\n', "no object has the fields ['rank', 'round']"),
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
         (b'{"round": 7, "rank": 1, "value": 1}\n', "a value of rank 1, round 7, was not expected"),
         (b'{"round": 0, "rank": 2, "value": 1}\n', "a value of rank 2, round 0, was not expected"),
@@ -285,7 +285,7 @@ def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, tex
 
     for error in tcp(3, run):
         assert isinstance(error, PeerLost)
-        assert f"rank 1 sent what is no control object: {text}" in str(error)
+        assert f"rank 1 sent something that is not a control object: {text}" in str(error)
 
 
 def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]]) -> None:
@@ -297,7 +297,7 @@ def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list
 
     for error in tcp(3, run):
         assert isinstance(error, PeerLost)
-        assert "rank 0 sent what is no control object" in str(error)
+        assert "rank 0 sent something that is not a control object" in str(error)
 
 
 def test_a_stranger_with_a_wrong_token(port: int, at_the_data_ports: Callable[..., None]) -> None:

@@ -76,7 +76,7 @@ def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float
             try:
                 line = arrived.get(timeout=patience)
             except queue.Empty:
-                text = f"the ranks have said nothing for {patience:.0f} s; before: {_said(said)}"
+                text = f"no output from the ranks for {patience:.0f} s; the last was: {_said(said)}"
                 raise NetworkError(text) from None
             if line is None:
                 break

@@ -60,7 +60,9 @@ class QSGD:
         try:
             found.bit_generator.state = Fields(state, ("random",))["random"]
         except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"random is no state of {type(found.bit_generator).__name__}: {error}") from None
+            raise ValueError(
+                f"random is not a state of {type(found.bit_generator).__name__}: {error}"
+            ) from None
         self._random = found
 
     def max_compressed_size(self, count: int) -> int:

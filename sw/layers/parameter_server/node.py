@@ -244,7 +244,9 @@ class Node:
     def _take(self, rank: int, envelope: Envelope, gradients: Sequence[Floats | None]) -> None:
         self._limits.moved()
         if self.serving is None or rank not in self.workers:
-            raise ValueError(f"rank {rank} sent {envelope.kind.name} to rank {self.rank}, which is no server")
+            raise ValueError(
+                f"rank {rank} sent {envelope.kind.name} to rank {self.rank}, which is not a server"
+            )
         self.serving.take(self.workers.index(rank), envelope, gradients, self._reply)
 
     def _reply(self, worker: int, envelope: Envelope, data: Data) -> None:
