@@ -43,7 +43,7 @@ test: $(VENV)/.stamp-dev ## Run the tests, but for the few that take long
 test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; books balance
+soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a long fuzz, the soaks with 2 and 4 engines

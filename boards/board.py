@@ -27,10 +27,10 @@ ENGINE_WIDTH = 256
 class Options:
     """The user's options; None: the board's default.
 
-    ``clock_ratio`` is the stream clock divided by the engines' clock; ``data_width`` the target's stream
-    width in bits; ``engines`` the engine pairs that share one stream; ``lanes`` the fp32 lanes of an engine,
-    by default the fewest that process the stream's width per cycle; ``codec`` the engines' lane codec;
-    ``prefix`` begins the names of all modules and files.
+    ``clock_ratio``: the stream clock divided by the engines' clock. ``data_width``: the target's stream width
+    in bits. ``engines``: engine pairs that share one stream. ``lanes``: fp32 lanes of an engine, by default
+    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``prefix``:
+    begins the names of all modules and files.
     """
 
     ports: int | None = None

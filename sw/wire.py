@@ -169,8 +169,8 @@ def flow_index(source: int, destination: int, source_port: int, destination_port
     """Slot of a TCP flow in the flow-phase table, 0..1023.
 
     ``source`` and ``destination`` are IPv4 addresses as 32-bit integers. The 96-bit key is folded by
-    exclusive or into 16 bits, then into 10; one half of each pair is rotated so that a flow and its
-    mirror image, or neighbours in a subnet, do not cancel.
+    exclusive or into 16 bits, then into 10. Parts are rotated first, so that a flow and its mirror image, or
+    neighbours in a subnet, do not cancel.
     """
 
     def rotate(word: int, n: int) -> int:
@@ -190,9 +190,9 @@ def flow_index(source: int, destination: int, source_port: int, destination_port
 class Verdict(IntEnum):
     """What an engine decided about a frame; each has its own counter.
 
-    The common header checks come first, in the order of the values from ``BAD`` to
-    ``NO_CHECKSUM`` except that ``LONG`` (transmit only) also stands directly after ``DISABLED`` for
-    frames of more than ``MAX_TRANSMIT_FRAME`` bytes; the first that holds is the verdict.
+    The first check that holds is the verdict. The common header checks come first, in the order of the values
+    from ``BAD`` to ``NO_CHECKSUM``. The exception is ``LONG`` (transmit only), which is also checked directly
+    after ``DISABLED`` for frames of more than ``MAX_TRANSMIT_FRAME`` bytes.
     """
 
     COMPRESSED = 0

@@ -80,8 +80,8 @@ class PatternSource(wiring.Component):
     Two instances that are reset together yield the same packets: one feeds the compressor, the other gives
     the expected values. Packets are whole: when ``run`` falls, the packet in flight is finished.
 
-    A lane is not classified, as the engine does it, but *made*: first its class and its shift *n* are drawn,
-    then its exponent follows (``127 - n`` or ``B - n``), and its mantissa is random. So it is known before
+    A lane is not classified, as in the engine, but *made*. First its class and its shift *n* are drawn. Its
+    exponent follows from them (``127 - n`` or ``B - n``), and its mantissa is random. So it is known before
     the value which of its bits survive: all but the low ``8 + n`` (16-bit class) or ``16 + n`` (8-bit class).
     No exponent is compared with a threshold here, and nothing is shared with the engines.
 

@@ -37,8 +37,8 @@ class Cluster(Namespaces):
     """``hosts`` hosts with a NIC each, at a switch, while it is entered.
 
     Host *i* has the names ``host<i>`` and that of its namespace, the address *i + 1* of the subnet, and the
-    hardware address ``02:00:00:00:00:<i + 1>``; ``nics[i]``, ``pumps[i]`` and ``switch.ports[i]`` are its.
-    Leaving it ends every process in the hosts and removes them (`Namespaces`).
+    hardware address ``02:00:00:00:00:<i + 1>``. Its parts are ``nics[i]``, ``pumps[i]`` and
+    ``switch.ports[i]``. Leaving it ends every process in the hosts and removes them (`Namespaces`).
 
     Parameters
     ----------

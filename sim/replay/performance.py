@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The engines' throughput, idle cycles and latency, measured on a verilated NIC.
 
-Every figure is computed from the cycles in which beats moved. Throughput is sustained: the beats of a long
-back-to-back run from its second quarter on, divided by the cycles that they took, so that neither the
-filling of the engine's memories nor the end of the run counts. The outputs are always ready and the
-inputs never pause.
+Every figure is computed from the cycles in which beats moved. Throughput is sustained: it counts the beats of
+a long back-to-back run from its second quarter on, over the cycles that they took. So neither the filling of
+the engine's memories nor the end of the run counts. The outputs are always ready and the inputs never pause.
 
-A NIC of several engines per direction, or of more lanes, must reach the same rates for one flow, in
-beats of its own, wider streams; its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
+A NIC with several engines per direction, or more lanes, must reach the same rates for one flow, in beats of
+its own wider streams. Its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ def valid(frame: bytes) -> tuple[bool | None, bool | None]:
 def check(sent: bytes, wire: bytes, host: bytes, compressed: bool) -> list[str]:
     """Names of the checksums on one frame's path that were right, out of `IP_HEADER`, `HOST`, `WIRE`.
 
-    What was right when the frame was sent must be right at every place; except that a compressed frame
-    on the wire must not pass for a packet (its TCP or UDP checksum is already the restored packet's).
-    Raises `ChecksumError`.
+    A checksum that was right when the frame was sent must be right at every place. The exception is a
+    compressed frame on the wire, which no host may accept: its TCP or UDP checksum is already the restored
+    packet's. Raises `ChecksumError`.
     """
     before, on_wire, after = valid(sent), valid(wire), valid(host)
     verified = []

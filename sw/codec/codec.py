@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The codecs of ``docs/wire-format.md`` sections 1, 2 and 9 on arrays in memory.
 
-:class:`Codec` holds the settings. The work is done by one of several *paths*, all bit-identical:
-``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C (the best one that the processor runs is taken), and
-``numpy`` where the C extension was not built. Native paths release the GIL for 4096 lanes and more.
+:class:`Codec` holds the settings. One of several bit-identical *paths* does the work: the best that the
+processor runs of ``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C, or ``numpy`` where the C
+extension was not built. Native paths release the GIL for 4096 lanes and more.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ class Codec:
     Streams carry neither count nor settings: both ends agree on them by other means, or use
     :mod:`inceptionn.message`. Any number of threads may use one codec.
 
-    ``scale``, wherever it appears, is the exponent of a power of two, -126..126: values are multiplied by
-    ``2**scale`` before compression and divided again after it, which makes the error bound
-    ``error_bound * 2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
+    ``scale``, wherever it appears, is the exponent of a power of two, -126..126. Values are multiplied by
+    ``2**scale`` before compression and divided again afterwards. The error bound is then ``error_bound *
+    2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
 
     Parameters
     ----------

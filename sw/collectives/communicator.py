@@ -48,9 +48,9 @@ class CompressedCommunicator:
 
     ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
 
-    The methods that make a communicator (``Split``, ``Dup``, ``Create_group`` and so on; not those that
-    return a request or an intercommunicator) make a compressed one with the same settings, whose data go
-    through its own MPI. A rank that is left out gets ``COMM_NULL``.
+    The methods that make a communicator (``Split``, ``Dup``, ``Create_group`` and so on) make a compressed
+    one with the same settings, whose data go through its own MPI. Methods that return a request or an
+    intercommunicator do not. A rank that is left out gets ``COMM_NULL``.
     """
 
     def __init__(self, comm: Any, *, transport: Transport | None = None, **settings: Any) -> None:

@@ -15,9 +15,9 @@ from ..transport import Transport
 class CollectiveRequest:
     """A collective in flight, or done.
 
-    The collectives of a transport run one at a time, in the order in which they were called, in a thread of
-    that transport; a blocking one waits for those before it. All ranks call them in the same order. Until a
-    request is done, its buffers must be left alone, and so must the transport's other methods.
+    The collectives of a transport run in a thread of that transport, one at a time and in the order of the
+    calls. A blocking one waits for those before it. All ranks call them in the same order. Until a request is
+    done, its buffers must be left alone, and so must the transport's other methods.
     """
 
     def __init__(self, call: Callable[[], None]) -> None:

@@ -38,9 +38,9 @@ def agree_on_step(
 ) -> StepTerms:
     """Checks this rank's gradients and learns of the others'. One `Transport.exchange`; O(values) before it.
 
-    Every rank raises if one has other keys, shapes or types, or is at another step, or (policy "raise") has
-    values that are not finite: `NonFiniteGradient` with key and step there, `MismatchError` with the same
-    text elsewhere. With "skip" such a rank does not take part.
+    Every rank raises if one has other keys, shapes or types, is at another step, or (policy "raise") has
+    values that are not finite. In the last case it is `NonFiniteGradient` with key and step at that rank, and
+    `MismatchError` with the same text elsewhere. With "skip" such a rank does not take part.
     """
     error: Exception | None = None
     finite = True

@@ -11,9 +11,9 @@ from ..transport import Transport
 class Traffic:
     """Counts of bytes by class, such as "push", "pull", "control".
 
-    ``sent``: bytes handed to the transport. ``raw``: what the same values take as fp32. Neither counts what a
-    rank hands to itself, nor the transport's own framing (8 bytes per message over TCP), nor TCP/IP headers;
-    for floats on marked connections, only the NIC knows what left the host.
+    ``sent``: bytes handed to the transport. ``raw``: what the same values take as fp32. Both leave out data
+    that a rank passes to itself, the transport's own framing (8 bytes per message over TCP), and TCP/IP
+    headers. For floats on marked connections, only the NIC knows what left the host.
     """
 
     def __init__(self) -> None:

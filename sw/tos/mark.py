@@ -35,11 +35,11 @@ class TosError(OSError):
 def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> None:
     """Marks what a socket sends from now on; IPv4 and IPv6 (traffic class), TCP and UDP.
 
-    Best called before ``connect`` or ``listen`` (what a marked listener accepts is marked), since only then
-    the maximum segment size can be made a multiple of 4: that of the route to ``peer`` (an address as
-    ``connect`` takes it) where it is given. On a connection that exists already, packets carry the mark, but
-    segments may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes
-    the kernel forget the size: mark again.) TCP sockets also get TCP_NODELAY.
+    Best called before ``connect`` or ``listen`` (connections that a marked listener accepts are marked). Only
+    then can the maximum segment size be made a multiple of 4: that of the route to ``peer``, an address as
+    ``connect`` takes it, if given. On a connection that exists already, packets carry the mark, but segments
+    may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes the kernel
+    forget the size: mark again.) TCP sockets also get TCP_NODELAY.
 
     ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep the kernel's values.
     ``ValueError`` for other values or sockets, `TosError` if the kernel refuses or does not keep it.

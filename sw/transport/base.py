@@ -3,9 +3,8 @@
 
 Two kinds of data travel on separate paths and never mix. *Messages* are bytes of any length and keep their
 boundaries. *Floats* (``tagged=True``) are fp32 values and nothing else, from the first byte of their
-connection on, so that NICs with the engines may process them (``docs/wire-format.md``, section 3): no
-length travels with them, so both sides must know it. Small control objects use a third path,
-`Transport.exchange`.
+connection on, so that NICs with the engines may process them (``docs/wire-format.md``, section 3). No length
+travels with them, so both sides must know it. Small control objects use a third path, `Transport.exchange`.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ def connect_mpi(
 ) -> TcpTransport:
     """Joins the ranks of an mpi4py communicator over TCP; arguments and errors are `connect`'s.
 
-    MPI only carries rank 0's address: ``host`` there, else the loopback address if all ranks are on one host,
-    else that of rank 0's host name (as the others resolve it); and a random secret, so that nobody else can
-    join.
+    MPI only carries rank 0's address and a random secret, so that nobody else can join. The address is
+    ``host`` at rank 0, else the loopback address if all ranks are on one host, else that of rank 0's host
+    name (as the others resolve it).
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     names = comm.allgather(socket.gethostname())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How the ranks of a TCP group find each other: all connect to rank 0, which tells each about the others.
 
-If the group has a secret, rank 0 and each rank prove to each other that they have it, before either trusts
-the other: ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, the rank's ``proof``.
+If the group has a secret, rank 0 and each rank prove to each other that they have it before either trusts the
+other. The messages are ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, and the rank's
+``proof``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Mixed traffic, and books that balance: ten minutes in ``make soak``, seconds in ``make test``.
+"""Mixed traffic, and all counters agree: ten minutes in ``make soak``, seconds in ``make test``.
 
 ``SOAK_CODEC``: of the NICs; by default each has its turn.
 """
@@ -49,7 +49,7 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec:
 
 
 def balance_one(host: HostReport) -> None:
-    """The books of one host: TAP, engines, MAC and switch port."""
+    """The counters of one host agree: TAP, engines, MAC and switch port."""
     registers, mac = host.registers, host.mac
     for direction in ("tx", "rx"):
         name = direction.upper()
@@ -69,7 +69,7 @@ def balance_one(host: HostReport) -> None:
 
 
 def balance_all(reports: list[HostReport]) -> None:
-    """The books of all: what one host's engine says of a class of frames, another's must have met."""
+    """The counters of all hosts agree: each class of frames that an engine has sent, others have received."""
     assert total(reports, "TX_COMPRESSED") == total(reports, "RX_RESTORED")
     for name in _ANSWERS:
         assert total(reports, f"TX_{name}") == total(reports, f"RX_{name}")

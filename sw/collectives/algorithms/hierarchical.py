@@ -2,10 +2,10 @@
 """Worker groups (the paper's Fig. 1b and 1c): a ring inside each group, and a level above that joins groups.
 
 A group of *g* workers reduce-scatters, so each worker holds the group's sum of one of *g* columns of the
-vector. Above, the workers of all groups that hold the same column join it among themselves, by a ring (Fig.
-1c) or with the first group's worker as aggregator (Fig. 1b); no single worker represents its group. Then
-every group all-gathers. Where *g* does not divide the number of workers, the last group is smaller, and its
-workers hold several columns each: worker *p* of *m* holds columns *p*, *p + m*, ...
+vector. On the upper level, the workers of all groups that hold the same column sum it among themselves, by a
+ring (Fig. 1c) or with the first group's worker as aggregator (Fig. 1b). No single worker represents its
+group. Then every group all-gathers. Where *g* does not divide the number of workers, the last group is
+smaller, and its workers hold several columns each: worker *p* of *m* holds columns *p*, *p + m*, ...
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 bit-identical: ``avx512``, ``avx2`` (Algorithm 4) and ``scalar`` in C, and ``numpy``.
 
 The paper does not say in which order the kept bytes of a value are stored. Here it is the order in which a
-little-endian machine has them in memory (the least significant kept byte first): the order that byte shuffles
-of registers give, and in which four kept bytes are a copy. Discarding rounds toward zero; the paper calls it
-"rounding to N bits".
+little-endian machine has them in memory, the least significant kept byte first. Byte shuffles of registers
+give that order, and keeping four bytes is a copy. Discarding rounds toward zero; the paper calls it "rounding
+to N bits".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How the gradient of a convolution becomes slices (GradiVeQ, Sec. 1, 2 and Fig. 3).
 
-In a layer of F filters of depth D, the F values at the same coordinates of all filters stand together; such
+In a layer of F filters of depth D, the F values at the same coordinates of all filters are adjacent. Such
 groups follow each other along the depth, then the width, then the height. Slices are cut from that vector;
 their size K is a multiple of F*D (Sec. 3), the period of the correlation.
 """

@@ -193,8 +193,9 @@ class GradiVeQ:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
 
-        ``ValueError`` at a rank whose state is of other settings, or none, with the name of the field, and
-        `MismatchError` at the others, or at all if their states do not fit: nothing is changed then.
+        ``ValueError``, with the name of the field, at a rank whose state has other settings or is no such
+        state, and `MismatchError` at the others, or at all if their states do not match. Nothing is changed
+        then.
         """
         error: Exception | None = None
         terms: dict[str, Any] = {}

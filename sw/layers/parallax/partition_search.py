@@ -69,8 +69,9 @@ def fit(samples: Mapping[int, float]) -> CostModel:
 class PartitionSearch:
     """The number of partitions by the procedure of Sec. 3.2, fed with one measured time after the other.
 
-    From P = the number of machines, P doubles until the iteration time rises, then halves, from the start
-    again, until it rises; equation 1 is fitted to all samples, and its minimum within them is the answer.
+    P starts at the number of machines and doubles until the iteration time rises. From the start again, it
+    halves until the time rises. Equation 1 is fitted to all samples, and its minimum within them is the
+    answer.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from .row_sets import MOST_ROWS, Rows
 class Partitions:
     """``rows`` rows in ``count`` partitions on ``servers`` servers, both dealt out in turn.
 
-    Row r is row ``r // count`` of partition ``r % count``, so that the frequent rows, which in a vocabulary
-    stand together, spread over all; partition p is with server ``p % servers``. ``ValueError`` for more
+    Row r is row ``r // count`` of partition ``r % count``. So frequent rows, which are adjacent in a
+    vocabulary, spread over all partitions. Server ``p % servers`` holds partition p. ``ValueError`` for more
     partitions than rows, or none.
     """
 

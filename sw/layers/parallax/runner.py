@@ -73,11 +73,11 @@ def get_runner(
 class Runner:
     """Trains in step with all ranks; made by `get_runner`.
 
-    Attributes: ``parameters``, this worker's replica, in which of the sparse variables only the rows of the
-    last batch are up to date (see `gathered`); ``alphas``, by key of the sparse variables;
-    ``architectures``, by key; ``searches``, a `PartitionSearch` per partitioner; ``step``, steps
-    done; ``traffic``, what this rank sent: "dense", "rows", "values", "gradients" between machines, "local"
-    within one; ``settled``, whether alphas and partitions are found.
+    Attributes: ``parameters``, this worker's replica (of sparse variables, only the rows of the last batch
+    are up to date; see `gathered`); ``alphas``, by key of the sparse variables; ``architectures``, by key;
+    ``searches``, a `PartitionSearch` per partitioner; ``step``, steps done; ``traffic``, what this rank sent:
+    "dense", "rows", "values", "gradients" between machines, "local" within one; ``settled``, whether alphas
+    and partitions are found.
 
     A step costs one all-reduce of the dense variables and a pull and a push of each sparse one. While the
     search moves from one number of partitions to the next, the servers' optimisers are reset.

@@ -2,9 +2,9 @@
 """Pull and push of one row-partitioned variable between the servers on all machines (Sec. 3.1, 4.3).
 
 Each machine has a server, on the rank that is its *chief*. Every step, each machine asks for the rows that
-its workers use, gets their values, and sends back one gradient for each of them; the server sums what comes
-from all machines, in the order of the machines, and updates. The rows of a push are those of the pull before
-it, so that only values travel then.
+its workers use, gets their values, and sends back one gradient for each of them. The server sums the
+gradients in the order of the machines and updates. The rows of a push are those of the pull before it, so
+that only values travel then.
 
 With several workers on a machine, the chief asks for all their rows together and sums their gradients before
 it sends them on: local aggregation (LocalAgg in Fig. 5).

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How many bytes a machine moves per step: the paper's Table 3, and the choice that follows from it.
 
-Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines, ``m`` that of
-variables, alpha the share of a variable's elements that a worker uses in one iteration. Each machine has one
-worker and one server; bytes count what goes in and out together, as in Sec. 3.1.
+Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines, ``m`` the
+number of variables. Alpha is the share of a variable's elements that a worker uses in one iteration. Each
+machine has one worker and one server; bytes count what goes in and out together, as in Sec. 3.1.
 
 The paper neglects row numbers (its footnote 3) and knows no compression. `choose` takes both into account: a
 codec on the gradients shrinks both legs of the all-reduce, but only the push to a server.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parameter server: servers hold keys, workers push gradients and pull weights, by steps.
 
-`plan` (which server holds what), `optimizer` (what an update is), `server` (its state), `serving` (pulls that
-wait, workers that end), `worker`, `node` (the rank's thread), `links` and `envelope` (messages), `legs` (how
-values travel), `checkpoint`, and `group`, which puts them together.
+Modules: `plan` (which server holds what), `optimizer` (what an update is), `server` (its state), `serving`
+(waiting pulls, finished workers), `worker`, `node` (the rank's thread), `links` and `envelope` (messages),
+`legs` (forms of values), `checkpoint`, and `group`, which joins them.
 """
 
 from .group import ParameterServer

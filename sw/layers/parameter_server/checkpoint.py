@@ -137,9 +137,9 @@ def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int)
     """Puts a server into the state of its checkpoint of a step, and its pull leg if that was the same.
 
     Returns a function that undoes it: the optimizer and the encoding of the leg are the caller's, and another
-    rank may have no such checkpoint. ``ValueError`` if the checkpoint is of other keys, shapes, numbers of
-    servers, mode or optimizer, or damaged, naming the file and the first field that is wrong, and ``OSError``
-    if it cannot be read: everything is as it was then.
+    rank may have no such checkpoint. ``ValueError``, with the file and the first wrong field, if the
+    checkpoint is damaged or has other keys, shapes, numbers of servers, mode or optimizer. ``OSError`` if it
+    cannot be read. Nothing is changed then.
     """
     path = path_of(directory, "server", server.index, step)
     state, settings = checkpoint.load(path), _settings(server)

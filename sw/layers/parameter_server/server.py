@@ -55,9 +55,9 @@ class Server:
     """One of the servers of a plan.
 
     Its *version* of a partition is the number of updates that the partition has seen. In mode "sync" (SSGD)
-    an update takes the mean of all workers' gradients of one step, so the version is the next step to come; a
-    worker that left a step out (`push` of None) does not count in the mean. In mode "async" (ASGD) every
-    gradient is an update by itself, at once.
+    an update takes the mean of all workers' gradients of one step, so the version is the number of the next
+    step. A worker that left a step out (`push` of None) does not count in the mean. In mode "async" (ASGD)
+    every gradient is an update by itself, at once.
 
     Parameters
     ----------

@@ -90,9 +90,9 @@ def case(costs: Costs) -> int:
 def ssd_time(costs: Costs, k: int) -> float:
     """Equation 4: the mean iteration of SSD-SGD with a delay of k steps. ``ValueError`` for k below 1.
 
-    Case 3 is ``T_f + T_b + h_loc^1`` whatever k is. The equation takes pushes and pulls for one after the
-    other; on a network that sends and receives at the same time, the pull overlaps the next push, and
-    measured times are shorter than case 2 says.
+    Case 3 is ``T_f + T_b + h_loc^1`` whatever k is. The equation assumes that a pull and the next push do not
+    overlap. On a network that sends and receives at the same time they do, and measured times are shorter
+    than case 2 says.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k!r}")
@@ -108,9 +108,9 @@ def ssd_time(costs: Costs, k: int) -> float:
 def gain(costs: Costs, k: int) -> float:
     """Equation 7: what k iterations of SSD-SGD save over k of SSGD, where SSGD is bound by communication.
 
-    Case 1: ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. Case 2, with the sum of h_s taken for
-    ``T_c / 2``: ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``. (Section 2.2 has T_c above twice the sum of h_s,
-    equation 7 sets them equal "for simplicity".) ``ValueError`` in case 3, of which the paper says nothing,
+    Case 1: ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. Case 2, with the sum of h_s taken for ``T_c
+    / 2``: ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``. (Section 2.2 has T_c above twice the sum of h_s;
+    equation 7 sets them equal "for simplicity".) ``ValueError`` in case 3, which the paper does not cover,
     where SSGD is bound by computation, and for k below 1.
     """
     if k < 1:

@@ -35,9 +35,9 @@ class SSDSGD:
         weights = ssd.finish()
 
     After the warm-up (SSGD: a push, then a pull that is waited for), each iteration pushes its gradient
-    without waiting and updates the worker's own weights. In every k-th one a pull is begun too; the next
-    iteration's gradient is computed with the worker's own weights meanwhile, and its local update is made on
-    what was pulled (Algorithm 1, Fig. 2).
+    without waiting and updates the worker's own weights. Every k-th iteration also begins a pull. Meanwhile
+    the next iteration's gradient is computed with the worker's own weights, and its local update starts from
+    the pulled ones (Algorithm 1, Fig. 2).
 
     Algorithm 1 asks that ``(1 + wp) % k`` be 0, for a warm-up of 1 + wp iterations, so that the cycles begin
     after it. Here cycles are counted from the end of the warm-up, and any length will do.
@@ -63,8 +63,9 @@ class SSDSGD:
     update
         The worker's own update; `GLU` by default. It follows the servers' momentum and weight decay.
 
-    ``ValueError`` too where checkpoints lie less than k + 2 steps apart: a worker may be k + 1 steps ahead of
-    another, and each keeps two; and, with the name of the file, for a checkpoint of other settings.
+    ``ValueError`` if checkpoints lie less than k + 2 steps apart, since a worker may be k + 1 steps ahead of
+    another and each keeps two checkpoints. ``ValueError`` with the name of the file for a checkpoint of other
+    settings.
 
     Attributes: ``weights``, by key, to compute the next gradient with; do not change them. ``pulls``: how
     many were made. ``waited``: seconds spent waiting for pushes and pulls.
