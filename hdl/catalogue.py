@@ -96,7 +96,7 @@ CATALOGUE = {
         Entry(
             "planes_standalone_compressor",
             "codec.compressor:StandaloneCompressor",
-            _both_widths(codec="planes"),
+            _both_widths(**_PLANES),
             bench="standalone_compressor",
         ),
         Entry("code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, bench=""),
@@ -140,11 +140,23 @@ CATALOGUE = {
             built={},
         ),
         Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS),
+        Entry(
+            "planes_compression_engine",
+            "engine.compression_engine:CompressionEngine",
+            _both_widths(**_PLANES),
+            bench="",
+        ),
         Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
         Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS),
         Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS),
         Entry("receive_assembler", "engine.receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
         Entry("decompression_engine", "engine.decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
+        Entry(
+            "planes_decompression_engine",
+            "engine.decompression_engine:DecompressionEngine",
+            _both_widths(**_PLANES),
+            bench="",
+        ),
         # Several engines side by side.
         Entry("flow_directory", "parallel.flow_directory:FlowDirectory"),
         Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),

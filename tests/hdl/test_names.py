@@ -16,7 +16,15 @@ from inceptionn.hdl.catalogue import CATALOGUE
 from inceptionn.hdl.verilog import to_rtlil
 
 ROOT = Path(__file__).parents[2]
-EMITTED = ("registers", "compression_engine", "decompression_engine", "packet_dispatch", "packet_collect")
+EMITTED = (
+    "registers",
+    "compression_engine",
+    "decompression_engine",
+    "planes_compression_engine",
+    "planes_decompression_engine",
+    "packet_dispatch",
+    "packet_collect",
+)
 """Between them they hold nearly every component."""
 
 EMIT = """
