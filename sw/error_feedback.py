@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from .collectives.settings import Scale
-    from .collectives.wire_form import StreamCodec
+    from .collectives.values.wire_form import StreamCodec
 
 __all__ = ["ErrorFeedback"]
 

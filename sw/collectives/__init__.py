@@ -3,13 +3,13 @@
 
 from .agreement import MismatchError
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
-from .bfloat16 import BFloat16
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
-from .buffers import IN_PLACE
 from .communicator import CompressedCommunicator
 from .requests import CollectiveRequest
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op
+from .values.bfloat16 import BFloat16
+from .values.buffers import IN_PLACE
 
 __all__ = [
     "IN_PLACE",

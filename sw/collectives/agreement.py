@@ -17,7 +17,7 @@ from ..transport.base import name_of
 from ..transport.probe import alike
 from ..wire import EXPONENT_BIAS, SHIM_VERSION
 from .settings import Path, Scale, codec_text
-from .wire_form import StreamCodec
+from .values.wire_form import StreamCodec
 
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""

@@ -14,11 +14,11 @@ from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
-from .buffers import Buffers
 from .call import Call, Collective, Lanes, run, transport_of
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
-from .wire_form import Raw, StreamCodec
+from .values.buffers import Buffers
+from .values.wire_form import Raw, StreamCodec
 
 SUM, MEAN = Op.SUM, Op.MEAN
 

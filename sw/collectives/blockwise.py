@@ -13,11 +13,11 @@ from ..transport import Transport
 from .algorithms.hierarchical import hierarchical_all_gather, hierarchical_reduce_scatter, not_yet
 from .algorithms.parts import RankBlocks, Shares
 from .algorithms.ring import all_gather_steps, reduce_scatter_steps, ring
-from .buffers import GatherBuffers, ScatterBuffers
 from .call import Call, Collective, run, transport_of
 from .requests import CollectiveRequest, in_order, start
 from .settings import RING_ALGORITHMS, Op, Path, RingAlgorithm, Scale, Settings
-from .wire_form import StreamCodec
+from .values.buffers import GatherBuffers, ScatterBuffers
+from .values.wire_form import StreamCodec
 
 REDUCE_SCATTER = Collective("reduce-scatter", algorithms=RING_ALGORITHMS)
 ALL_GATHER = Collective("all-gather", summed=False, algorithms=RING_ALGORITHMS)

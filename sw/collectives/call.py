@@ -14,10 +14,10 @@ from ..error_feedback import ErrorFeedback
 from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
 from ..transport.mpi import mpi_of
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
-from .buffers import Buffers
-from .lost_energy import watch
 from .settings import ALGORITHMS, Op, Scale, Settings
-from .wire_form import WireForm, wire_form
+from .values.buffers import Buffers
+from .values.lost_energy import watch
+from .values.wire_form import WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 

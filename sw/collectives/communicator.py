@@ -12,7 +12,6 @@ from ..transport import Transport
 from ..transport.mpi import mpi_of
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
-from .buffers import is_in_place
 from .call import transport_of
 from .mpi_arguments import (
     FLOATS,
@@ -26,6 +25,7 @@ from .mpi_arguments import (
 from .requests import in_order
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import RING_ALGORITHMS, Op
+from .values.buffers import is_in_place
 
 _TREE_SETTINGS = ("legs", "upper")
 _ALGORITHM_SETTINGS = ("algorithm", "group_size")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .buffers import CONVERTED, is_in_place
 from .settings import Op
+from .values.buffers import CONVERTED, is_in_place
 
 FLOATS = ("float32", *CONVERTED)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
 from .settings import Scale, codec_text
-from .wire_form import StreamCodec
+from .values.wire_form import StreamCodec
 
 Floats = NDArray[np.float32]
 

@@ -9,11 +9,11 @@ from ..transport import Transport
 from .algorithms.parts import Parts
 from .algorithms.ring import reduce_scatter_steps, ring
 from .algorithms.rooted import chain, gather_to
-from .buffers import IN_PLACE, Buffers, RootBuffers
 from .call import Call, Collective, run, transport_of
 from .requests import CollectiveRequest, in_order, start
 from .settings import Op, Path, Scale, Settings
-from .wire_form import StreamCodec
+from .values.buffers import IN_PLACE, Buffers, RootBuffers
+from .values.wire_form import StreamCodec
 
 _ONLY_RING = ("ring",)
 

@@ -12,7 +12,7 @@ from ..transport.base import name_of
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
-from .wire_form import StreamCodec
+from .values.wire_form import StreamCodec
 
 
 class Op(Enum):

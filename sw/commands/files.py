@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from .. import message, wire
 from ..codec import Codec, scale_exponent
-from ..collectives.lost_energy import LIMIT
+from ..collectives.values.lost_energy import LIMIT
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
 from .choice import MODES, MOST_RELATIVE_ERROR, Choice, Errors, choices, recommended, scales_of

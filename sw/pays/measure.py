@@ -12,7 +12,7 @@ import numpy as np
 
 from ..codec import Codec
 from ..codec.speed import Calls, Floats, best_seconds, synthetic
-from ..collectives.bfloat16 import BFloat16
+from ..collectives.values.bfloat16 import BFloat16
 from .costs import Coder, Host
 
 _VALUES = 1 << 17

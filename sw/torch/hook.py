@@ -11,7 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from ..codec import Codec
 from ..collectives import MEAN, allreduce_comp
 from ..collectives.settings import Path, Scale, check_scale
-from ..collectives.wire_form import StreamCodec
+from ..collectives.values.wire_form import StreamCodec
 from ..error_feedback import ErrorFeedback
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of

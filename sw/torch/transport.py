@@ -16,8 +16,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from ..transport import TcpTransport, TransportError, TransportTimeout
 from ..transport.base import check_timeout
-from ..transport.formation import form
-from ..transport.rendezvous import listen
+from ..transport.tcp.formation import form
+from ..transport.tcp.rendezvous import listen
 from ..wire import DEFAULT_TOS
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ communicator, and `connect_mpi` uses one only to find the other ranks and joins 
 
 from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout
 from .environment import from_environment
-from .formation import connect
 from .loopback import LoopbackTransport, loopback
 from .mpi import MpiTransport
 from .mpi_formation import connect_mpi
-from .tcp import TcpTransport
+from .tcp import TcpTransport, connect
 
 __all__ = [
     "DEFAULT_TIMEOUT",

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .base import DEFAULT_TIMEOUT, Transport
-from .formation import connect
 from .loopback import loopback
 from .mpi_formation import connect_mpi
+from .tcp import connect
 
 if TYPE_CHECKING:
     from ..codec import Codec

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..wire import DEFAULT_TOS
 from .base import DEFAULT_TIMEOUT, TransportError
-from .formation import connect
-from .rendezvous import listen
-from .tcp import TcpTransport
+from .tcp import TcpTransport, connect
+from .tcp.rendezvous import listen
 
 if TYPE_CHECKING:
     from ..codec import Codec

@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
-from inceptionn.collectives.wire_form import Compressed, Raw
+from inceptionn.collectives.values.wire_form import Compressed, Raw
 from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, Run, principal_components
 from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.training import CNN, Batches, Gradients, Parameters, digits

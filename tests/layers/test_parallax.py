@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import SUM, MismatchError
-from inceptionn.collectives.wire_form import Raw
+from inceptionn.collectives.values.wire_form import Raw
 from inceptionn.layers import parallax
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
 from inceptionn.layers.parallax.all_gather import all_gather_sum

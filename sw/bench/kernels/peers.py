@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...codec.speed import Floats
-from ...collectives.bfloat16 import from_bfloat16, to_bfloat16
+from ...collectives.values.bfloat16 import from_bfloat16, to_bfloat16
 
 
 class Ready(NamedTuple):

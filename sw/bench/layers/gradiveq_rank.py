@@ -16,7 +16,7 @@ import numpy as np
 from ... import Codec
 from ...collectives.algorithms.parts import Parts
 from ...collectives.algorithms.ring import all_reduce_steps, ring
-from ...collectives.wire_form import Compressed, Raw, WireForm
+from ...collectives.values.wire_form import Compressed, Raw, WireForm
 from ...layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
 from ...training import Floats
 from ...transport import Transport

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire_form import Incoming, WireForm
+from ..values.wire_form import Incoming, WireForm
 from .parts import Cut
 from .ring import LEAD, POSTED, Finish
 

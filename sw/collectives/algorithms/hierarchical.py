@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire_form import WireForm
+from ..values.wire_form import WireForm
 from .aggregators import aggregate, one_aggregator
 from .parts import Blocks, Parts, Shares
 from .ring import Finish, all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring

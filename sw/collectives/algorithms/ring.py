@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire_form import Incoming, WireForm
+from ..values.wire_form import Incoming, WireForm
 from .parts import Cut
 
 LEAD = 4

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire_form import Incoming, WireForm
+from ..values.wire_form import Incoming, WireForm
 from .parts import Cut, owned_block
 from .ring import POSTED
 

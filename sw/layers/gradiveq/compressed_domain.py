@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...collectives.algorithms.ring import all_reduce_steps, ring
-from ...collectives.wire_form import WireForm
+from ...collectives.values.wire_form import WireForm
 from ...training import Floats
 from .pca import Compressor
 from .slicing import SliceParts, borders_of

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...collectives.wire_form import Raw, WireForm
+from ...collectives.values.wire_form import Raw, WireForm
 from ...training import Floats
 from ..traffic import Traffic
 from .partitions import Partitions

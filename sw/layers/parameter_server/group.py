@@ -14,7 +14,7 @@ from ...codec import crc32
 from ...collectives.agreement import MismatchError, agree
 from ...collectives.call import transport_of
 from ...collectives.settings import Path, Scale
-from ...collectives.wire_form import StreamCodec
+from ...collectives.values.wire_form import StreamCodec
 from ...training import Floats
 from ..checks import Policy, check_policy, float32_array, integer
 from ..traffic import Traffic

@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 from inceptionn.netns import Network
-from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect, formation
-from inceptionn.transport import door as door_module
-from inceptionn.transport.control import PROTOCOL, Control
-from inceptionn.transport.door import Door
-from inceptionn.transport.line import Line
-from inceptionn.transport.rendezvous import listen
-from inceptionn.transport.secret import nonce
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
+from inceptionn.transport.tcp import door as door_module
+from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp.control import PROTOCOL, Control
+from inceptionn.transport.tcp.door import Door
+from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.rendezvous import listen
+from inceptionn.transport.tcp.secret import nonce
 
 HELLO = {
     "rank": 1, "size": 2, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40, "host": "127.0.0.1",
@@ -150,7 +151,7 @@ RANK_0 = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from inceptionn.transport import TransportError, connect
-from inceptionn.transport.rendezvous import listen
+from inceptionn.transport.tcp.rendezvous import listen
 listener = listen(("127.0.0.1", int(sys.argv[1])))
 print("listens", flush=True)
 sys.stdin.readline()
@@ -218,7 +219,7 @@ def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from inceptionn.transport import connect
-from inceptionn.transport.rendezvous import listen
+from inceptionn.transport.tcp.rendezvous import listen
 listener = listen(("127.0.0.1", int(sys.argv[1])))
 try:
     while True:

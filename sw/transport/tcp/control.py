@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from .base import PeerLost, TransportError, silent_of
+from ..base import PeerLost, TransportError, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
 PROTOCOL = 2

@@ -22,13 +22,13 @@ from inceptionn.transport import (
     TransportError,
     TransportTimeout,
     connect,
-    formation,
     probe,
 )
-from inceptionn.transport.control import PROTOCOL
-from inceptionn.transport.line import Line
-from inceptionn.transport.rendezvous import listen, parse_address
-from inceptionn.transport.secret import nonce
+from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp.control import PROTOCOL
+from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.rendezvous import listen, parse_address
+from inceptionn.transport.tcp.secret import nonce
 
 Tcp = Callable[..., list[Any]]
 

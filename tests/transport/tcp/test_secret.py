@@ -14,11 +14,11 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.transport import TransportError, connect
-from inceptionn.transport.control import PROTOCOL
-from inceptionn.transport.door import Door
-from inceptionn.transport.line import Line
-from inceptionn.transport.rendezvous import _Gathering, await_welcome, listen
-from inceptionn.transport.secret import nonce, proof, secret_of
+from inceptionn.transport.tcp.control import PROTOCOL
+from inceptionn.transport.tcp.door import Door
+from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.rendezvous import _Gathering, await_welcome, listen
+from inceptionn.transport.tcp.secret import nonce, proof, secret_of
 
 
 def hello(rank: int, size: int, **fields: Any) -> dict[str, Any]:

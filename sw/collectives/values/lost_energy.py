@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec
-from ..transport import Transport
+from ...codec import Codec
+from ...transport import Transport
 from .wire_form import StreamCodec
 
 LIMIT = 0.5

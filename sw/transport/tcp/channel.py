@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from .base import PeerLost, Request, TransportError
+from ..base import PeerLost, Request, TransportError
 
 _HEADER = struct.Struct("<Q")
 """In front of every message: its length in bytes."""

@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ..tos.mark import tag
-from .base import PeerLost, TransportError, TransportTimeout, ranks_text
+from ...tos.mark import tag
+from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
 from .door import Door, accepted
 from .line import Form, Line, checked, digest, whole
 from .secret import proof, same
-from .tcp import TcpTransport
+from .transport import TcpTransport
 
 _TCP_USER_TIMEOUT = 18
 _PORT = struct.Struct("<H")

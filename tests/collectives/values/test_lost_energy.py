@@ -12,7 +12,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, CompressedCommunicator, allreduce_comp
-from inceptionn.collectives.lost_energy import LostEnergy, lost_share
+from inceptionn.collectives.values.lost_energy import LostEnergy, lost_share
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .base import PeerLost, TransportError, TransportTimeout
+from ..base import PeerLost, TransportError, TransportTimeout
 from .door import BACKLOG, Door
 from .line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
 from .secret import FILE_VARIABLE, VARIABLE, nonce, proof, same

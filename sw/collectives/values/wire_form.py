@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transport import Request, Transport
+from ...transport import Request, Transport
 
 Lanes = NDArray[np.float32]
 

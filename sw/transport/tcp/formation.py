@@ -8,20 +8,20 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..tos.mark import tag
-from ..wire import DEFAULT_TOS
-from . import probe
-from .base import DEFAULT_TIMEOUT, TransportError, name_of
+from ...tos.mark import tag
+from ...wire import DEFAULT_TOS
+from .. import probe
+from ..base import DEFAULT_TIMEOUT, TransportError, name_of
 from .channel import Channel
 from .control import PROTOCOL, Control
 from .line import HELLO_BYTES, Line
 from .mesh import Terms, mesh
 from .rendezvous import await_welcome, gather, join, listen, parse_address, unspecified
 from .secret import nonce, secret_of
-from .tcp import TcpTransport
+from .transport import TcpTransport
 
 if TYPE_CHECKING:
-    from ..codec import Codec
+    from ...codec import Codec
 
 _log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520

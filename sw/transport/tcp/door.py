@@ -10,7 +10,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from .base import TransportError
+from ..base import TransportError
 from .line import Line, decoded
 
 if TYPE_CHECKING:

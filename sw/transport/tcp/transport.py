@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .base import (
+from ..base import (
     BytesLike,
     PeerLost,
     Request,
