@@ -62,12 +62,15 @@ def bench_parameters() -> dict[str, Any]:
     return found
 
 
-def emit(component: Any, module: str) -> str:
-    """Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``; cached."""
+def emit(component: Any, module: str, *, own_clocks: bool = False) -> str:
+    """Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``; cached.
+
+    ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
+    """
     from inceptionn.hdl.verilog import to_rtlil, to_verilog
 
     instance = component() if callable(component) else component
-    rtlil = to_rtlil(instance, module)
+    rtlil = to_rtlil(instance, module, own_clocks=own_clocks)
     folder = build_root() / f"verilog-{digest(rtlil, Path(to_verilog.__code__.co_filename).read_text())}"
     with built_once(folder) as scratch:
         if scratch is not None:

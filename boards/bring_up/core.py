@@ -7,6 +7,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.hdl.attach.uart import UARTReceiver, UARTTransmitter
 from inceptionn.hdl.parts.delay import delayed
 from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, parameters
@@ -18,7 +19,6 @@ from .messages import MESSAGES
 from .patterns import PATTERNS, bound_config, pattern_config
 from .printer import Printer, assemble
 from .registers import BOUNDS, VALUES, VERDICTS, Fault
-from .uart import UARTReceiver, UARTTransmitter
 
 LEDS = 8
 RESET_CYCLES = 16

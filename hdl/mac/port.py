@@ -33,6 +33,7 @@ class PortEvents(data.Struct):
     overflow: 1  # good, and without room in the queue; or cut by a reset of the engines' side
     unsent: 1  # marked bad, or longer than the queue
     underrun: 1
+    sent: 1  # given to the transmitter, an underrun included
 
 
 class EthernetPort(wiring.Component):
@@ -157,6 +158,7 @@ class EthernetPort(wiring.Component):
         m.d.comb += [
             self.events.overflow.eq((arrived.dropped & ~spoilt) | lost),
             self.events.unsent.eq(waiting.dropped),
+            self.events.sent.eq(outward.s_axis.tvalid & outward.s_axis.tready & outward.s_axis.tlast),
             self.events.underrun.eq(self._crossed(m, "underrun", transmitter.underrun, self.transmit_domain)),
         ]
         for name in ("good", "error", "short", "fcs", "control"):

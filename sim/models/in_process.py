@@ -12,7 +12,7 @@ from .verilator import Kind, Step, build
 from .waves import WaveFormat
 
 _PACKAGE = Path(__file__).parent
-_LIBRARY = "model.so"
+LIBRARY = "model.so"
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,19 @@ INTERFACES = {
 }
 
 
+def library_kind(waves: WaveFormat | None = None) -> Kind:
+    """A shared library of a model with prefix ``Vmodel`` and a harness in C++."""
+    return Kind(
+        keep=(LIBRARY,),
+        verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
+        # -fno-gnu-unique keeps two models in one process apart.
+        compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
+        level="-O2",
+        runtime=("verilated.cpp", "verilated_threads.cpp", *[f"verilated_{waves}_c.cpp"] * bool(waves)),
+        link=("-shared", "-Wl,--no-undefined", *["-lz", "-llz4"] * (waves == "fst")),
+    )
+
+
 def build_model(
     verilog: Path,
     top: str,
@@ -84,15 +97,6 @@ def build_model(
                 f"interface must be given for a module other than {', '.join(INTERFACES)}: {top!r}"
             )
         interface = INTERFACES[top]
-    kind = Kind(
-        keep=(_LIBRARY,),
-        verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
-        # -fno-gnu-unique keeps two models in one process apart.
-        compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
-        level="-O2",
-        runtime=("verilated.cpp", "verilated_threads.cpp", *[f"verilated_{waves}_c.cpp"] * bool(waves)),
-        link=("-shared", "-Wl,--no-undefined", *["-lz", "-llz4"] * (waves == "fst")),
-    )
     files = {f"{verilog.stem}.v": verilog.read_text(), "top.h": interface.header(waves)}
     files |= {name: (_PACKAGE / name).read_text() for name in ("harness.cpp", "harness.h")}
-    return build(kind, top, files, step=step) / _LIBRARY
+    return build(library_kind(waves), top, files, step=step) / LIBRARY

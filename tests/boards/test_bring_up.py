@@ -16,7 +16,7 @@ import pytest
 
 from inceptionn import cli
 from inceptionn.boards import pin_table
-from inceptionn.boards.bring_up import clock, printer, uart
+from inceptionn.boards.bring_up import clock, printer
 from inceptionn.boards.bring_up.core import BringUpCore
 from inceptionn.boards.bring_up.patterns import (
     PATTERNS,
@@ -28,6 +28,7 @@ from inceptionn.boards.bring_up.patterns import (
 from inceptionn.boards.bring_up.project import project_files, write_project
 from inceptionn.boards.bring_up.registers import BOUNDS
 from inceptionn.boards.bring_up.wire import Wire
+from inceptionn.hdl.attach import uart
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.sim.golden.codec import compress_lanes
 from inceptionn.sim.models.tools import ToolMissing, find_verilator

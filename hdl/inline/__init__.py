@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The inline device: two Ethernet ports with the engines between them."""

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The two media interfaces of a port: octets on one side, what the pads' flip-flops hold on the other."""
+
+from typing import Any
+
+from amaranth.hdl import DomainRenamer, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ..mac.octets import Octet, Speed
+from ..mac.rgmii import Edges, LinkStatus, RgmiiReceive, RgmiiTransmit
+from ..mac.rmii import RmiiReceive, RmiiTransmit
+from .port_page import Link
+
+MAC_DOMAIN = "mac"
+"""125 MHz: RGMII sends in it."""
+
+
+def _settled(m: Module, name: str, value: Any, domain: str) -> Signal:
+    """``value`` in another clock; it changes only while no frame can come."""
+    seen = Signal.like(value, name=name)
+    m.submodules[name] = FFSynchronizer(value, seen, o_domain=domain)
+    return seen
+
+
+class RgmiiMedium(wiring.Component):
+    """RGMII at 10, 100 or 1000 Mbit/s, without the pads.
+
+    The speed is that of ``managed`` while its link is up, else the PHY's in-band status.
+
+    Parameters
+    ----------
+    name : :class:`str`
+        Of the port; its receive clock is the domain ``<name>_rx``. It sends in the domain ``mac``.
+
+    Members
+    -------
+    pins
+        ``rx`` and ``tx`` (:class:`~inceptionn.hdl.mac.rgmii.Edges`) in the receive and the transmit clock;
+        ``tx_clock``: the interface's clock in both halves of a cycle.
+    managed : :py:`In(Link)`
+        What the PHY's registers say, in ``sync``.
+    link : :py:`Out(Link)`
+        In ``sync``.
+    received : :py:`Out(stream.Signature(Octet, always_ready=True))`
+    sent : :py:`In(stream.Signature(Octet))`
+    """
+
+    FASTEST = Speed.MBIT_1000
+    PINS = wiring.Signature({"rx": In(Edges), "tx": Out(Edges), "tx_clock": Out(2)})
+
+    pins: Out(PINS)
+    managed: In(Link)
+    link: Out(Link)
+    received: Out(stream.Signature(Octet, always_ready=True))
+    sent: In(stream.Signature(Octet))
+
+    def __init__(self, name: str):
+        self.receive_domain = f"{name}_rx"
+        self.transmit_domain = MAC_DOMAIN
+        super().__init__()
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.receive = receive = DomainRenamer(self.receive_domain)(RgmiiReceive())
+        m.submodules.transmit = transmit = DomainRenamer(self.transmit_domain)(RgmiiTransmit())
+        wiring.connect(m, receive.octets, wiring.flipped(self.received))
+        wiring.connect(m, wiring.flipped(self.sent), transmit.octets)
+        told = Signal(LinkStatus)
+        m.d.comb += [
+            receive.pins.eq(self.pins.rx),
+            self.pins.tx.eq(transmit.pins),
+            self.pins.tx_clock.eq(transmit.clock),
+            told.eq(_settled(m, "told", receive.status.as_value(), "sync")),
+        ]
+        m.d.sync += [
+            self.link.up.eq(self.managed.up | told.up),
+            self.link.speed.eq(Mux(self.managed.up, self.managed.speed, told.speed)),
+        ]
+        for name, side, domain in (
+            ("receive_speed", receive.gigabit, self.receive_domain),
+            ("transmit_speed", transmit.speed, self.transmit_domain),
+        ):
+            speed = _settled(m, name, self.link.speed, domain)
+            m.d.comb += side.eq(speed[1] if side is receive.gigabit else speed)
+        return m
+
+
+class RmiiMedium(wiring.Component):
+    """RMII at 10 or 100 Mbit/s, without the pads. It sends and receives in one clock.
+
+    The speed is that of ``managed`` while its link is up, else 100 Mbit/s.
+
+    Parameters
+    ----------
+    name : :class:`str`
+        Of the port; its reference clock of 50 MHz is the domain ``<name>_rx``.
+
+    Members
+    -------
+    pins
+        ``rxd``, ``crs_dv``, ``rx_er`` sampled once, ``txd`` and ``tx_en`` from registers.
+    managed, link, received, sent
+        As of :class:`RgmiiMedium`.
+    """
+
+    FASTEST = Speed.MBIT_100
+    PINS = wiring.Signature({"rxd": In(2), "crs_dv": In(1), "rx_er": In(1), "txd": Out(2), "tx_en": Out(1)})
+
+    pins: Out(PINS)
+    managed: In(Link)
+    link: Out(Link)
+    received: Out(stream.Signature(Octet, always_ready=True))
+    sent: In(stream.Signature(Octet))
+
+    def __init__(self, name: str):
+        self.receive_domain = self.transmit_domain = f"{name}_rx"
+        super().__init__()
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        renamed = DomainRenamer(self.receive_domain)
+        m.submodules.receive = receive = renamed(RmiiReceive())
+        m.submodules.transmit = transmit = renamed(RmiiTransmit())
+        wiring.connect(m, receive.octets, wiring.flipped(self.received))
+        wiring.connect(m, wiring.flipped(self.sent), transmit.octets)
+        m.d.sync += [
+            self.link.up.eq(self.managed.up),
+            self.link.speed.eq(Mux(self.managed.up, self.managed.speed, Speed.MBIT_100)),
+        ]
+        slow = _settled(m, "slow", self.link.speed == Speed.MBIT_10, self.receive_domain)
+        pins = self.pins
+        m.d.comb += [receive.slow.eq(slow), transmit.slow.eq(slow)]
+        m.d.comb += [getattr(receive, name).eq(getattr(pins, name)) for name in ("rxd", "crs_dv", "rx_er")]
+        m.d.comb += [getattr(pins, name).eq(getattr(transmit, name)) for name in ("txd", "tx_en")]
+        return m
+
+
+MEDIA = {"rgmii": RgmiiMedium, "rmii": RmiiMedium}
+"""By the interface's name."""
