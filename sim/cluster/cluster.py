@@ -45,7 +45,7 @@ class Cluster(Namespaces):
     hosts, subnet
         As for `Namespaces`.
     nics
-        Kind of each host's NIC: "rtl", "golden" or "none"; one for all, or a sequence.
+        Kind of each host's NIC: "rtl", "inline", "golden" or "none"; one for all, or a sequence.
     verilog
         Of ``inceptionn_nic``; needed where a NIC is "rtl". One file for all, or one for each codec, by name.
     codecs
@@ -154,6 +154,10 @@ class Cluster(Namespaces):
         codec = self.codecs[number]
         if kind == "golden":
             return GoldenNic(codec or "paper")
+        if kind == "inline":
+            from .inline_nic import InlineNic
+
+            return InlineNic(codec or "paper", self.seed + number, self._step)
         assert self.verilog is not None
         verilog = self.verilog if isinstance(self.verilog, Path) else self.verilog[codec or "paper"]
         nic = RtlNic(verilog, self.seed + number, self._step)

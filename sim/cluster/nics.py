@@ -26,8 +26,8 @@ from ..verilated import VerilatedNic
 from .switch import WireFrame
 
 _log = logging.getLogger(__name__)
-KINDS = ("rtl", "golden", "none")
-_SETTLE = 128
+KINDS = ("rtl", "inline", "golden", "none")
+SETTLE = 128
 """Cycles after which every frame is in the counters, and every setting in the engines."""
 
 
@@ -144,7 +144,7 @@ class RtlNic(Nic):
         return [output.data for output in wire], [(output.data, output.bad) for output in host]
 
     def _settle(self) -> None:
-        end = self._model.cycle + _SETTLE
+        end = self._model.cycle + SETTLE
         while self._model.cycle < end:
             self._model.read(self.codec.registers["ID"].offset)
 

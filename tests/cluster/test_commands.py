@@ -107,7 +107,7 @@ def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--nic", "fpga"], "--nic: NIC must be one of rtl, golden, none, not 'fpga'"),
+        (["--nic", "fpga"], "--nic: NIC must be one of rtl, inline, golden, none, not 'fpga'"),
         (["--hosts", "65"], "--hosts: hosts must be 1..64, not 65"),
         (["--loss", "2x"], "loss: share must be"),
         (["--tos", "low"], "--tos: ToS must be a number of 0..255 such as 0x28, not 'low'"),

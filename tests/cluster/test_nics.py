@@ -77,7 +77,7 @@ def test_codecs() -> None:
 def test_kinds() -> None:
     assert parse_kinds("golden", 3) == ["golden"] * 3
     assert parse_kinds("rtl, none", 2) == ["rtl", "none"]
-    with pytest.raises(ValueError, match="NIC must be one of rtl, golden, none, not 'fpga'"):
+    with pytest.raises(ValueError, match="NIC must be one of rtl, inline, golden, none, not 'fpga'"):
         parse_kinds("rtl,fpga", 2)
     with pytest.raises(ValueError, match="one for each of the 3 hosts, not 'rtl,none'"):
         parse_kinds("rtl,none", 3)

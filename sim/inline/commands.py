@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn inline simulate``: two devices that face each other, in Verilog."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+
+from ..nic_codec import NIC_CODECS
+from ..replay.capture import read_pcap
+from ..replay.replay import DEFAULT_CAPTURE
+from .pair import Pair
+from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain
+
+
+class InlineError(RuntimeError):
+    """The devices differ from the golden model, lose a frame, or gain too little; the text says which."""
+
+
+def simulate(
+    pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
+    codec: Annotated[
+        str, typer.Option("--codec", metavar="LIST", help="One or both of paper, planes, with commas.")
+    ] = "paper,planes",
+    frames: Annotated[
+        int | None, typer.Option("--frames", metavar="N", help="The capture's first N frames; default: all.")
+    ] = None,
+    gradients: Annotated[
+        int, typer.Option("--gradients", metavar="N", help="Frames of each measurement of the gain; 0: none.")
+    ] = 100,
+    json_file: JsonFile = None,
+) -> None:
+    """Drive a capture through two inline devices, check every byte, and measure the gain.
+
+    Hosts at 1000 Mbit/s on RGMII, the cable between the devices at 100 Mbit/s on RMII. Wire and host bytes
+    are compared with the golden model. The books are read over the devices' serial lines. Takes about five
+    minutes of a processor, most of it to compile the models.
+    """
+    codecs = [word.strip() for word in codec.split(",")]
+    for word in codecs:
+        if word not in NIC_CODECS:
+            raise typer.BadParameter(
+                f"must be of {', '.join(NIC_CODECS)}, not {word!r}", param_hint="--codec"
+            )
+    if frames is not None and frames < 1:
+        raise typer.BadParameter(f"must be at least 1, not {frames}", param_hint="--frames")
+    if gradients and gradients < 10:
+        raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
+    if not pcap.is_file():
+        raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
+    check_json(json_file)
+    sent = read_pcap(pcap)[:frames]
+    console = Console(json_file=json_file)
+    facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
+    gains: list[Gain] = []
+    traffic = Table(
+        f"{pcap.name} between two devices", "codec", "frames", "bytes sent", "on the wire", "ratio"
+    )
+    with new_progress(Console(stderr=True)) as bar:
+        for name in codecs:
+            task = bar.add_task(f"{name}: preparing", total=None)
+
+            def step(text: str, name: str = name, task: Any = task) -> None:
+                bar.update(task, description=f"{name}: {text}")
+
+            def advance(count: int, task: Any = task) -> None:
+                bar.advance(task, count)
+
+            with Pair(name, step=step) as pair:
+                begin = time.process_time()
+                bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
+                pair.run(sent, progress=advance)
+                wrong = differences(sent, pair, configured(name)) + pair.books()
+                if wrong:
+                    raise InlineError(f"{name}: {len(wrong)} differences, the first: {wrong[0]}")
+                wire = sum(len(frame.data) for frame in pair.sides[0].wire)
+                given = sum(map(len, sent))
+                traffic.add_row(name, f"{len(sent):,}", f"{given:,}", f"{wire:,}", f"{given / wire:.2f}")
+                for scale in SCALES if gradients else ():
+                    bar.update(task, description=f"{name}: gradients", total=2 * gradients, completed=0)
+                    gains.append(gain(pair, scale, gradients, advance))
+                if wrong := pair.books():
+                    raise InlineError(f"{name}: after the gradients, {wrong[0]}")
+                facts["codecs"][name] = {
+                    "bytes": given, "wire": wire, "differences": 0, "seconds": time.process_time() - begin,
+                    "counters": [side.model.counters() for side in pair.sides],
+                }  # fmt: skip
+            bar.remove_task(task)
+    console.print(traffic)
+    console.print("wire and hosts equal the golden model; the books of both devices balance")
+    if gains:
+        console.print(_gain_table(gains))
+    facts["gains"] = [{**asdict(each), "gain": each.gain} for each in gains]
+    write_json(json_file, facts)
+    if low := [each for each in gains if each.gain < LEAST_GAIN]:
+        raise InlineError(
+            f"gain of {low[0].codec} at {low[0].scale:g} is {low[0].gain:.2f}, less than {LEAST_GAIN:g}"
+        )
+
+
+def _gain_table(gains: list[Gain]) -> Table:
+    made = Table(
+        "hosts at 1000, cable at 100 Mbit/s: Mbit/s of frames at the far host, bound 2^-10",
+        "codec", "Laplace scale", "untagged", "tagged", "gain", left=2,
+    )  # fmt: skip
+    for each in gains:
+        made.add_row(
+            each.codec, f"{each.scale:g}", f"{each.untagged:.0f}", f"{each.tagged:.0f}", f"{each.gain:.2f}"
+        )
+    return made

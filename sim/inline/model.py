@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One verilated inline device, driven through its media interfaces and its serial line."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from inceptionn.hdl.control.register_map import DATA_WIDTH, RegisterMap
+from inceptionn.hdl.inline.registers import PORTS, inline_registers
+
+from ..models.in_process import LIBRARY, library_kind
+from ..models.verilator import Step, build
+from ..runner import emit
+
+NS, US, MS = 1_000, 1_000_000, 1_000_000_000
+"""Picoseconds."""
+SYNC, MAC, HOST_RX, NETWORK_RX = range(4)
+"""Clock domains, for `InlineModel.reset`."""
+SPEEDS = {10: 0, 100: 1, 1000: 2}
+"""Mbit/s to RGMII's encoding."""
+_DIVISOR = 4
+_CLOCK_HZ = 50_000_000
+_PATIENCE = 40_000 * 20 * NS
+_HARNESS = Path(__file__).parents[1] / "models" / "inline.cpp"
+
+
+class NoAnswer(RuntimeError):
+    """The device's serial line stayed silent, or refused an access; the text says what was asked."""
+
+
+class Arrived(NamedTuple):
+    """A frame that left a port: bytes without FCS, whether preamble and FCS were right, times in ps."""
+
+    data: bytes
+    good: bool
+    start: int
+    end: int
+
+
+def _library(path: Path) -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(path))
+    pointer, integer, u64, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
+    for name, result, *arguments in (
+        ("new", pointer, u64, pointer, integer, integer),
+        ("delete", None, pointer),
+        ("run", None, pointer, u64),
+        ("time", u64, pointer),
+        ("cycles", u64, pointer),
+        ("reset", None, pointer, integer, integer),
+        ("send", None, pointer, integer, text, ctypes.c_uint32, u64, integer),
+        ("idle", integer, pointer, integer),
+        ("waiting", ctypes.c_int64, pointer, integer),
+        ("take", integer, pointer, integer, pointer, pointer),
+        ("say", None, pointer, text),
+        ("hear", None, pointer, pointer),
+    ):
+        function = getattr(lib, f"inline_{name}")
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+class InlineModel:
+    """A device out of reset, its links up; time stands still between calls.
+
+    The model holds everything but pads, clock generators and MDIO: host on RGMII, network on ``network``,
+    each with a PHY at the inner side of the pads' flip-flops. The serial line is faster than on a board
+    (4 cycles a bit), since a simulation pays for each.
+
+    Parameters
+    ----------
+    codec : :class:`str` or None
+        None: the pass-through design.
+    network : :class:`str`
+        "rmii" (100 Mbit/s) or "rgmii".
+    host_mbit, network_mbit : :class:`int`
+        Speeds of the links, Mbit/s.
+    offsets : :class:`tuple` of :class:`int`
+        Added to the periods of the four clocks, in ps: no two crystals are equal.
+    step : callable
+        Called with the current build step as text.
+
+    Raises `ToolMissing` where Verilator or a C++ compiler is missing.
+    """
+
+    def __init__(
+        self,
+        codec: str | None = "paper",
+        *,
+        network: str = "rmii",
+        host_mbit: int = 1000,
+        network_mbit: int = 100,
+        seed: int = 1,
+        offsets: tuple[int, int, int, int] = (0, 0, 1, -1),
+        step: Step = lambda text: None,
+    ):
+        if network == "rmii" and network_mbit != 100:
+            raise ValueError(f"the PHY at RMII runs at 100 Mbit/s, not {network_mbit!r}")
+        self.codec = codec
+        self.registers: RegisterMap = inline_registers(codec)
+        self.network_mbit = network_mbit
+        self._lib = _library(_build(codec, network, step))
+        receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
+        nominal = (
+            20 * NS,
+            8 * NS,
+            receive[host_mbit],
+            20 * NS if network == "rmii" else receive[network_mbit],
+        )
+        periods = (ctypes.c_uint64 * 4)(*(a + b for a, b in zip(nominal, offsets, strict=True)))
+        self._device: int | None = self._lib.inline_new(
+            seed, periods, SPEEDS[host_mbit], SPEEDS[network_mbit]
+        )
+        self.run(10 * US)  # the in-band status is believed, and the transmit engine's flow table is empty
+        self.run(20 * US)
+
+    def close(self) -> None:
+        """Frees the model. Nothing at a second call."""
+        if self._device is not None:
+            self._lib.inline_delete(self._device)
+            self._device = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def now(self) -> int:
+        """Simulated time in ps."""
+        return int(self._lib.inline_time(self._device))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the engines' clock so far."""
+        return int(self._lib.inline_cycles(self._device))
+
+    def run(self, picoseconds: int) -> None:
+        """Lets time pass."""
+        self._lib.inline_run(self._device, self.now + picoseconds)
+
+    def reset(self, domain: int, on: bool) -> None:
+        """Asserts or releases the reset of one clock domain."""
+        self._lib.inline_reset(self._device, domain, on)
+
+    def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
+        """Queues a frame without FCS at the PHY of a port, not before ``start``; not ``good``: wrong FCS."""
+        self._lib.inline_send(self._device, PORTS.index(port), frame, len(frame), start, good)
+
+    def idle(self, port: str) -> bool:
+        """The PHY of a port has nothing more to send to the device."""
+        return bool(self._lib.inline_idle(self._device, PORTS.index(port)))
+
+    def taken(self, port: str) -> list[Arrived]:
+        """The frames that have left a port since the last call."""
+        frames, number = [], PORTS.index(port)
+        while (length := self._lib.inline_waiting(self._device, number)) >= 0:
+            data, times = ctypes.create_string_buffer(max(1, length)), (ctypes.c_uint64 * 2)()
+            good = self._lib.inline_take(self._device, number, data, times)
+            frames.append(Arrived(data.raw[:length], bool(good), times[0], times[1]))
+        return frames
+
+    # The serial line.
+
+    def say(self, text: str) -> None:
+        """Characters to the device; they take time."""
+        self._lib.inline_say(self._device, text.encode())
+
+    def hear(self) -> str:
+        """Characters from the device since the last call, at most 255."""
+        text = ctypes.create_string_buffer(256)
+        self._lib.inline_hear(self._device, text)
+        return text.value.decode("ascii", "replace")
+
+    def ask(self, line: str) -> str:
+        """The answer to a line, without its end. `NoAnswer` after 0.8 ms."""
+        self.say(f"{line}\r")
+        heard, limit = "", self.now + _PATIENCE
+        while not heard.endswith("\n"):
+            if self.now > limit:
+                raise NoAnswer(f"no answer to {line!r}, but {heard!r}")
+            self.run(5 * US)
+            heard += self.hear()
+        return heard.strip()
+
+    def read(self, name: str) -> int:
+        """A register or a 64-bit counter by its name in `inline_registers`, over the serial line."""
+        register = self.registers[name]
+        offsets = range(register.offset, register.offset + register.width // 8, DATA_WIDTH // 8)
+        return sum(self.read_word(at) << 8 * (at - register.offset) for at in offsets)
+
+    def read_word(self, address: int) -> int:
+        """The 32 bits at a byte address."""
+        answer = self.ask(f"r {address:x}")
+        if answer == "error":
+            raise NoAnswer(f"the device refuses the read of {address:#x}")
+        return int(answer, 16)
+
+    def write_word(self, address: int, value: int) -> None:
+        """Writes the 32 bits at a byte address."""
+        if self.ask(f"w {address:x} {value:x}") != "ok":
+            raise NoAnswer(f"the device refuses the write to {address:#x}")
+
+    def counters(self) -> dict[str, int]:
+        """Every 64-bit counter by name."""
+        return {
+            register.name: self.read(register.name) for register in self.registers if register.width == 64
+        }
+
+
+def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path:
+    from inceptionn.hdl.inline.device import InlineDevice
+
+    from .pins import InlinePins
+
+    top = f"inline_{codec or 'pass'}_{network}"
+    step("writing the Verilog")
+    device = InlineDevice(network=network, codec=codec, clock_hz=_CLOCK_HZ, baud=_CLOCK_HZ // _DIVISOR)
+    header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
+    header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"
+    files = {
+        f"{top}.v": emit(InlinePins(device), top, own_clocks=True),
+        "top.h": header,
+        _HARNESS.name: _HARNESS.read_text(),
+    }
+    return build(library_kind(), top, files, step=step) / LIBRARY

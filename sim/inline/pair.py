@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two inline devices that face each other: host, device, cable, device, host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from inceptionn.hdl.inline.registers import PORTS
+
+from ..golden.packets import MINIMUM_FRAME
+from .model import MS, US, Arrived, InlineModel
+
+SLICE = 10 * US
+"""The devices run by turns for so long; a frame reaches the far device so much later than it left."""
+WINDOW = 48 * 1024
+"""Bytes that a host may have in the device at a time: less than its queue, as TCP's window would see to."""
+_LOST = MS
+"""Time without a frame after which those that are missing are lost; a host then sends on, as TCP does."""
+_QUIET = 2 * MS
+
+
+class Stuck(RuntimeError):
+    """Frames that should have come did not; the text says how many and where."""
+
+
+class Side:
+    """A device with what has passed it: ``wire``, frames out of its network port; ``host``, to its host.
+
+    ``host`` frames are as the host's MAC receives them. A frame with a wrong FCS is in neither, but counted
+    in ``spoilt``.
+    """
+
+    def __init__(self, model: InlineModel) -> None:
+        self.model = model
+        self.wire: list[Arrived] = []
+        self.host: list[Arrived] = []
+        self.spoilt = 0
+        self.to_send: list[bytes] = []
+        self.sent = 0
+        self._sent_bytes = 0
+        self._written_off = 0
+
+    def feed(self, window: int | None) -> None:
+        """Gives the host's next frames to its MAC, as many as ``window`` allows; None: all."""
+        gone = self._left() + self._written_off
+        while self.sent < len(self.to_send) and (window is None or self._sent_bytes - gone < window):
+            frame = self.to_send[self.sent]
+            self.model.send("host", frame.ljust(MINIMUM_FRAME, b"\0"))
+            self.sent += 1
+            self._sent_bytes += len(frame)
+
+    def write_off(self) -> None:
+        """What the host has sent and the cable has not seen is lost: it no longer fills the window."""
+        self._written_off = self._sent_bytes - self._left()
+
+    def _left(self) -> int:
+        """Bytes of as many frames as have left on the cable."""
+        return sum(map(len, self.to_send[: len(self.wire)]))
+
+
+class Pair:
+    """Two devices, network port to network port; each host sends through its own. A context manager.
+
+    Parameters
+    ----------
+    codec, network_mbit, step
+        As of `InlineModel`; the network is RMII at 100 Mbit/s, RGMII otherwise.
+    """
+
+    def __init__(
+        self,
+        codec: str | None = "paper",
+        *,
+        network_mbit: int = 100,
+        step: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        network = "rmii" if network_mbit == 100 else "rgmii"
+        self.sides = [
+            Side(
+                InlineModel(
+                    codec, network=network, network_mbit=network_mbit, seed=seed, offsets=offsets, step=step
+                )
+            )
+            for seed, offsets in ((1, (0, 0, 1, -1)), (2, (2, -1, 0, 1)))
+        ]
+
+    def close(self) -> None:
+        """Frees both models. Nothing at a second call."""
+        for side in self.sides:
+            side.model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def slice(self) -> bool:
+        """Lets one slice of time pass on both sides; whether any frame moved."""
+        moved = False
+        for side in self.sides:
+            side.model.run(SLICE)
+        for side, other in (self.sides, self.sides[::-1]):
+            for frame in side.model.taken("network"):
+                moved = True
+                if frame.good:
+                    side.wire.append(frame)
+                    other.model.send("network", frame.data, start=frame.start + 2 * SLICE)
+                else:
+                    side.spoilt += 1
+            for frame in side.model.taken("host"):
+                moved = True
+                if frame.good:
+                    side.host.append(frame)
+                else:
+                    side.spoilt += 1
+        return moved
+
+    def run(
+        self,
+        *frames: Sequence[bytes],
+        window: int | None = WINDOW,
+        progress: Callable[[int], None] = lambda frames: None,
+        each: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Sends frames from each side's host, until nothing has moved for 2 ms.
+
+        ``window``: bytes that a host has in its device at most; None: it sends at its line's rate.
+        ``each`` is called after every slice, ``progress`` with the number of frames on the cable since.
+        `Stuck` if frames that fit in the window were not all sent.
+        """
+        for side, batch in zip(self.sides, frames, strict=False):
+            side.to_send += batch
+        quiet, told = 0, sum(len(side.wire) for side in self.sides)
+        while quiet < _QUIET:
+            for side in self.sides:
+                side.feed(window)
+            quiet = 0 if self.slice() else quiet + SLICE
+            if quiet == _LOST:
+                for side in self.sides:
+                    side.write_off()
+            each()
+            now = sum(len(side.wire) for side in self.sides)
+            progress(now - told)
+            told = now
+        for name, side in zip("AB", self.sides, strict=True):
+            if side.sent < len(side.to_send):
+                left = len(side.to_send) - side.sent
+                raise Stuck(f"device {name} stopped: {left} of {len(side.to_send)} frames were not even sent")
+
+    def books(self) -> list[str]:
+        """What the counters of both devices say that cannot be; empty if all balance. Read over serial lines.
+
+        Each frame that a host or the cable gave is received, in an engine, sent, and counted at every step.
+        """
+        wrong = []
+        for name, side in zip("AB", self.sides, strict=True):
+            counts = side.model.counters()
+            kept = {
+                port: counts[f"{port}_GOOD"] - counts[f"{port}_OVERFLOW"] for port in map(str.upper, PORTS)
+            }
+            pairs = [
+                ("frames to the wire", counts["NETWORK_SENT"], len(side.wire) + side.spoilt),
+                ("frames to the host", counts["HOST_SENT"], len(side.host)),
+                ("frames from the host", counts["HOST_GOOD"], side.sent),
+            ]
+            if side.model.codec is not None:
+                pairs += [
+                    ("frames into the transmit engine", kept["HOST"], counts["TX_FRAMES_IN"]),
+                    (
+                        "frames out of it",
+                        counts["TX_FRAMES_OUT"],
+                        counts["NETWORK_SENT"] + counts["NETWORK_UNSENT"],
+                    ),
+                    ("frames into the receive engine", kept["NETWORK"], counts["RX_FRAMES_IN"]),
+                    (
+                        "frames out of it",
+                        counts["RX_FRAMES_OUT"],
+                        counts["HOST_SENT"] + counts["HOST_UNSENT"],
+                    ),
+                ]
+            else:
+                pairs += [("frames across", kept["HOST"], counts["NETWORK_SENT"])]
+            wrong += [f"device {name}, {what}: {a} but {b}" for what, a, b in pairs if a != b]
+        return wrong

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What two devices that face each other are asked: the golden model's bytes, and how much faster it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..golden import EngineConfig, FlowTable, packets, receive, transmit
+from ..nic_codec import NIC_CODECS
+from .model import Arrived, InlineModel
+from .pair import Pair
+
+PAYLOAD = 1448
+"""Bytes of a TCP segment at an MTU of 1500 with time stamps."""
+SCALES = (3e-3, 3e-4)
+"""Scales of the Laplace distributions that gradients are drawn from."""
+LEAST_GAIN = 3.0
+"""Gain at both scales that the project asks for, with host and network at 1000 and 100 Mbit/s."""
+
+
+def configured(codec: str, k: int = 10) -> EngineConfig:
+    """The golden model's settings for a bound of 2^-k."""
+    return EngineConfig(parameters=NIC_CODECS[codec].settings(k))
+
+
+def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:
+    """Where the wire or the far host differ from the golden model; empty if nowhere.
+
+    ``frames`` are all that the host of ``sender`` ever sent through devices fresh out of reset.
+    """
+    flows = FlowTable()
+    wire = [
+        transmit(frame.ljust(packets.MINIMUM_FRAME, b"\0"), config, flows).frame.ljust(
+            packets.MINIMUM_FRAME, b"\0"
+        )
+        for frame in frames
+    ]
+    host = [receive(frame, config).frame for frame in wire]
+    near, far = pair.sides[sender], pair.sides[1 - sender]
+    return _compared("wire", near.wire, wire) + _compared("host", far.host, host)
+
+
+def _compared(place: str, arrived: Sequence[Arrived], expected: Sequence[bytes]) -> list[str]:
+    found = []
+    if len(arrived) != len(expected):
+        found.append(f"{place}: {len(arrived)} frames, not {len(expected)}")
+    for number, (frame, wanted) in enumerate(zip(arrived, expected, strict=False)):
+        if frame.data != wanted:
+            found.append(f"{place}: frame {number} differs ({len(frame.data)} bytes, not {len(wanted)})")
+    return found
+
+
+def gradients(count: int, scale: float, *, tagged: bool = True, seed: int = 1) -> list[bytes]:
+    """TCP segments of one connection that carry fp32 values of a Laplace distribution."""
+    values = np.random.default_rng(seed).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
+    return [
+        packets.tcp(
+            values[at : at + PAYLOAD], sequence=at, tcp_options=b"\x01\x01\x08\x0a" + bytes(8),
+            tos=0x28 if tagged else 0,
+        )
+        for at in range(0, count * PAYLOAD, PAYLOAD)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Rates in Mbit/s of the frames that reach the far host, with tag and without."""
+
+    codec: str
+    scale: float
+    untagged: float
+    tagged: float
+
+    @property
+    def gain(self) -> float:
+        """How many times faster tagged frames are."""
+        return self.tagged / self.untagged
+
+
+def rate(arrived: Sequence[Arrived]) -> float:
+    """Mbit/s of frames, between the ends of the first and the last, without FCS, preamble and gap."""
+    bits = 8 * sum(len(frame.data) for frame in arrived[1:])
+    return bits * 1e6 / (arrived[-1].end - arrived[0].end)
+
+
+def gain(pair: Pair, scale: float, frames: int, progress: Callable[[int], None] = lambda n: None) -> Gain:
+    """The gain of one kind of gradients through devices at work."""
+    rates = []
+    for tagged in (False, True):
+        before = len(pair.sides[1].host)
+        pair.run(gradients(frames, scale, tagged=tagged), progress=progress)
+        rates.append(rate(pair.sides[1].host[before:]))
+    model: InlineModel = pair.sides[0].model
+    return Gain(model.codec or "none", scale, *rates)

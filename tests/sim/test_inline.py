@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Inline devices in simulation: alone, facing each other, overloaded, and reset on one side."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from inceptionn.sim.golden import packets
+from inceptionn.sim.inline.model import (
+    HOST_RX,
+    MAC,
+    NETWORK_RX,
+    SYNC,
+    US,
+    InlineModel,
+    NoAnswer,
+)
+from inceptionn.sim.inline.pair import Pair
+from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
+from inceptionn.sim.replay.capture import read_pcap
+from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
+
+
+def frames_of(count: int, seed: int = 1) -> list[bytes]:
+    """Frames that no engine touches, each with its number and a check of its own."""
+    source = random.Random(seed)
+    made = []
+    for number in range(count):
+        body = number.to_bytes(4, "big") + source.randbytes(source.choice((40, 60, 200, 1400)))
+        made.append(packets.ethernet(body + zlib.crc32(body).to_bytes(4, "big"), 0x88B5))
+    return made
+
+
+def in_order(arrived: list[bytes], sent: list[bytes]) -> bool:
+    """Every frame that arrived was sent, whole, and none came twice or before its time."""
+    rest = iter(sent)
+    return all(frame in rest for frame in arrived)
+
+
+@pytest.fixture
+def plain() -> Iterator[Pair]:
+    with Pair(None) as pair:
+        yield pair
+
+
+def test_frames_pass_both_ways(plain: Pair) -> None:
+    there, back = frames_of(40), frames_of(40, seed=2)
+    plain.run(there, back)
+    a, b = plain.sides
+    assert [frame.data for frame in b.host] == there
+    assert [frame.data for frame in a.host] == back
+    assert plain.books() == []
+
+
+@pytest.mark.parametrize("host_mbit", [100, 1000])
+def test_speeds_and_links(host_mbit: int) -> None:
+    """The host's speed comes from the PHY's in-band status."""
+    with InlineModel(None, host_mbit=host_mbit) as model:
+        frames = frames_of(5)
+        for frame in frames:
+            model.send("host", frame)
+            model.send("network", frame)
+        model.run(2_000 * US)
+        for port in ("host", "network"):
+            arrived = model.taken(port)
+            assert [frame.data for frame in arrived] == frames
+            assert all(frame.good for frame in arrived)
+        links = model.registers["LINKS"]
+        assert links["HOST_UP"].get(model.read("LINKS")) == 1
+        assert links["HOST_SPEED"].get(model.read("LINKS")) == {100: 1, 1000: 2}[host_mbit]
+        assert links["NETWORK_SPEED"].get(model.read("LINKS")) == 1
+
+
+def test_a_burst_loses_whole_frames_and_counts_them(plain: Pair) -> None:
+    """A host that sends at 1000 Mbit/s into 100: what does not fit is lost whole, in order, and counted."""
+    sent = frames_of(300)
+    plain.run(sent, window=None)
+    a, b = plain.sides
+    arrived = [frame.data for frame in b.host]
+    lost = a.model.read("HOST_OVERFLOW")
+    assert in_order(arrived, sent)
+    assert lost > 50
+    assert len(arrived) == len(sent) - lost
+    assert plain.books() == []
+
+
+def test_damaged_frames_are_counted(plain: Pair) -> None:
+    model = plain.sides[0].model
+    good = frames_of(4)
+    for frame in good:
+        model.send("host", frame, good=False)
+        model.send("host", frame)
+    model.send("host", packets.ethernet(bytes(60), 0x8808))
+    model.run(1_000 * US)
+    assert [frame.data for frame in model.taken("network")] == good
+    assert (model.read("HOST_FCS"), model.read("HOST_CONTROL"), model.read("HOST_GOOD")) == (4, 1, 4)
+
+
+@pytest.mark.parametrize("domain", [SYNC, MAC, HOST_RX, NETWORK_RX])
+def test_one_clock_is_reset_in_mid_frame(plain: Pair, domain: int) -> None:
+    """Device B loses the frames that it holds, whole; afterwards all pass again."""
+    sent = frames_of(80)
+    resets = iter([(30, True), (33, False), (60, True), (61, False)])
+    at, on = next(resets)
+    slices = 0
+
+    def each() -> None:
+        nonlocal at, on, slices
+        slices += 1
+        if slices == at:
+            plain.sides[1].model.run(3 * US)
+            plain.sides[0].model.run(3 * US)
+            plain.sides[1].model.reset(domain, on)
+            at, on = next(resets, (0, False))
+
+    plain.run(sent, sent, window=4096, each=each)  # few frames wait in the device, since all are lost
+    a, b = plain.sides
+    for arrived in ([frame.data for frame in side.host] for side in (a, b)):
+        assert in_order(arrived, sent)
+        assert len(arrived) > 40
+    before = [len(side.host) for side in plain.sides]
+    more = frames_of(10, seed=5)
+    plain.run(more, more)
+    for side, start in zip(plain.sides, before, strict=True):
+        assert [frame.data for frame in side.host[start:]][-9:] == more[-9:]
+
+
+def test_the_console(plain: Pair) -> None:
+    """Lines that are not right are answered, and change nothing."""
+    model = plain.sides[0].model
+    assert model.ask("r 1000") == model.ask("R 1000") == f"{model.read('LINKS'):08x}"
+    refused = "hello,r,w,r 1001,r 2000,r 1000 1,w 1000,w 1000 1 2,r zz,r 1004,x 0,w 1000 5,r 0"
+    for line in refused.split(","):
+        assert model.ask(line) == "error", line
+    assert model.ask(" r  1000 ".rstrip()) == f"{model.read('LINKS'):08x}"
+    model.say("\r\n\r\n")
+    model.run(100 * US)
+    assert model.hear() == ""
+    with pytest.raises(NoAnswer, match="refuses the read of 0x4"):
+        model.read_word(4)
+
+
+def test_refused() -> None:
+    with pytest.raises(ValueError, match="100 Mbit/s, not 1000"):
+        InlineModel(None, network_mbit=1000)
+
+
+# With engines. Their model takes a minute to compile.
+
+
+@pytest.fixture(scope="module", params=["paper", "planes"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with Pair(request.param) as made:
+        yield made
+
+
+@pytest.mark.slow
+def test_the_capture(pair: Pair) -> None:
+    """Wire and host bytes equal the golden model in both directions; books balance over the serial line."""
+    sent = read_pcap(DEFAULT_CAPTURE)[:160]
+    codec = pair.sides[0].model.codec
+    assert codec is not None
+    pair.run(sent, sent[::2])
+    assert differences(sent, pair, configured(codec)) == []
+    assert differences(sent[::2], pair, configured(codec), sender=1) == []
+    assert pair.books() == []
+    counts = pair.sides[0].model.counters()
+    assert counts["TX_COMPRESSED"] > 0
+    assert counts["RX_RESTORED"] > 0
+
+
+@pytest.mark.slow
+def test_the_gain(pair: Pair) -> None:
+    for scale in SCALES:
+        measured = gain(pair, scale, 40)
+        assert 90 < measured.untagged < 100
+        assert measured.gain >= LEAST_GAIN
+    assert pair.books() == []
+
+
+@pytest.mark.slow
+def test_settings_over_the_serial_line(pair: Pair) -> None:
+    """An engine that is switched off passes tagged frames as they are."""
+    model = pair.sides[0].model
+    control = model.registers["CONTROL"].offset
+    model.write_word(control, 0)
+    before, sent = len(pair.sides[0].wire), gradients(5, 1e-3)
+    pair.run(sent)
+    assert [frame.data for frame in pair.sides[0].wire[before:]] == sent
+    model.write_word(control, 3)
+    assert model.read_word(control) == 3
