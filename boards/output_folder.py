@@ -16,11 +16,15 @@ from typing import Any
 MANIFEST = "manifest.json"
 
 
-def manifest(files: Mapping[str, str], head: Mapping[str, Any]) -> str:
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def manifest(files: Mapping[str, str | bytes], head: Mapping[str, Any]) -> str:
     """JSON text: ``head``, then size and SHA-256 of every file. No dates: it differs only if they do."""
     entries = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in sorted((name, text.encode()) for name, text in files.items())
+        for name, data in sorted((name, _bytes(content)) for name, content in files.items())
     }
     return json.dumps({**head, "files": entries}, indent=1) + "\n"
 
@@ -54,8 +58,8 @@ def _former(out: Path) -> set[str]:
     return {name for name in names if isinstance(name, str) and Path(name).name == name}
 
 
-def write(out: Path, files: Mapping[str, str]) -> list[Path]:
-    """Writes ``files`` into ``out``; returns their paths.
+def write(out: Path, files: Mapping[str, str | bytes]) -> list[Path]:
+    """Writes ``files``, text as UTF-8, into ``out``; returns their paths.
 
     All are written to a hidden folder first. For a new folder it lies beside it and is renamed. For an
     existing one, which may be a mount point or the working directory, it lies inside: files move from there
@@ -71,8 +75,8 @@ def write(out: Path, files: Mapping[str, str]) -> list[Path]:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(out)) from error
     try:
-        for name, text in files.items():
-            (scratch / name).write_text(text, encoding="utf-8", newline="\n")
+        for name, content in files.items():
+            (scratch / name).write_bytes(_bytes(content))
         scratch.chmod(0o777 & ~_umask())
         if exists:
             stale = _former(out) - set(files)

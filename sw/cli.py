@@ -60,6 +60,20 @@ COMMANDS = {
     "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
     ),
+    "inline": Command(
+        "",
+        "",
+        "sim",
+        "The inline device: build its bitstream, simulate two of them.",
+        {
+            "build": Command(
+                "inceptionn.boards.inline.build", "build", "timing", "Write a board's bitstream."
+            ),
+            "simulate": Command(
+                "inceptionn.sim.inline.commands", "simulate", "sim", "Drive a capture through two devices."
+            ),
+        },
+    ),
     "regs": Command(
         "",
         "",

@@ -3,28 +3,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import select
-import termios
-import time
-import tty
-from pathlib import Path
 
 from inceptionn.hdl.control.register_map import Register
 from inceptionn.wire import DEFAULT_MODE, parameters
 
 from ..bring_up.registers import ACTIONS, REGISTERS, SETTINGS, VALUES, VERDICTS, Fault
 from .bus import WORD_BYTES, Bus, BusError
+from .uart import SerialLine
 
-BAUD = 115_200
-"""Bits per second of the design as it is generated."""
-_PATIENCE = 5.0
-"""Seconds for an answer; a report of 250 characters takes 22 ms at 115,200 baud."""
 _REPORT = re.compile(
     " ".join(rf"{name}=(?P<{name}>\d+)" for name in VALUES).encode()
     + rb" (?P<verdict>%s)\r\n" % b"|".join(verdict.upper().encode() for verdict in VERDICTS)
 )
+_DONE = re.compile(rb"\r\nok\r\n")
 _REFUSED = re.compile(rb"(no such (?:number|command)[^\r]*)\r\n")
 
 
@@ -36,43 +28,14 @@ class BringUpBus(Bus):
 
     registers = REGISTERS
 
-    def __init__(self, path: Path, baud: int = BAUD) -> None:
-        self.path = path
-        speed = getattr(termios, f"B{baud}", None)
-        if speed is None:
-            raise ValueError(f"baud must be a speed of termios such as {BAUD}, not {baud!r}")
-        self._line = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            tty.setraw(self._line, termios.TCSANOW)
-            settings = termios.tcgetattr(self._line)
-            settings[4] = settings[5] = speed  # input and output
-            termios.tcsetattr(self._line, termios.TCSANOW, settings)
-        except termios.error as error:
-            os.close(self._line)
-            raise BusError(f"{str(path)!r} is not a serial line: {error.args[1]}") from None
+    def __init__(self, line: SerialLine) -> None:
+        self._line = line
         self._report: dict[str, int] = {}
-
-    def _ask(self, command: str, wanted: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Sends a command and returns its answer. `BusError` if the command is refused or no answer comes."""
-        termios.tcflush(self._line, termios.TCIFLUSH)
-        os.write(self._line, f"{command}\r".encode())
-        heard, deadline = b"", time.monotonic() + _PATIENCE
-        while (left := deadline - time.monotonic()) > 0:
-            if not select.select([self._line], [], [], left)[0]:
-                break
-            heard += os.read(self._line, 4096)
-            if found := wanted.search(heard):
-                return found
-            if refused := _REFUSED.search(heard):
-                raise BusError(f"{command!r} at {str(self.path)!r}: {refused[1].decode()}")
-        raise BusError(
-            f"no answer to {command!r} at {str(self.path)!r} within {_PATIENCE:g} s: {heard[-80:]!r}"
-        )
 
     def read32(self, address: int) -> int:
         register = self._register(address)
         if address == register.offset:
-            found = self._ask("report", _REPORT)
+            found = self._line.ask("report", _REPORT, _REFUSED)
             self._report = {name: int(found[name]) for name in VALUES}
             verdict = found["verdict"].decode().lower()
             self._report["verdict"] = 1 << VERDICTS.index(verdict)
@@ -91,7 +54,7 @@ class BringUpBus(Bus):
         else:
             raise BusError(f"register {register.name} is read only")
         for command in commands:
-            self._ask(command, re.compile(rb"\r\nok\r\n"))
+            self._line.ask(command, _DONE, _REFUSED)
 
     def _register(self, address: int) -> Register:
         try:
@@ -106,6 +69,4 @@ class BringUpBus(Bus):
         self.write("BOUND", k)
 
     def close(self) -> None:
-        if self._line >= 0:
-            os.close(self._line)
-            self._line = -1
+        self._line.close()

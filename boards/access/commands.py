@@ -14,9 +14,9 @@ from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, check
 from inceptionn.wire import DEFAULT_MODE
 
 from .bar import BarBus
-from .bring_up import BAUD, BringUpBus
 from .bus import Bus
 from .cluster import ClusterBus
+from .uart import BAUD, open_uart
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ Socket = Annotated[
     Path | None, typer.Option("--socket", metavar="FILE", help="With --cluster: which one, if several run.")
 ]
 Uart = Annotated[
-    Path | None, typer.Option("--uart", metavar="FILE", help="Serial line of the bring-up design.")
+    Path | None, typer.Option("--uart", metavar="FILE", help="Serial line: inline device, bring-up design.")
 ]
 Baud = Annotated[int, typer.Option("--baud", metavar="N", help="With --uart: bits per second.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="REGISTER, REGISTER.FIELD or COUNTER.")]
@@ -62,7 +62,7 @@ def open_bus(
         if cluster is not None:
             return ClusterBus(cluster, socket)
         assert uart is not None
-        return BringUpBus(uart, baud)
+        return open_uart(uart, baud)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

