@@ -4,21 +4,26 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
 from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
+from ..parts.rotation import rotate_in_stages, rotate_left_bytes
 
 
-def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:
-    """``value`` rotated up by ``digit * step`` bytes: one multiplexer of 2**len(digit) inputs."""
-    result = value
-    for position in range(len(digit)):
-        result = Mux(digit[position], result.rotate_left(8 * step << position), result)
-    return result
+def block_vector(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What a block has of one burst: 0 to ``4 * lanes`` bytes."""
+    width = Beat(lanes)
+    return data.StructLayout(
+        {
+            "last": 1,  # of its block
+            "size": range(width.bytes + 1),
+            "data": width.bits,  # zero above `size`
+        }
+    )
 
 
 class AlignmentUnit(wiring.Component):
@@ -41,17 +46,10 @@ class AlignmentUnit(wiring.Component):
 
     Members
     -------
-    valid : :py:`In(1)`
-    last : :py:`In(1)`
-        The block's last vector; only with ``valid``.
-    size : :py:`In(range(4 * lanes + 1))`
-        Bytes of ``vector``.
-    vector : :py:`In(32 * lanes)`
-        Zero above ``size``, and without ``valid``.
-    beat : :py:`Out(32 * lanes)`
+    vectors : :py:`In(stream.Signature(block_vector(lanes), always_ready=True))`
+        ``data`` is zero without ``valid``, too.
+    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
         Packed bytes, zero after the block's end.
-    beat_valid : :py:`Out(1)`
-        High for one cycle per beat.
     done : :py:`Out(1)`
         High for one cycle when the block is complete, with its last beat (or alone, where no byte was
         left for one), one cycle after ``latency`` at the latest.
@@ -63,12 +61,8 @@ class AlignmentUnit(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "valid": In(1),
-                "last": In(1),
-                "size": In(range(self.width.bytes + 1)),
-                "vector": In(self.width.bits),
-                "beat": Out(self.width.bits),
-                "beat_valid": Out(1),
+                "vectors": In(stream.Signature(block_vector(lanes), always_ready=True)),
+                "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
                 "done": Out(1),
             }
         )
@@ -82,6 +76,7 @@ class AlignmentUnit(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         bits = self.width.place_bits
+        valid, vector = self.vectors.valid, self.vectors.payload
 
         # Stage 1: fill level. `over`: the last vector has completed a beat and begun one more.
         # `valid` is applied after the adder, which alone takes most of the cycle.
@@ -90,30 +85,26 @@ class AlignmentUnit(wiring.Component):
         over = Signal()
         full = Signal()
         rest = Signal()
-        m.d.comb += [total.eq(level + self.size), full.eq(total[bits]), rest.eq(total[:bits].any())]
-        ending = self.valid & self.last
-        with m.If(self.valid):
-            m.d.sync += level.eq(Mux(self.last, 0, total[:bits]))
-        emits, ends = self.valid & (full | (self.last & rest)), ending & ~(full & rest)
+        m.d.comb += [total.eq(level + vector.size), full.eq(total[bits]), rest.eq(total[:bits].any())]
+        ending = valid & vector.last
+        with m.If(valid):
+            m.d.sync += level.eq(Mux(vector.last, 0, total[:bits]))
+        emits, ends = valid & (full | (vector.last & rest)), ending & ~(full & rest)
         m.d.sync += over.eq(ending & full & rest)
         p = Pipeline(m, control={"emit", "done", "over", "moves"})
         # Only accepted vectors, and ends that come late, move the current beat: the rotation has no reset.
-        p.let(moves=self.valid if self.width.payload_overlaps else self.valid | over)
+        p.let(moves=valid if self.width.payload_overlaps else valid | over)
         p.stage(
             rotation=level,
-            rotated=self.vector,
+            rotated=vector.data,
             emit=emits if self.width.payload_overlaps else over | emits,
             done=ends if self.width.payload_overlaps else over | ends,
         )
         p.let(over=over)
 
         # Rotate by the level, then split at it. A last digit of one bit shares the stage of the split.
-        for digits in range(0, bits - 1, 2):
-            if digits + 2 >= bits - 1:
-                p.let(current=Cat(p.rotation <= i for i in range(self.width.bytes)))
-                p.let(last_digit=p.rotation[digits + 2 :])
-            p.stage(rotated=rotate_left_bytes(p.rotated, p.rotation[digits : digits + 2], 1 << digits))
-        rotated = rotate_left_bytes(p.rotated, p.last_digit, self.width.words)
+        rotate_in_stages(p, 1, bits // 2)
+        rotated = rotate_left_bytes(p.rotated, p.rest, self.width.words)
         placed = [(p.current[i], rotated.word_select(i, 8)) for i in range(self.width.bytes)]
         p.stage(
             current=Cat(Mux(current, byte, 0) for current, byte in placed),
@@ -134,8 +125,8 @@ class AlignmentUnit(wiring.Component):
                 kept = Mux(owed, 0, pending)
                 m.d.sync += pending.eq(Mux(emit & ~owed, p.following, kept | p.current))
             m.d.sync += [
-                self.beat.eq(pending | Mux(owed, 0, p.current)),
-                self.beat_valid.eq(Mux(owed, owed_emit, emit)),
+                self.beats.payload.eq(pending | Mux(owed, 0, p.current)),
+                self.beats.valid.eq(Mux(owed, owed_emit, emit)),
                 self.done.eq(Mux(owed, owed_done, done)),
                 owed.eq(Mux(owed, emit | done, over)),
                 owed_emit.eq(emit | ~owed),
@@ -145,8 +136,8 @@ class AlignmentUnit(wiring.Component):
         with m.If(moves):
             m.d.sync += pending.eq(Mux(emit, p.following, pending | p.current))
         m.d.sync += [
-            self.beat.eq(pending | p.current),
-            self.beat_valid.eq(emit),
+            self.beats.payload.eq(pending | p.current),
+            self.beats.valid.eq(emit),
             self.done.eq(done),
         ]
         return m

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.beat import Beat
@@ -25,37 +25,32 @@ class BlockStatistics(wiring.Component):
     lanes : :class:`int`
         Lanes of a burst: 8 or 16.
     report : shape
-        Of ``report``.
-    members : mapping
-        The codec's own ports.
+        Of a report.
+    inputs : mapping
+        The codec's own push streams, by name: what a payload is.
 
     Members
     -------
-    valid, last : :py:`In(1)`
-        A vector from the codec's unit; the block's last.
     block_bytes : :py:`In(14)`
-        Size of the block, three cycles after ``last``.
-    beat_valid, beat, done
+        Size of the block, three cycles after its last vector.
+    beats : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
+    done : :py:`In(1)`
         The Alignment Unit's output for the same vectors.
-    report : :py:`Out(report)`
-    report_valid : :py:`Out(1)`
+    reports : :py:`Out(stream.Signature(report, always_ready=True))`
+        One per block, in order.
     """
 
-    def __init__(self, lanes: int, report: Any, members: Mapping[str, Any]):
+    def __init__(self, lanes: int, report: Any, inputs: Mapping[str, Any]):
         self.lanes = lanes
         self.width = Beat.of_groups(lanes)
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "valid": In(1),
-                "last": In(1),
-                **members,
+                **{name: In(stream.Signature(shape, always_ready=True)) for name, shape in inputs.items()},
                 "block_bytes": In(14),
-                "beat_valid": In(1),
-                "beat": In(self.width.bits),
+                "beats": In(stream.Signature(self.width.bits, always_ready=True)),
                 "done": In(1),
-                "report": Out(report),
-                "report_valid": Out(1),
+                "reports": Out(stream.Signature(report, always_ready=True)),
             }
         )
 
@@ -92,12 +87,12 @@ class BlockStatistics(wiring.Component):
         """
         m.submodules.data_sum = data_sum = OnesComplementSum(lanes=self.lanes)
         m.d.comb += [
-            data_sum.valid.eq(self.beat_valid),
+            data_sum.valid.eq(self.beats.valid),
             data_sum.last.eq(self.done),
-            data_sum.beat.eq(self.beat),
+            data_sum.beat.eq(self.beats.payload),
         ]
         if not self.width.payload_overlaps:
             return data_sum.sums.payload
         early = Signal()
-        m.d.sync += early.eq(early ^ data_sum.sums.valid ^ self.report_valid)
+        m.d.sync += early.eq(early ^ data_sum.sums.valid ^ self.reports.valid)
         return Mux(early, delayed(m, data_sum.sums.payload, 1, name="data_sum"), data_sum.sums.payload)

@@ -4,16 +4,16 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.memory import BlockRam
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
-from .alignment_unit import rotate_left_bytes
+from ..parts.rotation import rotate_in_stages
 
 
 def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
@@ -99,23 +99,12 @@ class BlockStore(wiring.Component):
 
     Members
     -------
-    tag_valid, tag_beat, data_valid, data_beat
+    tags, data : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
         Beats to store.
-    finished : :py:`In(1)`
+    shapes : :py:`In(stream.Signature(block_shape(lanes), always_ready=True))`
         A block is complete; not before its last beat was written.
-    finished_shape : :py:`In(block_shape(lanes))`
     room : :py:`Out(1)`
-    ready : :py:`Out(1)`
-        There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
-    shape : :py:`Out(block_shape(lanes))`
-    step : :py:`In(1)`
-        Reads the current block's next beat; the next block follows after the last.
-    last : :py:`Out(1)`
-        The next ``step`` is the block's last.
-    drop : :py:`In(1)`
-        Discards the current block, of which no beat may have been read. Not together with ``step``.
-    beat : :py:`Out(32 * lanes)`
-        The beat of the ``step`` ``latency`` cycles before; zero outside the block.
+    blocks : :py:`Out(BlockReader(lanes))`
     """
 
     def __init__(
@@ -127,22 +116,13 @@ class BlockStore(wiring.Component):
         self.lanes = lanes
         self.width = Beat.of_groups(lanes)
         self.latency = self.latency_of(self.width)
-        beat, shape = self.width.bits, block_shape(lanes)
         super().__init__(
             {
-                "tag_valid": In(1),
-                "tag_beat": In(beat),
-                "data_valid": In(1),
-                "data_beat": In(beat),
-                "finished": In(1),
-                "finished_shape": In(shape),
+                "tags": In(stream.Signature(self.width.bits, always_ready=True)),
+                "data": In(stream.Signature(self.width.bits, always_ready=True)),
+                "shapes": In(stream.Signature(block_shape(lanes), always_ready=True)),
                 "room": Out(1),
-                "ready": Out(1),
-                "shape": Out(shape),
-                "step": In(1),
-                "last": Out(1),
-                "drop": In(1),
-                "beat": Out(beat),
+                "blocks": Out(BlockReader(lanes)),
             }
         )
 
@@ -158,15 +138,12 @@ class BlockStore(wiring.Component):
         blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
         m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
-        m.d.comb += [shapes.i.valid.eq(self.finished), shapes.i.payload.eq(self.finished_shape)]
+        wiring.connect(m, wiring.flipped(self.shapes), shapes.i)
 
         # Writing.
-        for ram, valid, beat in (
-            (tags, self.tag_valid, self.tag_beat),
-            (stored, self.data_valid, self.data_beat),
-        ):
-            m.d.comb += [ram.write.eq(valid), ram.write_data.eq(beat)]
-            m.d.sync += ram.write_address.eq(ram.write_address + valid)
+        for ram, beats in ((tags, self.tags), (stored, self.data)):
+            m.d.comb += [ram.write.eq(beats.valid), ram.write_data.eq(beats.payload)]
+            m.d.sync += ram.write_address.eq(ram.write_address + beats.valid)
         # `room` follows the addresses three cycles late, and a full ring would look like an empty one.
         spare = self.slack + 3 + 1
         tag_room = Signal()
@@ -181,7 +158,7 @@ class BlockStore(wiring.Component):
 
         # Stepping. The counters count what is left; their zero flags are registers of their own.
         # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
-        shape = shapes.o.payload
+        current, shape = self.blocks, shapes.o.payload
         tag_left = Signal(len(shape.tag_beats))
         data_wait = Signal(len(shape.tag_whole))
         data_left = Signal(len(shape.data_beats))
@@ -193,15 +170,15 @@ class BlockStore(wiring.Component):
         take_data = Signal()
         load = Signal()
         m.d.comb += [
-            take_tag.eq(self.step & tag_more),
-            take_data.eq(self.step & data_due & data_more),
-            load.eq(~self.ready | self.drop | (self.step & self.last)),
+            take_tag.eq(current.step & tag_more),
+            take_data.eq(current.step & data_due & data_more),
+            load.eq(~current.valid | current.drop | (current.step & current.last)),
             shapes.o.ready.eq(load),
         ]
         with m.If(load):
             m.d.sync += [
-                self.ready.eq(shapes.o.valid),
-                self.shape.eq(shape),
+                current.valid.eq(shapes.o.valid),
+                current.shape.eq(shape),
                 tag_left.eq(shape.tag_beats),
                 data_wait.eq(shape.tag_whole),
                 data_left.eq(shape.data_beats),
@@ -209,9 +186,9 @@ class BlockStore(wiring.Component):
                 tag_more.eq(1),
                 data_due.eq(shape.tag_whole == 0),
                 data_more.eq(shape.data_beats != 0),
-                self.last.eq(shape.beats == 1),
+                current.last.eq(shape.beats == 1),
             ]
-        with m.Elif(self.step):
+        with m.Elif(current.step):
             m.d.sync += [
                 tag_left.eq(tag_left - 1),
                 data_wait.eq(data_wait - 1),
@@ -220,43 +197,29 @@ class BlockStore(wiring.Component):
                 tag_more.eq(tag_more & (tag_left != 1)),
                 data_due.eq(data_due | (data_wait == 1)),
                 data_more.eq(data_more & ~(data_due & (data_left == 1))),
-                self.last.eq(beats_left == 2),
+                current.last.eq(beats_left == 2),
             ]
         m.d.sync += [
-            tags.read_address.eq(tags.read_address + Mux(self.drop, self.shape.tag_beats, take_tag)),
-            stored.read_address.eq(stored.read_address + Mux(self.drop, self.shape.data_beats, take_data)),
+            ram.read_address.eq(ram.read_address + Mux(current.drop, beats, take))
+            for ram, beats, take in (
+                (tags, current.shape.tag_beats, take_tag),
+                (stored, current.shape.data_beats, take_data),
+            )
         ]
 
         # Two cycles later the beats are there: rotate the data, split it at its place, OR.
-        stages = self.latency - BlockRam.LATENCY - 1  # of the rotation
-        stepped = delayed(m, self.step, BlockRam.LATENCY + stages, name="stepped", reset=True)
-        have_tag = delayed(m, take_tag, BlockRam.LATENCY, name="have_tag")
-        have_data = delayed(m, take_data, BlockRam.LATENCY, name="have_data")
-        rotation = delayed(m, self.shape.rotation, BlockRam.LATENCY, name="rotation")
-        rotated = Mux(have_data, stored.read_data, 0)
-        for stage in range(1, stages + 1):
-            digits, step = 2 * (stage - 1), TAG_WORD_BYTES * 4 ** (stage - 1)
-            following = Signal(self.width.bits, name=f"rotated{stage}", reset_less=True)
-            m.d.sync += following.eq(rotate_left_bytes(rotated, rotation[digits : digits + 2], step))
-            rotated = following
-            if stage < stages:
-                remaining = Signal(len(rotation), name=f"rotation{stage}", reset_less=True)
-                m.d.sync += remaining.eq(rotation)
-                rotation = remaining
-        current = Signal(self.width.words, name=f"current{stages}", reset_less=True)
-        for i in range(self.width.words):
-            m.d.sync += current[i].eq(rotation <= i)
-        tag = Mux(have_tag, tags.read_data, 0)
-        for stage in range(1, stages + 1):
-            following = Signal(self.width.bits, name=f"tag{stage}", reset_less=True)
-            m.d.sync += following.eq(tag)
-            tag = following
+        p = Pipeline(m, control={"stepped"})
+        p.let(stepped=current.step, have_tag=take_tag, have_data=take_data, rotation=current.shape.rotation)
+        for _ in range(BlockRam.LATENCY):
+            p.stage()
+        p.let(tag=Mux(p.have_tag, tags.read_data, 0), rotated=Mux(p.have_data, stored.read_data, 0))
+        rotate_in_stages(p, TAG_WORD_BYTES, self.latency - BlockRam.LATENCY - 1)
+        stepped, tag, here = p.stepped, p.tag, p.current
         carry = Signal(self.width.bits)
         for i in range(self.width.words):
-            word, held = rotated.word_select(i, 16), carry.word_select(i, 16)
-            m.d.sync += self.beat.word_select(i, 16).eq(
-                tag.word_select(i, 16) | held | Mux(current[i], word, 0)
-            )
+            word, held = p.rotated.word_select(i, 16), carry.word_select(i, 16)
+            beat = tag.word_select(i, 16) | held | Mux(here[i], word, 0)
+            m.d.sync += current.beat.word_select(i, 16).eq(beat)
             with m.If(stepped):
-                m.d.sync += held.eq(Mux(current[i], 0, word))
+                m.d.sync += held.eq(Mux(here[i], 0, word))
         return m

@@ -4,7 +4,7 @@
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES
@@ -14,8 +14,32 @@ from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.output_queue import OutputQueue
 from .alignment_unit import AlignmentUnit
-from .block_store import BlockStore, block_shape
+from .block_store import BlockReader, BlockStore, block_shape
 from .codecs import PAPER, codec_of
+
+
+class CodecParameters(data.Struct):
+    """The numbers that lanes are compressed with (:class:`inceptionn.wire.Parameters`)."""
+
+    e0: 8
+    t: 8
+    b: 8
+
+
+def lane_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A burst of a run of lanes that becomes a block."""
+    width = Beat(lanes)
+    return data.StructLayout(
+        {
+            "first": 1,
+            "last": 1,
+            "lanes": width.bits,
+            # Which lanes exist; all but in the last burst, where the upper ones may be absent.
+            "present": lanes,
+            # Where in a beat the block is to begin, in 16-bit words; means something with `first` alone.
+            "place": range(width.words),
+        }
+    )
 
 
 class Marks(NamedTuple):
@@ -54,19 +78,13 @@ class Compressor(wiring.Component):
 
     Members
     -------
-    e0, t, b : :py:`In(8)`
-        Codec parameters; read together with every burst, and the same for all of a block.
-    valid, first, last : :py:`In(1)`
-    burst : :py:`In(32 * lanes)`
-    present : :py:`In(lanes)`
-        Which lanes exist; all but in the last burst, where the upper ones may be absent.
-    place : :py:`In(range(2 * lanes))`
-        Where in a beat the block is to begin, in 16-bit words; read with ``first``.
+    parameters : :py:`In(CodecParameters)`
+        Read together with every burst, and the same for all of a block.
+    bursts : :py:`In(stream.Signature(lane_burst(lanes), always_ready=True))`
     room : :py:`Out(1)`
         Bursts may come; once it has fallen, up to 10 more, with 16 lanes 16.
-    ready, shape, step, last_step, drop, beat
-        Reading side: see :class:`BlockStore`.
-    statistics, statistics_valid
+    blocks : :py:`Out(BlockReader(lanes))`
+    statistics : :py:`Out(stream.Signature(STATISTICS, always_ready=True))`
         With ``statistics=True``: one report per block, in order.
     """
 
@@ -79,58 +97,38 @@ class Compressor(wiring.Component):
         self.width = width = Beat.of_groups(lanes)
         self.latency = BlockStore.latency_of(width)  # from `step` to its beat
         members = {
-            "e0": In(8),
-            "t": In(8),
-            "b": In(8),
-            "valid": In(1),
-            "first": In(1),
-            "last": In(1),
-            "burst": In(width.bits),
-            "present": In(lanes),
-            "place": In(range(width.words)),
+            "parameters": In(CodecParameters),
+            "bursts": In(stream.Signature(lane_burst(lanes), always_ready=True)),
             "room": Out(1),
-            "ready": Out(1),
-            "shape": Out(block_shape(lanes)),
-            "step": In(1),
-            "last_step": Out(1),
-            "drop": In(1),
-            "beat": Out(width.bits),
+            "blocks": Out(BlockReader(lanes)),
         }
         if statistics:
-            members |= {"statistics": Out(self.STATISTICS), "statistics_valid": Out(1)}
+            members["statistics"] = Out(stream.Signature(self.STATISTICS, always_ready=True))
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.aligner = aligner = AlignmentUnit(lanes=self.lanes)
         m.submodules.store = store = BlockStore(lanes=self.lanes)
-        m.d.comb += [
-            self.room.eq(store.room),
-            self.ready.eq(store.ready),
-            self.shape.eq(store.shape),
-            store.step.eq(self.step),
-            self.last_step.eq(store.last),
-            store.drop.eq(self.drop),
-            self.beat.eq(store.beat),
-        ]
+        wiring.connect(m, aligner.beats, store.data)
+        wiring.connect(m, store.blocks, wiring.flipped(self.blocks))
+        m.d.comb += self.room.eq(store.room)
         behind, vector, size = self._unit(m)
         marks = self._marks(m, behind)
         valid, first, last, place = marks[1:]
         words_begun = self._plane(m, marks, store)
         m.d.comb += [
-            aligner.valid.eq(valid),
-            aligner.last.eq(last),
-            aligner.size.eq(size),
-            aligner.vector.eq(vector),
-            store.data_valid.eq(aligner.beat_valid),
-            store.data_beat.eq(aligner.beat),
+            aligner.vectors.valid.eq(valid),
+            aligner.vectors.payload.last.eq(last),
+            aligner.vectors.payload.size.eq(size),
+            aligner.vectors.payload.data.eq(vector),
         ]
 
         # The block's shape, from the words before the plane (`place`), those of the plane, and its bytes.
         # It must not overtake the last data beat, which leaves the aligner up to a cycle after its latency.
         words = Signal(10)
         length = Signal(14)
-        place1 = Signal(len(self.place), reset_less=True)
+        place1 = Signal.like(place, reset_less=True)
         last1 = Signal()
         m.d.sync += last1.eq(last)
         with m.If(valid):
@@ -157,8 +155,8 @@ class Compressor(wiring.Component):
         finished3 = delayed(m, last1, 2, name="finished", reset=True)
         wait = aligner.latency + 2 - 3
         m.d.comb += [
-            store.finished.eq(delayed(m, finished3, wait, name="finished_late", reset=True)),
-            store.finished_shape.eq(delayed(m, shape3.as_value(), wait, name="shape")),
+            store.shapes.valid.eq(delayed(m, finished3, wait, name="finished_late", reset=True)),
+            store.shapes.payload.eq(delayed(m, shape3.as_value(), wait, name="shape")),
         ]
 
         if self.has_statistics:
@@ -166,21 +164,17 @@ class Compressor(wiring.Component):
             plane_words2 = Signal(9, reset_less=True)
             m.d.sync += [plane_words2.eq(words - place1), length3.eq(length2 + (plane_words2 << 1))]
             m.submodules.statistics = statistics = self._statistics(m, marks)
-            m.d.comb += [
-                statistics.block_bytes.eq(length3),
-                statistics.beat_valid.eq(aligner.beat_valid),
-                statistics.beat.eq(aligner.beat),
-                statistics.done.eq(aligner.done),
-                self.statistics.eq(statistics.report),
-                self.statistics_valid.eq(statistics.report_valid),
-            ]
+            wiring.connect(m, aligner.beats, statistics.beats)
+            wiring.connect(m, statistics.reports, wiring.flipped(self.statistics))
+            m.d.comb += [statistics.block_bytes.eq(length3), statistics.done.eq(aligner.done)]
         return m
 
     def _marks(self, m: Module, cycles: int) -> Marks:
         """The marks of the burst ``cycles`` ago."""
-        marks = Cat(self.valid, self.valid & self.first, self.valid & self.last)
+        valid, burst = self.bursts.valid, self.bursts.payload
+        marks = Cat(valid, valid & burst.first, valid & burst.last)
         valid, first, last = delayed(m, marks, cycles, name="marks", reset=True)
-        return Marks(cycles, valid, first, last, delayed(m, self.place, cycles, name="place"))
+        return Marks(cycles, valid, first, last, delayed(m, burst.place, cycles, name="place"))
 
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
         """Adds the unit: cycles from a burst to its vector, the vector, and the vector's bytes."""
@@ -235,6 +229,7 @@ class StandaloneCompressor(wiring.Component):
         m.submodules.core = core = self.codec.compressor(lanes=self.lanes)
 
         # Input register. With 8 lanes `tready` falls for the cycle after a packet's last beat.
+        burst = core.bursts.payload
         accept = self.s_axis.tvalid & self.s_axis.tready
         most = MAX_LANES // self.lanes
         more = Signal(init=1)
@@ -245,33 +240,33 @@ class StandaloneCompressor(wiring.Component):
         m.d.comb += last.eq(self.s_axis.tlast | (count == most - 1))
         m.d.sync += [
             self.s_axis.tready.eq(room),
-            core.valid.eq(accept & more),
-            core.first.eq(first),
-            core.last.eq(last),
-            core.burst.eq(self.s_axis.tdata),
+            core.bursts.valid.eq(accept & more),
+            burst.first.eq(first),
+            burst.last.eq(last),
+            burst.lanes.eq(self.s_axis.tdata),
         ]
         for i in range(self.lanes):
-            m.d.sync += core.present[i].eq(self.s_axis.tkeep[LANE_BYTES * i])
+            m.d.sync += burst.present[i].eq(self.s_axis.tkeep[LANE_BYTES * i])
         with m.If(accept):
             m.d.sync += [
                 first.eq(self.s_axis.tlast),
                 count.eq(Mux(self.s_axis.tlast, 0, count + more)),
                 more.eq(self.s_axis.tlast | (more & ~last)),
             ]
-        m.d.comb += [core.e0.eq(self.cfg_e0), core.t.eq(self.cfg_t), core.b.eq(self.cfg_b)]
+        m.d.comb += core.parameters.eq(Cat(self.cfg_e0, self.cfg_t, self.cfg_b))
 
         # Output: step whenever there is a block and a place in the queue for its beat.
-        behind = core.latency
+        behind, block = core.latency, core.blocks
         m.submodules.output = output = OutputQueue(slack=behind + 4, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         ready = Signal()
         m.d.sync += ready.eq(output.room)
-        m.d.comb += core.step.eq(core.ready & ready)
-        step, last = delayed(m, Cat(core.step, core.last_step), behind, name="marks", reset=True)
+        m.d.comb += block.step.eq(block.valid & ready)
+        step, last = delayed(m, Cat(block.step, block.last), behind, name="marks", reset=True)
         m.d.comb += [
             output.i.valid.eq(step),
-            output.i.payload.tdata.eq(core.beat),
+            output.i.payload.tdata.eq(block.beat),
             output.i.payload.tlast.eq(last),
-            output.i.payload.ending.eq(delayed(m, core.shape.ending, behind, name="ending")),
+            output.i.payload.ending.eq(delayed(m, block.shape.ending, behind, name="ending")),
         ]
         return m

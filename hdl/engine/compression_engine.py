@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -96,6 +96,7 @@ class CompressionEngine(wiring.Component):
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, source.beats, parser.beats)
         wiring.connect(m, beats, realigner.beats)
+        wiring.connect(m, compressor.blocks, assembler.blocks)
         wiring.connect(m, decision.orders, assembler.orders)
         wiring.connect(m, decision.reports, wiring.flipped(self.reports))
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
@@ -133,7 +134,8 @@ class CompressionEngine(wiring.Component):
         block_at = Signal(7)
         m.d.comb += block_at.eq(header.payload_at + SHIM_BYTES)
         chosen = Signal(ParsedHeader, reset_less=True)
-        place = Signal(len(compressor.place), reset_less=True)
+        bursts = compressor.bursts.payload
+        place = Signal.like(bursts.place, reset_less=True)
         with m.If(candidate):
             m.d.sync += [chosen.eq(header), place.eq(block_at[1 : 1 + len(place)])]
         settled = realigner.LATENCY + self.width.payload_overlaps
@@ -141,33 +143,21 @@ class CompressionEngine(wiring.Component):
         codec = EngineConfig(config)
         burst = realigner.bursts.payload
         m.d.comb += [
-            compressor.e0.eq(codec.e0),
-            compressor.t.eq(codec.t),
-            compressor.b.eq(codec.b),
-            compressor.valid.eq(realigner.bursts.valid),
-            compressor.first.eq(burst.first),
-            compressor.last.eq(burst.last),
-            compressor.burst.eq(burst.data),
-            compressor.place.eq(delayed(m, place, settled, name="place")),
+            compressor.parameters.eq(Cat(codec.e0, codec.t, codec.b)),
+            compressor.bursts.valid.eq(realigner.bursts.valid),
+            bursts.first.eq(burst.first),
+            bursts.last.eq(burst.last),
+            bursts.lanes.eq(burst.data),
+            bursts.present.eq(Cat(burst.count > LANE_BYTES * i for i in range(lanes))),
+            bursts.place.eq(delayed(m, place, settled, name="place")),
         ]
-        for i in range(lanes):
-            m.d.comb += compressor.present[i].eq(burst.count > LANE_BYTES * i)
 
         m.d.sync += [
-            decision.statistics.payload.eq(compressor.statistics),
-            decision.statistics.valid.eq(compressor.statistics_valid),
+            decision.statistics.payload.eq(compressor.statistics.payload),
+            decision.statistics.valid.eq(compressor.statistics.valid),
         ]
         self._record(m, source.beats, parser, decision)
         self._sum_header(m, parser, beats, decision)
-
-        m.d.comb += [
-            assembler.blocks.valid.eq(compressor.ready),
-            compressor.step.eq(assembler.blocks.step),
-            assembler.blocks.last.eq(compressor.last_step),
-            assembler.blocks.shape.eq(compressor.shape),
-            compressor.drop.eq(assembler.blocks.drop),
-            assembler.blocks.beat.eq(compressor.beat),
-        ]
         return m
 
     def _record(

@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
-from ..codec.alignment_unit import rotate_left_bytes
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.delay import delayed
 from ..parts.output_queue import OutputQueue
 from ..parts.queue import PushQueue
+from ..parts.rotation import rotate_left_bytes
 from .receive_layout import frame_part, restored_burst
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from typing import Any
 
 from compressor_blocks import WIDTH, Shape, beats_of
 from lockstep import Lockstep
@@ -17,20 +18,17 @@ LATENCY = BlockStore.latency_of(Beat(WIDTH))
 
 
 class BlockReader(Lockstep):
-    """A :class:`Lockstep` that knows which blocks must come, and reads them at random.
+    """A :class:`Lockstep` that knows which blocks must come to ``blocks``, and reads them at random."""
 
-    ``last`` is the name of the output that announces a block's last beat.
-    """
-
-    def __init__(self, dut, last: str, pulses: tuple[str, ...], quiet: dict[str, int] | None = None):
-        super().__init__(dut, pulses=(*pulses, "step", "drop"), quiet=quiet)
+    def __init__(self, dut, pulses: tuple[str, ...], layouts: dict[str, Any]):
+        layouts = {"blocks_shape": block_shape(WIDTH), **layouts}
+        super().__init__(dut, pulses=(*pulses, "blocks_step", "blocks_drop"), layouts=layouts)
         self.blocks: deque[tuple[dict[str, int], list[int]]] = deque()
         """Shape and beats of every block not yet read."""
         self.at = 0
         """Beats read of the block at hand."""
         self.dropped = 0
         self.read_whole = 0
-        self._last = last
 
     def expect_block(self, plane: bytes, data: bytes, place: int) -> Shape:
         """A block that begins ``place`` words into a beat will come."""
@@ -40,24 +38,24 @@ class BlockReader(Lockstep):
 
     def reading(self, step: float, drop: float = 0.0) -> dict[str, int]:
         """Inputs of the present cycle: a step with this probability, or a drop of a block not yet begun."""
-        if not self.read("ready"):
+        if not self.read("blocks_valid"):
             return {}
         assert self.blocks, f"cycle {self.now}: a block is at hand, but none was written"
         fields, beats = self.blocks[0]
-        found = block_shape(WIDTH).from_bits(self.read("shape"))
+        found = self.fields("blocks_shape")
         for name, value in fields.items():
             assert found[name] == value, f"cycle {self.now}: {name} is {found[name]}, not {value}"
-        assert self.read(self._last) == (self.at == len(beats) - 1), f"cycle {self.now}: beat {self.at}"
+        assert self.read("blocks_last") == (self.at == len(beats) - 1), f"cycle {self.now}: beat {self.at}"
         if self.at == 0 and random.random() < drop:
             self.blocks.popleft()
             self.dropped += 1
-            return {"drop": 1}
+            return {"blocks_drop": 1}
         if random.random() >= step:
             return {}
-        self.due(LATENCY, beat=beats[self.at])
+        self.due(LATENCY, blocks_beat=beats[self.at])
         self.at += 1
         if self.at == len(beats):
             self.blocks.popleft()
             self.at = 0
             self.read_whole += 1
-        return {"step": 1}
+        return {"blocks_step": 1}

@@ -5,11 +5,9 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In
 
 from inceptionn.wire import GROUP_LANES, Tag
 
-from ...parts.beat import Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from .. import block_statistics
@@ -24,6 +22,18 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(12, 4)  # lanes by tag; absent lanes are not counted
 
 
+def compressed_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What the Compression Unit tells of a burst."""
+    return data.StructLayout(
+        {
+            "last": 1,  # of its block
+            "tags": 2 * lanes,
+            "present": lanes,  # which lanes of the burst exist
+            "cleared": 32 * lanes,
+        }
+    )
+
+
 class BlockStatistics(block_statistics.BlockStatistics):
     """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`).
 
@@ -34,46 +44,30 @@ class BlockStatistics(block_statistics.BlockStatistics):
 
     Members
     -------
-    valid, last : :py:`In(1)`
-        A burst from the Compression Unit; the block's last.
-    tags : :py:`In(2 * lanes)`
-    present : :py:`In(lanes)`
-        Which lanes of the burst exist.
-    cleared : :py:`In(32 * lanes)`
-    block_bytes : :py:`In(14)`
-        Size of the block, three cycles after ``last``.
-    beat_valid, beat, done
-        The Alignment Unit's output for the same bursts.
-    report : :py:`Out(Statistics)`
-    report_valid : :py:`Out(1)`
+    bursts : :py:`In(stream.Signature(compressed_burst(lanes), always_ready=True))`
+    block_bytes, beats, done, reports
+        Of the base.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        super().__init__(
-            lanes,
-            Statistics,
-            {
-                "tags": In(2 * lanes),
-                "present": In(lanes),
-                "cleared": In(Beat(lanes).bits),
-            },
-        )
+        super().__init__(lanes, Statistics, {"bursts": compressed_burst(lanes)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        valid, burst, report = self.bursts.valid, self.bursts.payload, self.reports.payload
         m.submodules.cleared_sum = cleared_sum = OnesComplementSum(lanes=self.lanes)
         m.d.comb += [
-            cleared_sum.valid.eq(self.valid),
-            cleared_sum.last.eq(self.valid & self.last),
-            cleared_sum.beat.eq(self.cleared),
+            cleared_sum.valid.eq(valid),
+            cleared_sum.last.eq(valid & burst.last),
+            cleared_sum.beat.eq(burst.cleared),
         ]
         join = self.width.groups - 1  # stages that join the groups of a burst
 
         # Tag words. A register in front, since the adder may lie far from the tags.
-        ending = self.valid & self.last
+        ending = valid & burst.last
         tag1 = Signal(2 * self.lanes, reset_less=True)
         ending1 = Signal()
-        m.d.sync += [tag1.eq(Mux(self.valid, self.tags, 0)), ending1.eq(ending)]
+        m.d.sync += [tag1.eq(Mux(valid, burst.tags, 0)), ending1.eq(ending)]
         words = self._joined(m, tag1, 2 * GROUP_LANES, "words")
         words_end = delayed(m, ending1, join, name="words_end", reset=True) if join else ending1
         tag_sum = self._sum_words(m, words, words_end)
@@ -86,7 +80,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
             name = tag.name.lower()
             hits = Signal(self.lanes, name=f"hits_{name}")
             for i in range(self.lanes):
-                m.d.sync += hits[i].eq(self.valid & self.present[i] & (self.tags.word_select(i, 2) == tag))
+                m.d.sync += hits[i].eq(valid & burst.present[i] & (burst.tags.word_select(i, 2) == tag))
             counts = []
             for at in range(0, self.lanes, GROUP_LANES):
                 group = Signal(4, name=f"group_{name}" + (f"_{at}" if at else ""))
@@ -100,15 +94,11 @@ class BlockStatistics(block_statistics.BlockStatistics):
         cleared_waits = waits - cleared_sum.latency
         sum_of_data = self._sum_data(m)
         m.d.comb += [
-            self.report_valid.eq(delayed(m, ending, waits, name="report", reset=True)),
-            self.report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
-            self.report.block_sum.eq(
-                add16(sum_of_data, delayed(m, tag_sum, waits - 4 - join, name="tag_sum"))
-            ),
-            self.report.cleared_sum.eq(
-                delayed(m, cleared_sum.sums.payload, cleared_waits, name="cleared_sum")
-            ),
-            self.report.counts.eq(delayed(m, lanes.as_value(), waits - 3 - join, name="lanes")),
+            self.reports.valid.eq(delayed(m, ending, waits, name="report", reset=True)),
+            report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
+            report.block_sum.eq(add16(sum_of_data, delayed(m, tag_sum, waits - 4 - join, name="tag_sum"))),
+            report.cleared_sum.eq(delayed(m, cleared_sum.sums.payload, cleared_waits, name="cleared_sum")),
+            report.counts.eq(delayed(m, lanes.as_value(), waits - 3 - join, name="lanes")),
         ]
         return m
 

@@ -4,6 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Value
+from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
@@ -35,38 +36,39 @@ class Compressor(compressor.Compressor):
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
         m.submodules.unit = self._compression = unit = CompressionUnit(lanes=self.lanes)
         m.d.comb += [
-            unit.burst.eq(self.burst),
-            unit.present.eq(Mux(self.valid, self.present, 0)),
-            unit.e0.eq(self.e0),
-            unit.t.eq(self.t),
-            unit.b.eq(self.b),
+            unit.burst.eq(self.bursts.payload.lanes),
+            unit.present.eq(Mux(self.bursts.valid, self.bursts.payload.present, 0)),
+            unit.e0.eq(self.parameters.e0),
+            unit.t.eq(self.parameters.t),
+            unit.b.eq(self.parameters.b),
         ]
         return unit.latency, unit.aligned, unit.size
 
     def _plane(self, m: Module, marks: Marks, store: BlockStore) -> Value | int:
         m.submodules.plane = plane = TagPlane(lanes=self.lanes)
+        words = plane.words.payload
+        wiring.connect(m, plane.beats, store.tags)
         m.d.comb += [
-            plane.valid.eq(marks.valid),
-            plane.first.eq(marks.first),
-            plane.last.eq(marks.last),
-            plane.place.eq(marks.place),
-            plane.tags.eq(self._compression.tags),
-            store.tag_valid.eq(plane.beat_valid),
-            store.tag_beat.eq(plane.beat),
+            plane.words.valid.eq(marks.valid),
+            words.first.eq(marks.first),
+            words.last.eq(marks.last),
+            words.place.eq(marks.place),
+            words.words.eq(self._compression.tags),
         ]
         if self.width.groups == 1:
             return 1
-        both = delayed(m, self.present[GROUP_LANES], marks.cycles, name="both")
-        m.d.comb += plane.both.eq(both)
+        both = delayed(m, self.bursts.payload.present[GROUP_LANES], marks.cycles, name="both")
+        m.d.comb += words.both.eq(both)
         return 1 + both
 
     def _statistics(self, m: Module, marks: Marks) -> Any:
         statistics = BlockStatistics(lanes=self.lanes)
+        burst = statistics.bursts.payload
         m.d.comb += [
-            statistics.valid.eq(marks.valid),
-            statistics.last.eq(marks.last),
-            statistics.tags.eq(self._compression.tags),
-            statistics.present.eq(delayed(m, self.present, marks.cycles, name="present")),
-            statistics.cleared.eq(self._compression.cleared),
+            statistics.bursts.valid.eq(marks.valid),
+            burst.last.eq(marks.last),
+            burst.tags.eq(self._compression.tags),
+            burst.present.eq(delayed(m, self.bursts.payload.present, marks.cycles, name="present")),
+            burst.cleared.eq(self._compression.cleared),
         ]
         return statistics

@@ -4,14 +4,14 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
 from ...parts.beat import Beat
 from ...parts.queue import PushQueue
-from ..word_plane import collect_words
+from ..word_plane import collect_words, plane_words
 
 
 class TagPlane(wiring.Component):
@@ -33,33 +33,19 @@ class TagPlane(wiring.Component):
 
     Members
     -------
-    valid, first, last : :py:`In(1)`
-    place : :py:`In(range(lanes * 2))`
-        Word of the beat in which the block's first tag word belongs; read with ``first``.
-    tags : :py:`In(2 * lanes)`
-    both : :py:`In(1)`
-        Only with 16 lanes: the upper word exists. Always but with ``last``.
-    beat : :py:`Out(32 * lanes)`
+    words : :py:`In(stream.Signature(plane_words(lanes, lanes // 8), always_ready=True))`
+    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
         Zero where the block has no tag word.
-    beat_valid : :py:`Out(1)`
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.width = Beat.of_groups(lanes)
-        self.words = self.width.words
         self.latency = self.latency_of(self.width)
-        pair = {"both": In(1)} if self.width.groups > 1 else {}
         super().__init__(
             {
-                "valid": In(1),
-                "first": In(1),
-                "last": In(1),
-                "place": In(range(self.words)),
-                "tags": In(2 * lanes),
-                **pair,
-                "beat": Out(self.width.bits),
-                "beat_valid": Out(1),
+                "words": In(stream.Signature(plane_words(lanes, self.width.groups), always_ready=True)),
+                "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
         )
 
@@ -72,17 +58,8 @@ class TagPlane(wiring.Component):
         m = Module()
         if self.width.groups > 1:
             self._collect_pairs(m)
-            return m
-        collect_words(
-            m,
-            self.tags,
-            self.beat,
-            self.beat_valid,
-            valid=self.valid,
-            first=self.first,
-            last=self.last,
-            place=self.place,
-        )
+        else:
+            collect_words(m, self.words, self.beats)
         return m
 
     def _collect_pairs(self, m: Module) -> None:
@@ -91,21 +68,17 @@ class TagPlane(wiring.Component):
         The upper word belongs one place after the lower. After the beat's last place, it is *carried*: it
         begins the next beat a cycle later, beside the words that come then.
         """
-        item = data.StructLayout(
-            {"first": 1, "last": 1, "both": 1, "place": self.place.shape(), "tags": self.tags.shape()}
-        )
-        m.submodules.queue = queue = PushQueue(item, 4, 0)
-        m.d.comb += queue.i.valid.eq(self.valid)
-        for name in item.members:
-            m.d.comb += queue.i.payload[name].eq(getattr(self, name))
+        words, beat = self.width.words, self.beats.payload
+        m.submodules.queue = queue = PushQueue(plane_words(self.lanes, 2), 4, 0)
+        wiring.connect(m, wiring.flipped(self.words), queue.i)
 
         # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.
         pair = queue.o.payload
-        following = Signal.like(self.place)
-        place = Signal.like(self.place)
+        following = Signal.like(pair.place)
+        place = Signal.like(pair.place)
         lower1 = Signal(16, reset_less=True)
         upper1 = Signal(16, reset_less=True)
-        select1 = Signal(self.words)
+        select1 = Signal(words)
         fresh1 = Signal(reset_less=True)
         full1 = Signal()
         carries1 = Signal()
@@ -116,21 +89,21 @@ class TagPlane(wiring.Component):
             m.d.sync += following.eq(place + 2)
         carries = valid & place.all() & pair.both
         m.d.sync += [
-            Cat(lower1, upper1).eq(pair.tags),
+            Cat(lower1, upper1).eq(pair.words),
             select1.eq(Mux(valid, 1 << place, 0)),
             fresh1.eq(valid & (pair.first | (place == 0))),
             full1.eq(alone1 | (valid & (pair.last | place[1:].all()))),
             carries1.eq(carries),
             alone1.eq(carries & pair.last),
-            self.beat_valid.eq(full1),
+            self.beats.valid.eq(full1),
         ]
 
         # Stage 2: the beat.
         carried2 = Signal()
         word2 = Signal(16, reset_less=True)
         m.d.sync += [carried2.eq(carries1), word2.eq(upper1)]
-        for i in range(self.words):
-            word = self.beat.word_select(i, 16)
+        for i in range(words):
+            word = beat.word_select(i, 16)
             kept = Mux(fresh1 | carried2, 0, word)
             upper = Mux(select1[i - 1], upper1, kept) if i else Mux(carried2, word2, kept)
             m.d.sync += word.eq(Mux(select1[i], lower1, upper))

@@ -5,7 +5,6 @@ from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In
 
 from inceptionn.wire import CODES, GROUP_LANES
 
@@ -13,6 +12,7 @@ from ...parts.beat import Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from .. import block_statistics
+from ..word_plane import plane_words
 from .lane_quantiser import LaneQuantiser
 from .plane_unit import CODE_BITS, PlaneUnit
 
@@ -26,6 +26,24 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(9, CODES)  # groups by code
 
 
+def coded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """The groups of a burst."""
+    groups = Beat(lanes).groups
+    return data.StructLayout(
+        {
+            "last": 1,  # of its block
+            "codes": CODE_BITS * groups,
+            # Only of two groups: the upper one exists. Always but with `last`.
+            **({"upper": 1} if groups > 1 else {}),
+        }
+    )
+
+
+def burst_gain(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What the lanes of a burst gained: 32 bits of each, and a carry into them."""
+    return data.StructLayout({"last": 1, "lanes": 32 * lanes, "carries": lanes})
+
+
 class BlockStatistics(block_statistics.BlockStatistics):
     """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`).
 
@@ -36,66 +54,47 @@ class BlockStatistics(block_statistics.BlockStatistics):
 
     Members
     -------
-    valid, last : :py:`In(1)`
-        A vector from the Plane Unit; the block's last.
-    codes : :py:`In(lanes // 2)`
-    upper : :py:`In(1)`
-        Only with 16 lanes: the upper group exists. Always but with ``last``.
-    gained_valid, gained_last : :py:`In(1)`
-    gained : :py:`In(32 * lanes)`
-    carries : :py:`In(lanes)`
-        What the burst's lanes gained: earlier than its vector, by the latency of the Plane Unit less that of
-        the quantisers.
-    word, word_valid, word_last
-        The Code Plane's words.
-    block_bytes : :py:`In(14)`
-        Size of the block, three cycles after ``last``.
-    beat_valid, beat, done
-        The Alignment Unit's output for the same vectors.
-    report : :py:`Out(Statistics)`
-    report_valid : :py:`Out(1)`
+    bursts : :py:`In(stream.Signature(coded_burst(lanes), always_ready=True))`
+        With its vector.
+    gains : :py:`In(stream.Signature(burst_gain(lanes), always_ready=True))`
+        Earlier than the burst's vector, by the latency of the Plane Unit less that of the quantisers.
+    words : :py:`In(stream.Signature(plane_words(lanes), always_ready=True))`
+        Of the Code Plane.
+    block_bytes, beats, done, reports
+        Of the base.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         super().__init__(
             lanes,
             Statistics,
-            {
-                "codes": In(CODE_BITS * Beat(lanes).groups),
-                **({"upper": In(1)} if Beat(lanes).groups > 1 else {}),
-                "gained_valid": In(1),
-                "gained_last": In(1),
-                "gained": In(Beat(lanes).bits),
-                "carries": In(lanes),
-                "word": In(16),
-                "word_valid": In(1),
-                "word_last": In(1),
-            },
+            {"bursts": coded_burst(lanes), "gains": burst_gain(lanes), "words": plane_words(lanes)},
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        valid, burst, report = self.bursts.valid, self.bursts.payload, self.reports.payload
         waits = self.latency
-        ending = self.valid & self.last
-        m.d.comb += self.report_valid.eq(delayed(m, ending, waits, name="report", reset=True))
+        ending = valid & burst.last
+        m.d.comb += self.reports.valid.eq(delayed(m, ending, waits, name="report", reset=True))
 
         # What the lossy payload gained over the original, early; the complement is what it lost.
         m.submodules.gained_sum = gained_sum = OnesComplementSum(lanes=self.lanes, carries=True)
         m.d.comb += [
-            gained_sum.valid.eq(self.gained_valid),
-            gained_sum.last.eq(self.gained_valid & self.gained_last),
-            gained_sum.beat.eq(self.gained),
-            gained_sum.carry.eq(self.carries),
+            gained_sum.valid.eq(self.gains.valid),
+            gained_sum.last.eq(self.gains.valid & self.gains.payload.last),
+            gained_sum.beat.eq(self.gains.payload.lanes),
+            gained_sum.carry.eq(self.gains.payload.carries),
         ]
         lead = PlaneUnit.latency_of(self.width) - LaneQuantiser.LATENCY
         gained_waits = waits + lead - gained_sum.latency
         gained = delayed(m, gained_sum.sums.payload, gained_waits, name="gained_sum")
 
         # Groups by code, counted in the cycle before the report, when everything else is there.
-        codes = delayed(m, self.codes, waits - 1, name="codes")
-        counted = [delayed(m, self.valid, waits - 1, name="counted", reset=True)]
+        codes = delayed(m, burst.codes, waits - 1, name="codes")
+        counted = [delayed(m, valid, waits - 1, name="counted", reset=True)]
         if self.width.groups > 1:
-            counted.append(delayed(m, self.valid & self.upper, waits - 1, name="counted_upper", reset=True))
+            counted.append(delayed(m, valid & burst.upper, waits - 1, name="counted_upper", reset=True))
         for code in range(CODES):
             hits = [
                 counts & (codes.word_select(group, CODE_BITS) == code) for group, counts in enumerate(counted)
@@ -104,15 +103,16 @@ class BlockStatistics(block_statistics.BlockStatistics):
             groups = Signal(9, name=f"groups_{code}")
             m.d.sync += hit.eq(sum(hits[1:], hits[0]))
             total = (groups + hit)[:9]
-            m.d.sync += groups.eq(Mux(self.report_valid, 0, total))
-            m.d.comb += self.report.counts[code].eq(total)
+            m.d.sync += groups.eq(Mux(self.reports.valid, 0, total))
+            m.d.comb += report.counts[code].eq(total)
 
-        plane_sum = self._sum_words(m, Mux(self.word_valid, self.word, 0), self.word_last)
+        words = self.words.payload
+        plane_sum = self._sum_words(m, Mux(self.words.valid, words.words, 0), words.last)
         m.d.comb += [
-            self.report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
-            self.report.block_sum.eq(
+            report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
+            report.block_sum.eq(
                 add16(self._sum_data(m), delayed(m, plane_sum, waits - 4, name="plane_late"))
             ),
-            self.report.cleared_sum.eq(~gained),
+            report.cleared_sum.eq(~gained),
         ]
         return m

@@ -4,14 +4,29 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES
 
 from ...parts.beat import Beat
-from ..word_plane import collect_words
+from ..word_plane import collect_words, plane_words
 from .plane_unit import CODE_BITS
+
+
+def burst_codes(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """The codes of a burst, and its place in its block."""
+    width = Beat(lanes)
+    return data.StructLayout(
+        {
+            "first": 1,
+            "last": 1,
+            # Word of the beat in which the block's first code belongs; means something with `first` alone.
+            "place": range(width.words),
+            # The code of a group that does not exist is 0.
+            "codes": CODE_BITS * width.groups,
+        }
+    )
 
 
 class CodePlane(wiring.Component):
@@ -27,19 +42,13 @@ class CodePlane(wiring.Component):
 
     Members
     -------
-    valid, first, last : :py:`In(1)`
-    place : :py:`In(range(lanes * 2))`
-        Word of the beat in which the block's first code belongs; read with ``first``.
-    codes : :py:`In(lanes // 2)`
-        The code of a group that does not exist is 0.
+    codes : :py:`In(stream.Signature(burst_codes(lanes), always_ready=True))`
     begins : :py:`Out(1)`
         Combinational: these codes are the first of a word.
-    word : :py:`Out(16)`
-    word_valid, word_last : :py:`Out(1)`
-        A word, and the block's last one, in the cycle after the code that completes it.
-    beat : :py:`Out(32 * lanes)`
+    words : :py:`Out(stream.Signature(plane_words(lanes), always_ready=True))`
+        In the cycle after the code that completes the word. ``last`` is low where ``valid`` is.
+    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
         Zero where the block has no code.
-    beat_valid : :py:`Out(1)`
     """
 
     LATENCY = 3
@@ -49,50 +58,43 @@ class CodePlane(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "valid": In(1),
-                "first": In(1),
-                "last": In(1),
-                "place": In(range(self.width.words)),
-                "codes": In(CODE_BITS * self.width.groups),
+                "codes": In(stream.Signature(burst_codes(lanes), always_ready=True)),
                 "begins": Out(1),
-                "word": Out(16),
-                "word_valid": Out(1),
-                "word_last": Out(1),
-                "beat": Out(self.width.bits),
-                "beat_valid": Out(1),
+                "words": Out(stream.Signature(plane_words(lanes), always_ready=True)),
+                "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        valid, burst = self.codes.valid, self.codes.payload
         # The codes' place in their word: 1 of 4, with 16 lanes 1 of 2.
         following = Signal(range(CODE_WORD_GROUPS // self.width.groups))
         index = Signal.like(following)
+        word = Signal(16)
         first_word = Signal()
-        place = Signal.like(self.place, reset_less=True)
-        m.d.comb += [index.eq(Mux(self.first, 0, following)), self.begins.eq(index == 0)]
-        placed = Cat(Mux(index == at, self.codes, 0) for at in range(1 << len(index)))
-        with m.If(self.valid):
+        last_word = Signal()
+        place = Signal.like(burst.place, reset_less=True)
+        m.d.comb += [index.eq(Mux(burst.first, 0, following)), self.begins.eq(index == 0)]
+        placed = Cat(Mux(index == at, burst.codes, 0) for at in range(1 << len(index)))
+        with m.If(valid):
             m.d.sync += [
                 following.eq(index + 1),
-                self.word.eq(Mux(self.begins, 0, self.word) | placed),
+                word.eq(Mux(self.begins, 0, word) | placed),
             ]
-        with m.If(self.valid & self.begins):
-            m.d.sync += first_word.eq(self.first)
-        with m.If(self.valid & self.first):
-            m.d.sync += place.eq(self.place)
+        with m.If(valid & self.begins):
+            m.d.sync += first_word.eq(burst.first)
+        with m.If(valid & burst.first):
+            m.d.sync += place.eq(burst.place)
         m.d.sync += [
-            self.word_valid.eq(self.valid & (self.last | index.all())),
-            self.word_last.eq(self.valid & self.last),
+            self.words.valid.eq(valid & (burst.last | index.all())),
+            last_word.eq(valid & burst.last),
         ]
-        collect_words(
-            m,
-            self.word,
-            self.beat,
-            self.beat_valid,
-            valid=self.word_valid,
-            first=first_word,
-            last=self.word_last,
-            place=place,
-        )
+        m.d.comb += [
+            self.words.payload.first.eq(first_word),
+            self.words.payload.last.eq(last_word),
+            self.words.payload.place.eq(place),
+            self.words.payload.words.eq(word),
+        ]
+        collect_words(m, self.words, self.beats)
         return m

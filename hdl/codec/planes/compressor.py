@@ -4,6 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Value
+from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
@@ -36,40 +37,40 @@ class Compressor(compressor.Compressor):
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
         m.submodules.unit = self._planes = unit = PlaneUnit(lanes=self.lanes)
         m.d.comb += [
-            unit.burst.eq(self.burst),
-            unit.present.eq(Mux(self.valid, self.present, 0)),
-            unit.e0.eq(self.e0),
+            unit.burst.eq(self.bursts.payload.lanes),
+            unit.present.eq(Mux(self.bursts.valid, self.bursts.payload.present, 0)),
+            unit.e0.eq(self.parameters.e0),
         ]
         return unit.latency, unit.aligned, unit.size
 
     def _plane(self, m: Module, marks: Marks, store: BlockStore) -> Value | int:
         m.submodules.plane = self._codes = plane = CodePlane(lanes=self.lanes)
+        codes = plane.codes.payload
+        wiring.connect(m, plane.beats, store.tags)
         m.d.comb += [
-            plane.valid.eq(marks.valid),
-            plane.first.eq(marks.first),
-            plane.last.eq(marks.last),
-            plane.place.eq(marks.place),
-            plane.codes.eq(self._planes.codes),
-            store.tag_valid.eq(plane.beat_valid),
-            store.tag_beat.eq(plane.beat),
+            plane.codes.valid.eq(marks.valid),
+            codes.first.eq(marks.first),
+            codes.last.eq(marks.last),
+            codes.place.eq(marks.place),
+            codes.codes.eq(self._planes.codes),
         ]
         return plane.begins
 
     def _statistics(self, m: Module, marks: Marks) -> Any:
         statistics = BlockStatistics(lanes=self.lanes)
         quantised = self._marks(m, LaneQuantiser.LATENCY)
+        burst, gain = statistics.bursts.payload, statistics.gains.payload
+        wiring.connect(m, self._codes.words, statistics.words)
         m.d.comb += [
-            statistics.gained_valid.eq(quantised.valid),
-            statistics.gained_last.eq(quantised.last),
-            statistics.gained.eq(self._planes.gained),
-            statistics.carries.eq(self._planes.carries),
-            statistics.valid.eq(marks.valid),
-            statistics.last.eq(marks.last),
-            statistics.codes.eq(self._planes.codes),
-            statistics.word.eq(self._codes.word),
-            statistics.word_valid.eq(self._codes.word_valid),
-            statistics.word_last.eq(self._codes.word_last),
+            statistics.gains.valid.eq(quantised.valid),
+            gain.last.eq(quantised.last),
+            gain.lanes.eq(self._planes.gained),
+            gain.carries.eq(self._planes.carries),
+            statistics.bursts.valid.eq(marks.valid),
+            burst.last.eq(marks.last),
+            burst.codes.eq(self._planes.codes),
         ]
         if self.width.groups > 1:
-            m.d.comb += statistics.upper.eq(delayed(m, self.present[GROUP_LANES], marks.cycles, name="upper"))
+            upper = self.bursts.payload.present[GROUP_LANES]
+            m.d.comb += burst.upper.eq(delayed(m, upper, marks.cycles, name="upper"))
         return statistics

@@ -9,7 +9,7 @@ import cocotb
 from compressor_blocks import BEAT_BYTES, WIDTH, Packing
 from lockstep import Lockstep
 
-from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
+from inceptionn.hdl.codec.alignment_unit import AlignmentUnit, block_vector
 from inceptionn.hdl.parts.beat import Beat
 
 LATENCY = AlignmentUnit.latency_of(Beat(WIDTH))
@@ -19,12 +19,13 @@ class TB(Lockstep):
     """Sends blocks as lists of vectors; every beat and ``done`` are due in a certain cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid", "last"), quiet={"beat_valid": 0, "done": 0})
+        quiet, layouts = {"beats_valid": 0, "done": 0}, {"vectors_payload": block_vector(WIDTH)}
+        super().__init__(dut, pulses=("vectors_valid",), quiet=quiet, layouts=layouts)
         self.packing = Packing()
         self.beats = 0
 
     async def gap(self) -> None:
-        await self.cycle(size=random.randint(0, BEAT_BYTES), vector=0)
+        await self.cycle(vectors_payload={"data": 0})
 
     async def send(self, sizes: list[int], gaps: float = 0.0) -> None:
         """One block with vectors of these sizes, and with 8 lanes the idle cycle after it."""
@@ -34,10 +35,11 @@ class TB(Lockstep):
             last = index == len(sizes) - 1
             vector = random.randbytes(size)
             for extra, beat, done in self.packing.push(vector, last, self.now):
-                found = {"beat": int.from_bytes(beat, "little")} if beat else {}
-                self.due(LATENCY + extra, beat_valid=bool(beat), done=done, **found)
+                found = {"beats_payload": int.from_bytes(beat, "little")} if beat else {}
+                self.due(LATENCY + extra, beats_valid=bool(beat), done=done, **found)
                 self.beats += bool(beat)
-            await self.cycle(valid=1, last=last, size=size, vector=int.from_bytes(vector, "little"))
+            payload = {"last": last, "size": size, "data": int.from_bytes(vector, "little")}
+            await self.cycle(vectors_valid=1, vectors_payload=payload)
         if not Beat(WIDTH).payload_overlaps:
             await self.gap()
 

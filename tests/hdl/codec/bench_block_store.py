@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from typing import Any
 
 import cocotb
 from block_reader import BlockReader
@@ -28,7 +29,8 @@ class TB(BlockReader):
     """Writes tag beats and data beats, each up to ``SLACK`` times after ``room`` has fallen."""
 
     def __init__(self, dut):
-        super().__init__(dut, last="last", pulses=("tag_valid", "data_valid", "finished"))
+        pulses = ("tags_valid", "data_valid", "shapes_valid")
+        super().__init__(dut, pulses=pulses, layouts={"shapes_payload": SHAPE})
         self.ready_to_write: deque[tuple[list[int], list[int], Shape]] = deque()
         self.tags: deque[int] = deque()
         self.data: deque[int] = deque()
@@ -40,7 +42,7 @@ class TB(BlockReader):
 
     def _fill_up(self) -> None:
         blocks = SLACK if Beat(WIDTH).payload_overlaps else SLACK // 2
-        self.credit = {"tag": SLACK, "data": SLACK, "finished": blocks}
+        self.credit = {"tags": SLACK, "data": SLACK, "shapes": blocks}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
         """A block of random content."""
@@ -67,15 +69,17 @@ class TB(BlockReader):
             self.data.extend(data)
             self.begun = [self.begun[0] + len(tags), self.begun[1] + len(data)]
             self.open.append((*self.begun, shape))
-        inputs = {name: random.getrandbits(8 * BEAT_BYTES) for name in ("tag_beat", "data_beat")}
-        inputs["finished_shape"] = random.getrandbits(SHAPE.size)
+        inputs: dict[str, Any] = {
+            f"{kind}_payload": random.getrandbits(8 * BEAT_BYTES) for kind in ("tags", "data")
+        }
+        inputs["shapes_payload"] = {}
         whole = self.open and self.open[0][0] <= self.written[0] and self.open[0][1] <= self.written[1]
-        if whole and random.random() < write and self._allowed("finished", room):
+        if whole and random.random() < write and self._allowed("shapes", room):
             *_, shape = self.open.popleft()
-            inputs |= {"finished": 1, "finished_shape": SHAPE.const(shape.fields()).as_bits()}
-        for index, (kind, queue) in enumerate((("tag", self.tags), ("data", self.data))):
+            inputs |= {"shapes_valid": 1, "shapes_payload": shape.fields()}
+        for index, (kind, queue) in enumerate((("tags", self.tags), ("data", self.data))):
             if queue and random.random() < write and self._allowed(kind, room):
-                inputs |= {f"{kind}_valid": 1, f"{kind}_beat": queue.popleft()}
+                inputs |= {f"{kind}_valid": 1, f"{kind}_payload": queue.popleft()}
                 self.written[index] += 1
         await self.cycle(**inputs, **self.reading(step, drop))
 
@@ -85,7 +89,7 @@ class TB(BlockReader):
             await self.step(write, step, drop)
         assert not self.open
         await self.drain()
-        assert not self.read("ready")
+        assert not self.read("blocks_valid")
         assert self.read("room")
 
 
@@ -149,7 +153,7 @@ async def read_without_a_pause(dut, drop):
         await tb.step(1.0, 0.0)
     cycles = tb.now
     while tb.blocks:
-        assert tb.read("ready"), f"no block at hand after {tb.now - cycles} cycles of reading"
+        assert tb.read("blocks_valid"), f"no block at hand after {tb.now - cycles} cycles of reading"
         await tb.step(0.0, 1.0, drop)
     await tb.finish()
 

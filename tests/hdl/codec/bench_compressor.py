@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from typing import Any
 
 import cocotb
 from block_reader import BlockReader
@@ -25,6 +26,7 @@ from compressor_blocks import (
 )
 from reports import Report
 
+from inceptionn.hdl.codec.compressor import CodecParameters, lane_burst
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
@@ -51,7 +53,8 @@ class TB(BlockReader):
     """Sends blocks, reads or drops them at random, and checks beats and statistics."""
 
     def __init__(self, dut):
-        super().__init__(dut, last="last_step", pulses=("valid",))
+        layouts = {"parameters": CodecParameters.as_shape(), "bursts_payload": lane_burst(WIDTH)}
+        super().__init__(dut, pulses=("bursts_valid",), layouts=layouts)
         self.reports: deque[Report] = deque()
         self.params: Parameters | None = None
         self.settled = 0
@@ -61,15 +64,12 @@ class TB(BlockReader):
         self.stalled = False
         self.step_probability, self.drop_probability = 1.0, 0.0
 
-    async def tick(self, **inputs: int) -> None:
+    async def tick(self, **inputs: Any) -> None:
         """One cycle, in which the reader does what it does."""
         if self.read("statistics_valid"):
-            self.reports.popleft().check(self.read("statistics"))
-        if "valid" not in inputs:
-            # Idle inputs are noise.
-            inputs |= {name: random.getrandbits(1) for name in ("first", "last")}
-            inputs |= {"burst": random.getrandbits(32 * WIDTH), "present": random.getrandbits(WIDTH)}
-            inputs |= {"place": random.randrange(WORDS)}
+            self.reports.popleft().check(self.read("statistics_payload"))
+        if "bursts_valid" not in inputs:
+            inputs["bursts_payload"] = {}  # noise
         if self.read("room"):
             self.credit = LATE
         await self.cycle(**inputs, **self.reading(self.step_probability, self.drop_probability))
@@ -80,7 +80,7 @@ class TB(BlockReader):
             return
         while self.now <= self.settled:
             await self.tick()
-        self.dut.e0.value, self.dut.t.value, self.dut.b.value = params.e0, params.t, params.b
+        self.write("parameters", {"e0": params.e0, "t": params.t, "b": params.b})
         self.params = params
 
     async def _enter(self, group: Group, first: bool, last: bool, place: int) -> None:
@@ -88,10 +88,10 @@ class TB(BlockReader):
             self.stalled = True
             await self.tick()
         self.credit -= not self.read("room")
-        where = place if first else random.randrange(WORDS)
-        await self.tick(
-            valid=1, first=first, last=last, burst=group.burst, present=group.present, place=where
-        )
+        burst = {"first": first, "last": last, "lanes": group.burst, "present": group.present}
+        # After the first burst, the place means nothing.
+        where = {"place": place} if first else {}
+        await self.tick(bursts_valid=1, bursts_payload=burst | where)
 
     async def send(
         self, lanes: Bits, params: Parameters = DEFAULT, place: int | None = None, gaps: float = 0.0
@@ -198,7 +198,7 @@ async def can_be_read_in_time(dut):
         for kind in ("zeros", "large", "edges"):
             tb.step_probability = 0.0
             await tb.send(KINDS[kind](count, random))
-            while not tb.read("ready"):
+            while not tb.read("blocks_valid"):
                 await tb.tick()
             found = tb.now - tb.sent
             assert found == READY, f"{count} lanes of {kind}: {found} cycles"
@@ -221,7 +221,7 @@ async def reset_in_the_middle(dut):
     tb.reports.clear()
     tb.at = 0
     for _ in range(60):
-        assert not tb.read("ready")
+        assert not tb.read("blocks_valid")
         await tb.tick()
     for _ in range(10):
         await tb.send(some_lanes(some_length(random), DEFAULT, random))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict, deque
+from typing import Any
 
 import cocotb
 import numpy as np
@@ -23,7 +24,7 @@ from lockstep import Lockstep
 from reports import Report
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
-from inceptionn.hdl.codec.paper.block_statistics import BlockStatistics
+from inceptionn.hdl.codec.paper.block_statistics import BlockStatistics, compressed_burst
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import MAX_LANES, Parameters, Tag
@@ -36,21 +37,21 @@ class TB(Lockstep):
     """Sends a block's groups, and the Alignment Unit's beats when that would send them."""
 
     def __init__(self, dut):
-        pulses = ("valid", "last", "beat_valid", "done")
-        super().__init__(dut, pulses=pulses, quiet={"report_valid": 0})
+        layouts = {"bursts_payload": compressed_burst(WIDTH)}
+        pulses = ("bursts_valid", "beats_valid", "done")
+        super().__init__(dut, pulses=pulses, quiet={"reports_valid": 0}, layouts=layouts)
         self.packing = Packing()
         self.reports: deque[Report] = deque()
         self._later: defaultdict[int, dict[str, int]] = defaultdict(dict)
 
-    async def cycle(self, **inputs: int) -> None:
-        if self.read("report_valid"):
-            self.reports.popleft().check(self.read("report"))
-        noise = {"beat": random.getrandbits(8 * BEAT_BYTES), "block_bytes": random.getrandbits(14)}
+    async def cycle(self, **inputs: Any) -> None:
+        if self.read("reports_valid"):
+            self.reports.popleft().check(self.read("reports_payload"))
+        noise = {"beats_payload": random.getrandbits(8 * BEAT_BYTES), "block_bytes": random.getrandbits(14)}
         await super().cycle(**noise | self._later.pop(self.now, {}) | inputs)
 
     async def gap(self) -> None:
-        tags, cleared = random.getrandbits(2 * WIDTH), random.getrandbits(8 * BEAT_BYTES)
-        await self.cycle(tags=tags, present=(1 << WIDTH) - 1, cleared=cleared)
+        await self.cycle(bursts_payload={})
 
     async def send(self, groups: list[Group], gaps: float = 0.0) -> None:
         """One block, and with 8 lanes the idle cycle after it."""
@@ -60,15 +61,16 @@ class TB(Lockstep):
                 await self.gap()
             last = index == len(groups) - 1
             for extra, beat, done in self.packing.push(group.data, last, self.now):
-                found = {"beat": int.from_bytes(beat, "little")} if beat else {}
+                found = {"beats_payload": int.from_bytes(beat, "little")} if beat else {}
                 moment = self.now + PACKED + extra
-                self._later[moment] |= {"beat_valid": bool(beat), "done": done} | found
+                self._later[moment] |= {"beats_valid": bool(beat), "done": done} | found
             if last:
                 self._later[self.now + 3]["block_bytes"] = report.block_bytes
-                self.due(LATENCY, report_valid=1)
+                self.due(LATENCY, reports_valid=1)
                 self.reports.append(report)
             cleared = int.from_bytes(group.cleared.astype("<u4").tobytes(), "little")
-            await self.cycle(valid=1, last=last, tags=group.tags, present=group.present, cleared=cleared)
+            payload = {"last": last, "tags": group.tags, "present": group.present, "cleared": cleared}
+            await self.cycle(bursts_valid=1, bursts_payload=payload)
         if not Beat(WIDTH).payload_overlaps:
             await self.gap()
 

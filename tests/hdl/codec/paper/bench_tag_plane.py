@@ -10,6 +10,7 @@ from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.tag_plane import TagPlane
+from inceptionn.hdl.codec.word_plane import plane_words
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
@@ -29,14 +30,13 @@ class TB(Lockstep):
     """Sends blocks of tag words; each beat is due in a certain cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid",), quiet={"beat_valid": 0})
+        layouts = {"words_payload": plane_words(WIDTH, GROUPS)}
+        super().__init__(dut, pulses=("words_valid",), quiet={"beats_valid": 0}, layouts=layouts)
         self._free = 0
         """The first cycle in which words need not wait for others."""
 
     async def gap(self) -> None:
-        marks = {"both": random.getrandbits(1)} if GROUPS == 2 else {}
-        await self.cycle(first=random.getrandbits(1), last=random.getrandbits(1), **marks,
-                         place=random.randrange(WORDS), tags=random.getrandbits(2 * WIDTH))  # fmt: skip
+        await self.cycle(words_payload={})
 
     async def send(self, words: list[int], place: int, gaps: float) -> None:
         plane = b"".join(word.to_bytes(TAG_WORD_BYTES, "little") for word in words)
@@ -54,14 +54,16 @@ class TB(Lockstep):
             # Beats that the words complete, one per cycle.
             ends = (place + index) % WORDS + len(here)
             for _ in range(len(beats) if last else ends >= WORDS):
-                self.due(LATENCY + self._free - self.now, beat_valid=1, beat=beats.pop(0))
+                self.due(LATENCY + self._free - self.now, beats_valid=1, beats_payload=beats.pop(0))
                 self._free += last and bool(beats)
             self._free += 1
-            marks = {"both": len(here) == 2} if GROUPS == 2 else {}
-            # After the first word, the place means nothing.
-            where = place if first else random.randrange(WORDS)
-            tags = sum(word << 16 * i for i, word in enumerate(here))
-            await self.cycle(valid=1, first=first, last=last, place=where, tags=tags, **marks)
+            payload = {"first": first, "last": last}
+            payload["words"] = sum(word << 16 * i for i, word in enumerate(here))
+            if GROUPS == 2:
+                payload["both"] = len(here) == 2
+            if first:  # after the first word, the place means nothing
+                payload["place"] = place
+            await self.cycle(words_valid=1, words_payload=payload)
         assert not beats
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import cocotb
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
-from inceptionn.hdl.codec.planes.code_plane import CodePlane
+from inceptionn.hdl.codec.planes.code_plane import CodePlane, burst_codes
+from inceptionn.hdl.codec.word_plane import plane_words
 from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES, MAX_LANES
 
 GROUPS = WIDTH // GROUP_LANES
@@ -20,11 +22,12 @@ class TB(Lockstep):
     """Sends blocks of codes; each word and each beat is due in a certain cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, pulses=("valid",), quiet={"beat_valid": 0, "word_valid": 0, "word_last": 0})
+        quiet: dict[str, Any] = {"beats_valid": 0, "words_valid": 0, "words_payload": {"last": 0}}
+        layouts = {"codes_payload": burst_codes(WIDTH), "words_payload": plane_words(WIDTH)}
+        super().__init__(dut, pulses=("codes_valid",), quiet=quiet, layouts=layouts)
 
     async def gap(self) -> None:
-        await self.cycle(first=random.getrandbits(1), last=random.getrandbits(1),
-                         place=random.randrange(WORDS), codes=random.getrandbits(4 * GROUPS))  # fmt: skip
+        await self.cycle(codes_payload={})
 
     async def send(self, codes: list[int], place: int, gaps: float) -> None:
         filled = codes + [0] * (-len(codes) % CODE_WORD_GROUPS)
@@ -42,12 +45,14 @@ class TB(Lockstep):
             word, rest = divmod(index + GROUPS, CODE_WORD_GROUPS)
             if last or not rest:
                 number = word - (not rest)
-                self.due(1, word_valid=1, word=words[number], word_last=last)
+                self.due(1, words_valid=1, words_payload={"words": words[number], "last": last})
                 if last or (place + number) % WORDS == WORDS - 1:
-                    self.due(CodePlane.LATENCY, beat_valid=1, beat=beats.pop(0))
-            where = place if first else random.randrange(WORDS)
-            value = sum(code << 4 * i for i, code in enumerate(here))
-            await self.cycle(valid=1, first=first, last=last, place=where, codes=value)
+                    self.due(CodePlane.LATENCY, beats_valid=1, beats_payload=beats.pop(0))
+            payload = {"first": first, "last": last}
+            payload["codes"] = sum(code << 4 * i for i, code in enumerate(here))
+            if first:  # after the first codes, the place means nothing
+                payload["place"] = place
+            await self.cycle(codes_valid=1, codes_payload=payload)
         assert not beats
 
 
