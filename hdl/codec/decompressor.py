@@ -209,20 +209,19 @@ class Decompressor(wiring.Component):
         full_1, more_1, beat_1 = sorted_1(full, "full"), sorted_1(more, "more"), sorted_1(beat, "beat")
         newest = buffer.newest
         following = buffer.following
+        block = decoder.beats.payload.block
         m.d.comb += [
-            decoder.w_data.eq(beat_1),
-            decoder.w_valid.eq(sorted_1(valid & has_plane, "plane", reset=True)),
-            decoder.w_ends.eq(sorted_1(ends_here, "ends")),
-            decoder.w_block.more_groups.eq(more_1[at_burst:]),
-            decoder.w_block.more_lanes.eq(more_1[:at_burst]),
-            decoder.w_block.base.eq(sorted_1(base, "base")),
-            decoder.w_block.unusable.eq(sorted_1(unusable, "unusable")),
+            decoder.beats.payload.data.eq(beat_1),
+            decoder.beats.valid.eq(sorted_1(valid & has_plane, "plane", reset=True)),
+            decoder.beats.payload.ends.eq(sorted_1(ends_here, "ends")),
+            block.more_groups.eq(more_1[at_burst:]),
+            block.more_lanes.eq(more_1[:at_burst]),
+            block.base.eq(sorted_1(base, "base")),
+            block.unusable.eq(sorted_1(unusable, "unusable")),
             # Data start after the plane's words; the byte before is an odd one.
-            decoder.w_block.origin.eq(
-                Cat(Const(1, 1), more_1[at_word:at_beat], Mux(full_1, newest, following))
-            ),
-            buffer.w_data.eq(beat_1),
-            buffer.w_valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
+            block.origin.eq(Cat(Const(1, 1), more_1[at_word:at_beat], Mux(full_1, newest, following))),
+            buffer.beats.payload.eq(beat_1),
+            buffer.beats.valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
         ]
 
         # A cycle later, when `newest` counts the block's last beat.
@@ -249,7 +248,8 @@ class Decompressor(wiring.Component):
         """
         sync = m.d.sync
         at_beat = self.width.place_bits
-        head = Signal(decoder.group.shape(), reset_less=True)
+        following = decoder.groups.payload
+        head = Signal(following.shape(), reset_less=True)
         head_valid = Signal()
         arrived = Signal()
         may_go = Signal()
@@ -266,27 +266,26 @@ class Decompressor(wiring.Component):
         m.d.comb += [
             go.eq(may_go & room),
             load.eq(~head_valid | go),
-            decoder.group_ready.eq(load),
-            buffer.load.eq(load),
-            buffer.position.eq(decoder.group.start),
-            getattr(buffer, decoder.MARKS).eq(decoder.group[decoder.MARKS]),
+            decoder.groups.ready.eq(load),
+            buffer.requests.valid.eq(load),
+            buffer.requests.payload.position.eq(following.start),
+            buffer.requests.payload[decoder.MARKS].eq(following[decoder.MARKS]),
             ends.o.ready.eq(go & head.last),
         ]
         with m.If(load):
             sync += [
-                head.eq(decoder.group),
-                head_valid.eq(decoder.group_valid),
+                head.eq(following),
+                head_valid.eq(decoder.groups.valid),
             ]
         # `may_go` is about the head and implies one. The end known is that of the head's block, so after a
         # block's last group it has to be looked at again: a cycle is lost there by blocks of one group.
-        following = decoder.group
         following_arrived = has_arrived(following.end)
         head_arrived = has_arrived(head.end)
         following_may_go = (following_arrived & ~following.last) | (ended & ~(go & head.last))
         head_may_go = (head_arrived & ~head.last) | ended
         sync += [
             arrived.eq(Mux(load, following_arrived, head_arrived)),
-            may_go.eq(Mux(load, decoder.group_valid & following_may_go, head_may_go)),
+            may_go.eq(Mux(load, decoder.groups.valid & following_may_go, head_may_go)),
             surplus.eq(head_valid & head.last & arrived & ~ended),
         ]
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -39,6 +39,19 @@ def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
             "origin": position_bits(lanes),
             # The announced lane count is out of range.
             "unusable": 1,
+        }
+    )
+
+
+def plane_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A beat that holds marks."""
+    return data.StructLayout(
+        {
+            "data": Beat(lanes).bits,
+            # Means something with the first beat of the block's plane alone.
+            "block": block_layout(lanes),
+            # The block ends with this beat.
+            "ends": 1,
         }
     )
 
@@ -82,7 +95,7 @@ class PlaneDecoder(wiring.Component):
 
     Since all marks come first, the only loop is the sum of the sizes; everything else is feed-forward.
 
-    If a block ends inside its plane (``w_ends`` at a beat that is not the plane's last), the missing marks
+    If a block ends inside its plane (``ends`` at a beat that is not the plane's last), the missing marks
     are arbitrary, but the number of groups is not: the block is malformed, and its end position, which
     lies outside of it, shows it unless the sum happens to fit, so the writer must remember the fact.
 
@@ -93,18 +106,10 @@ class PlaneDecoder(wiring.Component):
 
     Members
     -------
-    w_data : :py:`In(32 * lanes)`
-        A beat that holds marks.
-    w_block : :py:`In(block_layout(lanes))`
-        The block, read with the first beat of its plane.
-    w_ends : :py:`In(1)`
-        The block ends with this beat.
-    w_valid : :py:`In(1)`
+    beats : :py:`In(stream.Signature(plane_beat(lanes), always_ready=True))`
     stored : :py:`Out(5)`
         Beats written and not yet in use, one cycle late.
-    group : :py:`Out(group_layout(...))`
-    group_valid : :py:`Out(1)`
-    group_ready : :py:`In(1)`
+    groups : :py:`Out(stream.Signature(group_layout(...)))`
     """
 
     DEPTH = 32
@@ -121,14 +126,9 @@ class PlaneDecoder(wiring.Component):
         self.mark_bits = self.width.bits // self.WORDS
         super().__init__(
             {
-                "w_data": In(self.width.bits),
-                "w_block": In(block_layout(lanes)),
-                "w_ends": In(1),
-                "w_valid": In(1),
+                "beats": In(stream.Signature(plane_beat(lanes), always_ready=True)),
                 "stored": Out(range(self.DEPTH)),
-                "group": Out(group_layout(lanes, self.MARKS, self.mark_bits)),
-                "group_valid": Out(1),
-                "group_ready": In(1),
+                "groups": Out(stream.Signature(group_layout(lanes, self.MARKS, self.mark_bits))),
             }
         )
 
@@ -157,16 +157,18 @@ class PlaneDecoder(wiring.Component):
         m.submodules.beats = beats = LutRam(self.width.bits, self.DEPTH)
         m.submodules.blocks = blocks = LutRam(block_bits + 2, self.DEPTH)
         free = Signal(range(self.DEPTH))
-        alone = self.w_block.more_groups == 0
-        for memory, item in ((beats, self.w_data), (blocks, Cat(self.w_block, self.w_ends, alone))):
+        source = self.beats.payload
+        alone = source.block.more_groups == 0
+        for memory, item in ((beats, source.data), (blocks, Cat(source.block, source.ends, alone))):
             # The slot at `free` is unused by contract: write it always, count it if valid.
             m.d.comb += [memory.write.eq(1), memory.write_address.eq(free), memory.write_data.eq(item)]
-        with m.If(self.w_valid):
+        with m.If(self.beats.valid):
             sync += free.eq(free + 1)
 
         # A group sent takes six cycles to the queue, or seven, and `room` is three cycles old.
-        out = self.group.shape()
-        m.submodules.queue = queue = PushQueue(out, self.GROUPS, slack=10 + join, elastic=True)
+        out = self.groups.payload
+        m.submodules.queue = queue = PushQueue(out.shape(), self.GROUPS, slack=10 + join, elastic=True)
+        wiring.connect(m, queue.o, wiring.flipped(self.groups))
         room = delayed(m, queue.room, 1, name="room", reset=True)
 
         # The sequencer.
@@ -179,7 +181,7 @@ class PlaneDecoder(wiring.Component):
         active = Signal()
         beat = Signal(range(self.DEPTH))
         word = Signal(range(self.WORDS))
-        more = Signal(len(self.w_block.more_groups))
+        more = Signal(len(source.block.more_groups))
         last = Signal()
         first = Signal()
         was_last = Signal(init=1)
@@ -201,7 +203,7 @@ class PlaneDecoder(wiring.Component):
         sync += [
             self.stored.eq(free - next_beat),
             active.eq(take | (active & ~leave)),
-            available.eq(self.w_valid | Mux(take, some & (free != after_next), some)),
+            available.eq(self.beats.valid | Mux(take, some & (free != after_next), some)),
         ]
         with m.If(take):
             sync += [next_beat.eq(after_next), after_next.eq(after_next + 1)]
@@ -232,8 +234,8 @@ class PlaneDecoder(wiring.Component):
         self._measure(m, p)
 
         # Where a group's bytes take the position.
-        start = Signal(len(self.group.start), reset_less=True)
-        end = Signal(len(self.group.end), reset_less=True)
+        start = Signal(len(out.start), reset_less=True)
+        end = Signal(len(out.end), reset_less=True)
         valid, before, total = p.valid, Mux(p.first, p.origin, end), p.total
         with m.If(valid):
             sync += [start.eq(before), end.eq(before + total)]
@@ -247,8 +249,5 @@ class PlaneDecoder(wiring.Component):
             queue.i.payload.more_lanes.eq(p.more_lanes),
             queue.i.payload.base.eq(p.base),
             queue.i.payload.fault.eq(p.fault),
-            self.group.eq(queue.o.payload),
-            self.group_valid.eq(queue.o.valid),
-            queue.o.ready.eq(self.group_ready),
         ]
         return m

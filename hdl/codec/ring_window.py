@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.beat import Beat
@@ -47,6 +47,11 @@ def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name:
     return parts
 
 
+def group_request(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
+    """A group, or two, to be cut out: the position of the byte before, and the marks."""
+    return data.StructLayout({"position": position_bits(lanes), marks: mark_bits})
+
+
 class RingWindow(wiring.Component):
     """Keeps up to ``DEPTH`` beats, and brings a group, or two, out of two of them to byte 0 per cycle.
 
@@ -59,31 +64,26 @@ class RingWindow(wiring.Component):
     groups of a cycle are taken as one. ``DEPTH`` beats are kept: beat *i* can be read from the cycle after
     ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
 
-    The buffer holds one request at a time (``position`` and the codec's marks of the group), replaced when
-    ``load``. After it, everything is free-running.
+    The buffer holds one request, until the next one comes. After it, everything is free-running.
 
     Parameters
     ----------
     lanes : :class:`int`
         8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
     marks : :class:`str`, :class:`int`
-        Name and width of the member with the group's marks.
+        Name and width of the group's marks in a request.
     members : :class:`dict`
         The codec's own outputs.
 
     Members
     -------
-    w_data : :py:`In(32 * lanes)`
-        A beat.
-    w_valid : :py:`In(1)`
-        Append it: ``newest`` counts up.
+    beats : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
+        A beat is appended: ``newest`` counts up.
     newest : :py:`Out(9)`
         Number of the last beat appended, modulo 512; 511 after reset.
     following : :py:`Out(9)`
         ``newest + 1``.
-    load : :py:`In(1)`
-        Take ``position`` and the marks as the request.
-    position : :py:`In(position_bits(lanes))`
+    requests : :py:`In(stream.Signature(group_request(lanes, ...), always_ready=True))`
     """
 
     DEPTH = 64
@@ -95,13 +95,10 @@ class RingWindow(wiring.Component):
         self._marks, self._mark_bits = marks
         super().__init__(
             {
-                "w_data": In(self.width.bits),
-                "w_valid": In(1),
+                "beats": In(stream.Signature(self.width.bits, always_ready=True)),
                 "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
                 "following": Out(BEAT_BITS),
-                "load": In(1),
-                "position": In(position_bits(lanes)),
-                self._marks: In(self._mark_bits),
+                "requests": In(stream.Signature(group_request(lanes, *marks), always_ready=True)),
                 **members,
             }
         )
@@ -128,7 +125,7 @@ class RingWindow(wiring.Component):
         # which of the two writes counted.
         sync = m.d.sync
         offset_bits = self.width.place_bits
-        with m.If(self.w_valid):
+        with m.If(self.beats.valid):
             sync += [self.newest.eq(self.following), self.following.eq(self.following + 1)]
 
         # The request, with both banks' addresses worked out beforehand.
@@ -136,13 +133,14 @@ class RingWindow(wiring.Component):
         odd_address = Signal(range(self.DEPTH // 2), reset_less=True)
         request_marks = Signal(self._mark_bits, reset_less=True, name=f"request_{self._marks}")
         amount_0 = Signal(offset_bits + 1, reset_less=True)
-        beat = self.position[offset_bits:]
-        with m.If(self.load):
+        request = self.requests.payload
+        beat = request.position[offset_bits:]
+        with m.If(self.requests.valid):
             sync += [
                 even_address.eq((beat + 1)[1:]),
                 odd_address.eq(beat[1:]),
-                amount_0.eq(self.position),
-                request_marks.eq(getattr(self, self._marks)),
+                amount_0.eq(request.position),
+                request_marks.eq(request[self._marks]),
             ]
 
         window = []
@@ -152,11 +150,11 @@ class RingWindow(wiring.Component):
             burst = Signal(self.width.bits, name=f"burst_{parity}", reset_less=True)
             m.d.comb += [
                 bank.write_address.eq(free),
-                bank.write_data.eq(self.w_data),
+                bank.write_data.eq(self.beats.payload),
                 bank.write.eq(1),
                 bank.read_address.eq(read_address),
             ]
-            with m.If(self.w_valid & (self.following[0] == parity)):
+            with m.If(self.beats.valid & (self.following[0] == parity)):
                 sync += free.eq(free + 1)
             sync += burst.eq(bank.read_data)
             window.append(burst)

@@ -27,9 +27,8 @@ class BurstBuffer(RingWindow):
 
     Members
     -------
-    w_data, w_valid, newest, following, load, position
-        As of :class:`RingWindow`.
-    tags : :py:`In(2 * lanes)`
+    beats, newest, following, requests
+        As of :class:`RingWindow`; the marks of a request are ``tags``, 2 bits per lane.
     vectors : :py:`Out(32 * lanes)`
         Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
     vector_tags : :py:`Out(2 * lanes)`

@@ -33,9 +33,8 @@ class PlaneBuffer(RingWindow):
 
     Members
     -------
-    w_data, w_valid, newest, following, load, position
-        As of :class:`RingWindow`.
-    codes : :py:`In(lanes // 2)`
+    beats, newest, following, requests
+        As of :class:`RingWindow`; the marks of a request are ``codes``, 4 bits per group.
     data : :py:`Out(32 * lanes)`
         Each group's data in 32 bytes. Those from its size to byte 14 are zero, the others arbitrary.
     data_codes : :py:`Out(lanes // 2)`

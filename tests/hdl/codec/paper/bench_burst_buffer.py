@@ -11,6 +11,7 @@ from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
 from inceptionn.hdl.codec.plane_decoder import BEAT_BITS, position_bits
+from inceptionn.hdl.codec.ring_window import group_request
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -20,6 +21,7 @@ WIDTH = bench_parameters().get("lanes", 8)
 """Lanes of a beat."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 POSITIONS = 1 << position_bits(WIDTH)
+REQUEST = group_request(WIDTH, "tags", 2 * WIDTH)
 LATENCY = BurstBuffer.latency_of(Beat(WIDTH))
 
 
@@ -36,7 +38,7 @@ class TB(TestBench):
         self.checked = 0
 
     async def reset(self) -> None:
-        self.dut.w_valid.value = self.dut.load.value = 0
+        self.dut.beats_valid.value = self.dut.requests_valid.value = 0
         await super().reset()
         await FallingEdge(self.dut.aclk)
 
@@ -45,17 +47,16 @@ class TB(TestBench):
         number = self.newest - (len(self.kept) - 1) + beat
         position = (number * BEAT_BYTES + offset) % POSITIONS
         window = b"".join(list(self.kept)[beat : beat + 2])
-        self.dut.position.value = position
-        self.dut.tags.value = tags
-        self.dut.load.value = 1
+        self.dut.requests_payload.value = REQUEST.const({"position": position, "tags": tags}).as_bits()
+        self.dut.requests_valid.value = 1
         self._loading = (tags, window[offset + 1 : offset + 1 + BEAT_BYTES])
 
     async def step(self, append: bool) -> None:
         """One cycle: whatever was asked for is loaded, ``append`` adds a random beat, outputs are checked."""
         dut = self.dut
         data = random.randbytes(BEAT_BYTES)
-        dut.w_data.value = int.from_bytes(data, "little")
-        dut.w_valid.value = append
+        dut.beats_payload.value = int.from_bytes(data, "little")
+        dut.beats_valid.value = append
         assert int(dut.newest.value) == self.newest % (1 << BEAT_BITS)
         assert int(dut.following.value) == (self.newest + 1) % (1 << BEAT_BITS)
         due = self.pending.popleft()
@@ -67,7 +68,7 @@ class TB(TestBench):
             self.kept.append(data)
             self.newest += 1
         self.request, self._loading = self._loading, None
-        dut.load.value = 0
+        dut.requests_valid.value = 0
 
     _loading: tuple[int, bytes] | None = None
 

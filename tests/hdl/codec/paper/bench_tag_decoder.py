@@ -10,7 +10,7 @@ import cocotb
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder
-from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, position_bits
+from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, plane_beat, position_bits
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -20,6 +20,7 @@ WIDTH = bench_parameters().get("lanes", GROUP_LANES)
 """Lanes of a word: tags of one group, or two."""
 BEAT_BITS = 8 * LANE_BYTES * WIDTH
 BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH, "tags", 2 * WIDTH)
+BEAT_LAYOUT = plane_beat(WIDTH)
 WORDS = TagDecoder.WORDS
 POSITIONS = 1 << position_bits(WIDTH)
 CYCLE_LIMIT = 100_000
@@ -101,7 +102,7 @@ class TB(TestBench):
     """Drives tag planes and takes groups, each with a probability per cycle."""
 
     async def reset(self) -> None:
-        self.dut.w_valid.value = self.dut.group_ready.value = 0
+        self.dut.beats_valid.value = self.dut.groups_ready.value = 0
         await super().reset()
         await FallingEdge(self.dut.aclk)
 
@@ -114,23 +115,23 @@ class TB(TestBench):
         first_in = first_out = None
         for cycle in range(CYCLE_LIMIT):
             if not groups:
-                dut.w_valid.value = 0
+                dut.beats_valid.value = 0
                 return first_out - first_in, cycle - first_in
             # Inputs change while the clock is low; outputs are read just before it rises.
             send = bool(beats) and int(dut.stored.value) < TagDecoder.DEPTH - 4 and random.random() < write
-            dut.w_valid.value = send
+            dut.beats_valid.value = send
             data, block, ends = (
                 beats.pop(0) if send else (random.getrandbits(BEAT_BITS), 0, random.getrandbits(1))
             )
-            dut.w_data.value = data
-            dut.w_block.value = block
-            dut.w_ends.value = ends
+            dut.beats_payload.value = BEAT_LAYOUT.const(
+                {"data": data, "block": BLOCK_LAYOUT.from_bits(block), "ends": ends}
+            ).as_bits()
             if send and first_in is None:
                 first_in = cycle
             ready = random.random() < take
-            dut.group_ready.value = ready
-            if dut.group_valid.value:
-                word = int(dut.group.value)
+            dut.groups_ready.value = ready
+            if dut.groups_valid.value:
+                word = int(dut.groups_payload.value)
                 assert held in (None, word), "a group changed while it waited"
                 held = None if ready else word
                 if ready:
@@ -152,10 +153,10 @@ async def planes(dut, write, take):
     counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
     random.shuffle(counts)
     await tb.run([Plane.random(count) for count in counts], write, take)
-    dut.group_ready.value = 1
+    dut.groups_ready.value = 1
     for _ in range(40):
         await FallingEdge(dut.aclk)
-        assert not dut.group_valid.value
+        assert not dut.groups_valid.value
 
 
 @cocotb.test()
