@@ -7,16 +7,11 @@ Headers, payloads and how a frame came are drawn independently, so these benches
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-from lockstep import Lockstep
 
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
-from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst
+from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst, wire_beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import LANE_BYTES, Verdict
 
@@ -25,8 +20,7 @@ LANES = bench_parameters().get("lanes", 8)
 BEAT_BYTES = LANE_BYTES * LANES
 FramePart = frame_part(LANES)
 RestoredBurst = restored_burst(LANES)
-QUEUE_LATENCY = 2
-"""Cycles from a push to the output queue until its output shows the beat."""
+WireBeat = wire_beat(LANES)
 OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
 
 
@@ -158,12 +152,12 @@ class Frame:
         return made
 
     @property
-    def payload_bursts(self) -> list[int]:
+    def payload_bursts(self) -> list[dict[str, int]]:
         """The payload as the Decompressor sends it; only the last burst's ``malformed`` counts."""
         made = [{"data": filled(part), "malformed": random.getrandbits(1)} for part in cut(self.payload)]
         if made:
             made[-1]["malformed"] = int(self.faulty)
-        return [RestoredBurst.const(burst).as_bits() for burst in made]
+        return made
 
 
 def mixture(number: int) -> list[Frame]:
@@ -192,67 +186,3 @@ def streams_without_gap() -> list[list[Frame]]:
         [Frame.passing(size) for size in [32] * 30 + [60] * 30 + [300] * 10],
         [Frame.restored(lanes, 4 * lanes // 3) for lanes in [365] * 8 + [100] * 10],
     ]
-
-
-class Offer:
-    """An input with valid and ready: shows items at random times; an item stays until it is taken.
-
-    ``items`` are values by the name of the port that each is written to.
-    """
-
-    def __init__(self, dut: Any, valid: str, ready: str, items: Iterable[Mapping[str, int]]):
-        self.items = deque(items)
-        self._valid = getattr(dut, valid)
-        self._ready = getattr(dut, ready)
-        self._ports = {name: getattr(dut, name) for name in (self.items[0] if self.items else ())}
-        self._shown = False
-
-    def show(self, probability: float) -> None:
-        """The inputs of this cycle; noise if no item is shown."""
-        self._shown = bool(self.items) and (self._shown or random.random() < probability)
-        self._valid.value = self._shown
-        for name, port in self._ports.items():
-            port.value = self.items[0][name] if self._shown else random.getrandbits(len(port))
-
-    def taken(self) -> bool:
-        """Whether the item shown is taken in this cycle."""
-        if not self._shown or not int(self._ready.value):
-            return False
-        self.items.popleft()
-        self._shown = False
-        return True
-
-
-class FrameSink(Lockstep):
-    """A :class:`Lockstep` that checks the frames on ``m_axis``."""
-
-    def __init__(self, dut: Any):
-        super().__init__(dut)
-        self.begun: list[int] = []
-        """The cycle of each frame's first beat."""
-        self.ended: list[int] = []
-        """The cycle of each frame's last beat."""
-        self._came = bytearray()
-
-    def collect(self, frame: Frame) -> bool:
-        """Takes the beat that is shown, of ``frame``; whether it was its last."""
-        came = self._came
-        if not came:
-            self.begun.append(self.now)
-        count = self.read("m_axis_tkeep").bit_count()
-        came += self.read("m_axis_tdata").to_bytes(BEAT_BYTES, "little")[:count]
-        if not self.read("m_axis_tlast"):
-            assert count == BEAT_BYTES
-            return False
-        expected, bad = frame.leaves
-        assert len(came) == len(expected), f"{frame.order}: {len(came)} bytes, not {len(expected)}"
-        wrong = [index for index, (a, b) in enumerate(zip(came, expected, strict=True)) if a != b]
-        assert not wrong, f"{frame.order}: {len(wrong)} bytes wrong, the first at {wrong[0]}"
-        assert bool(self.read("m_axis_tuser")) == bad, f"{frame.order}: bad is not {bad}"
-        came.clear()
-        self.ended.append(self.now)
-        return True
-
-    def span(self) -> int:
-        """Cycles from the first frame's first beat to the last one's last."""
-        return self.ended[-1] - self.begun[0] + 1
