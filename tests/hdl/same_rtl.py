@@ -121,8 +121,10 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
         if port["direction"] == "input":
             source |= {bit: ("port", name, i) for i, bit in enumerate(port["bits"]) if isinstance(bit, int)}
     for wire in netlist["netnames"].values():
+        # A net of several names has its initial value at one of them, and "x" at the others.
         for bit, value in zip(wire["bits"], reversed(wire["attributes"].get("init", "")), strict=False):
-            initial[bit] = value
+            if value != "x":
+                initial[bit] = value
     cells = []
     gates = set()
     for number, cell in enumerate(netlist["cells"].values()):

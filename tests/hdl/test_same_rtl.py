@@ -87,3 +87,18 @@ def test_verdict(changes: dict[str, Any], verdict: str, tmp_path: Path) -> None:
 def test_one_side_only(tmp_path: Path) -> None:
     assert same_rtl.compare(None, tmp_path, tmp_path) == "new"
     assert same_rtl.compare(tmp_path, None, tmp_path) == "only in BASE"
+
+
+def test_a_register_of_two_names_has_one_initial_value() -> None:
+    """Yosys writes it at the register's own name, and "x" at that of a port which the register drives."""
+    register = {"type": "$_DFF_P_", "parameters": {}, "connections": {"C": [2], "D": [3], "Q": [4]}}
+    register["port_directions"] = {"C": "input", "D": "input", "Q": "output"}
+    inputs = {name: {"direction": "input", "bits": [bit]} for name, bit in (("clock", 2), ("term", 3))}
+    output = {"sum": {"direction": "output", "bits": [4]}}
+
+    def labels(**initial: str) -> object:
+        names = {name: {"bits": [4], "attributes": {"init": value}} for name, value in initial.items()}
+        return same_rtl.labels({"ports": inputs | output, "cells": {"r": register}, "netnames": names})
+
+    assert labels(above="0", sum="x") == labels(sum="0")
+    assert labels(above="1", sum="x") != labels(sum="0")
