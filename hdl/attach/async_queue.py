@@ -163,8 +163,8 @@ class AsyncQueue(wiring.Component):
     def _hold(m: Module, name: str, own: str, other: str) -> Signal:
         """In the domain ``own``: stay empty, since a reset of either side has not yet reached both.
 
-        That is while the other side is in reset, and after an own reset until the other side has seen it:
-        its pointer, as it is seen here, may be that of before.
+        This holds while the other side is in reset, and after an own reset until the other side has seen it.
+        Until then, the other side's pointer as seen here may be an old one.
         """
         own_reset, other_reset = (ResetSignal(domain, allow_reset_less=True) for domain in (own, other))
         there, back, direct, hold = (Signal(name=f"{name}_{part}") for part in ("out", "back", "in", "hold"))

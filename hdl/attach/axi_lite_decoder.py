@@ -15,9 +15,9 @@ from .clock_crossing import CHANNELS
 class AXI4LiteDecoder(wiring.Component):
     """Hands each access to the slave that its address names, one write and one read at a time.
 
-    Slave n answers from ``n * 2**page_width`` on. An access to a page without a slave gets ``SLVERR`` and,
-    when read, zero; so does one to a slave that is in reset, or enters reset meanwhile: every access
-    ends. All outputs are flip-flops; a round trip takes 5 cycles.
+    Slave n answers from ``n * 2**page_width`` on. An access to a page without a slave gets ``SLVERR``; a read
+    also gets zero. So does an access to a slave that is in reset or enters reset meanwhile. So every access
+    ends. All outputs are flip-flops. A round trip takes 5 cycles.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
     """The level of ``reset``, which belongs to another clock or to none, in ``domain``.
 
     A pulse of any length gives at least one cycle. It rises and falls with the clock, 2 to 4 cycles late, so
-    that all registers after it see the same; a synchroniser that is set at once would not grant them that.
-    High until the first cycles have passed.
+    that all registers after it see the same edge. A synchroniser that is set at once would not ensure that.
+    After power-up it is high for the first cycles.
     """
     caught = Signal(name=f"{name}_caught")
     level = Signal(name=name, init=1)
@@ -32,8 +32,8 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
 class StreamCrossing(wiring.Component):
     """A stream from one clock to another, beat by beat, through an :class:`AsyncQueue`.
 
-    One beat per cycle of the slower clock. Frames may have gaps at its output where the writing clock is the
-    slower one; a MAC that takes none needs a :class:`~inceptionn.hdl.attach.frame_queue.FrameQueue` after it.
+    One beat per cycle of the slower clock. If that is the writing clock, frames have gaps at the output. A
+    MAC that accepts none needs a :class:`~inceptionn.hdl.attach.frame_queue.FrameQueue` after it.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ CHANNELS = {
 class AXI4LiteCrossing(wiring.Component):
     """AXI4-Lite from the master's clock to the slave's; requests and answers through an :class:`AsyncQueue`.
 
-    One read and one write are in flight at the slave at a time; address and data of a write go over together.
-    Either side may be reset alone, at any moment. After a reset of the master's side what the slave has
-    begun is finished there, and its answer dropped; what it has not begun is forgotten. After a reset of the
-    slave's side nothing that was in flight is answered: whoever drives ``s_axil`` sees ``alive`` fall, and
-    gives the answer itself.
+    At most one read and one write are in flight at the slave. Address and data of a write cross together.
+    Either side may be reset alone, at any moment. After a reset of the master's side, an access that the
+    slave has begun is finished there and its answer dropped; any other is forgotten. After a reset of the
+    slave's side, nothing that was in flight is answered. Whoever drives ``s_axil`` sees ``alive`` fall and
+    must answer itself.
 
     Parameters
     ----------

@@ -14,13 +14,14 @@ from ..parts.elastic_register import ElasticRegister
 
 
 class FrameGuard(wiring.Component):
-    """Passes frames on; neither side ever sees a part of a frame that the other side's reset has left.
+    """Passes frames on. Neither side ever sees the remains of a frame that a reset of the other has cut.
 
-    A frame whose source is reset in its middle is ended by one more beat of one byte with ``tlast``, marked
-    bad. The rest of a frame whose sink was reset in its middle goes nowhere; frames that have not begun wait
-    for the sink. While a side is in reset, nothing is taken from it or offered to it.
+    If the source is reset inside a frame, the frame is ended by one more beat of one byte with ``tlast``,
+    marked bad. If the sink is reset inside a frame, the rest of the frame is dropped; frames that have not
+    begun wait for the sink. While a side is in reset, nothing is taken from it or offered to it.
 
-    One beat per cycle, one cycle of latency, every control output from a flip-flop or one gate after it.
+    Throughput: one beat per cycle. Latency: one cycle. Every control output comes from a flip-flop or one
+    gate after it.
 
     Parameters
     ----------

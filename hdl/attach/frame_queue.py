@@ -20,10 +20,9 @@ from ..parts.queue import PushQueue
 class FrameQueue(wiring.Component):
     """Holds each frame until it is whole; from then on it leaves without a gap, its length known.
 
-    What a MAC needs that aborts when ``tvalid`` falls inside a frame, and what a target needs whose
-    metadata hold the length. Frames must be packed (full beats up to ``tlast``). A frame of more than
-    ``depth - 1`` beats is dropped. One beat per cycle, in and out; latency of an empty queue: the frame and 6
-    cycles.
+    For a MAC that aborts when ``tvalid`` falls inside a frame, and for a target whose metadata hold the
+    length. Frames must be packed (full beats up to ``tlast``). A frame of more than ``depth - 1`` beats is
+    dropped. Throughput: one beat per cycle, in and out. Latency of an empty queue: the frame and 6 cycles.
 
     Parameters
     ----------
@@ -39,8 +38,8 @@ class FrameQueue(wiring.Component):
     word_width : :class:`int`
         Bits of a word that goes with each frame, 0 for none.
     frames : :class:`int`
-        Whole frames that it holds at a time; a power of two. Behind a long one that leaves come as many short
-        ones as it has beats, over the beats of a short one.
+        Whole frames that it holds at a time; a power of two. While a long frame leaves, as many short ones
+        may arrive as it has beats, divided by the beats of a short one.
 
     Members
     -------
@@ -92,7 +91,7 @@ class FrameQueue(wiring.Component):
         write, whole, read = (Signal(bits, name=name) for name in ("write", "whole", "read"))
         refuse = Signal()  # the rest of this frame is dropped
 
-        # What the beat in hand means. One place stays empty, so that full and empty differ.
+        # What the current beat means. One place stays empty, so that full and empty differ.
         accept = Signal()
         full = Signal()
         length = Signal(17)

@@ -25,8 +25,8 @@ class Widener(wiring.Component):
     """Gathers narrow beats into wide ones; a frame always starts in byte 0.
 
     One narrow beat per cycle; the wide beat follows one cycle after its last narrow one. ``tuser`` at
-    ``tlast`` marks a bad frame and is passed on; a narrow beat before ``tlast`` that is not full makes the
-    frame bad too, since it leaves a hole. The last beat's lanes above ``tkeep`` are undefined.
+    ``tlast`` marks a bad frame and is passed on. A narrow beat before ``tlast`` that is not full makes the
+    frame bad, too, since it leaves a hole. The last beat's bytes above ``tkeep`` are undefined.
 
     Parameters
     ----------

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The codec's parts that do not depend on its lane format: alignment and block memory."""
+"""What both codecs share: compressor and decompressor without their lanes, alignment, block memory."""

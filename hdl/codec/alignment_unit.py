@@ -27,17 +27,18 @@ def block_vector(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 class AlignmentUnit(wiring.Component):
-    """Packs vectors of 0 to 32 bytes, or 64, back to back into beats of as many bytes, block by block.
+    """Packs a block's vectors back to back into beats, one vector per cycle.
 
-    The only loop that carries an address is the fill level of 5 or 6 bits; the vector is rotated by it, one
-    base-4 digit per stage, split at the level into the part that completes the current beat and
-    the part that begins the next, and ORed into the beat. From the vector that completes
-    a beat to the beat it takes :attr:`latency` cycles: 5 for 8 lanes, 6 for 16.
+    A vector has 0 to 32 bytes and a beat 32, with 16 lanes 0 to 64 and 64. A beat leaves :attr:`latency`
+    cycles after the vector that completes it: 5 with 8 lanes, 6 with 16.
+
+    The only feedback is the fill level of 5 or 6 bits. A vector is rotated by it, one base-4 digit per stage,
+    and split at it: one part completes the current beat, the other begins the next.
 
     A block's last vector may complete one beat and begin another, which follows one cycle later. With 8 lanes
-    **the cycle after** ``last`` must therefore **be idle**. With 16 the next block may follow at once: its
-    beats are then one cycle late until one of its vectors completes none, which happens before it can end
-    like that itself, since no block has more beats than vectors.
+    **the cycle after** ``last`` must therefore **be idle**. With 16 the next block may follow at once. Its
+    beats are then one cycle late until one of its vectors completes none. That happens before the block can
+    end in the same way, since no block has more beats than vectors.
 
     Parameters
     ----------
@@ -47,12 +48,12 @@ class AlignmentUnit(wiring.Component):
     Members
     -------
     vectors : :py:`In(stream.Signature(block_vector(lanes), always_ready=True))`
-        ``data`` is zero without ``valid``, too.
+        ``data`` is zero also while ``valid`` is low.
     beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
         Packed bytes, zero after the block's end.
     done : :py:`Out(1)`
-        High for one cycle when the block is complete, with its last beat (or alone, where no byte was
-        left for one), one cycle after ``latency`` at the latest.
+        High for one cycle when the block is complete: with its last beat, or alone if no byte was left for
+        one. At most ``latency + 1`` cycles after ``last``.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):

@@ -15,10 +15,10 @@ from .alignment_unit import AlignmentUnit
 
 
 class BlockStatistics(wiring.Component):
-    """Sums and counts over one block.
+    """Sums and counts over each block, one burst per cycle.
 
-    The report follows the block's last vector after :attr:`latency` cycles: 12, with 16 lanes 14. With 8
-    lanes there is at least one idle cycle between blocks, with 16 there need be none.
+    A block's report follows its last vector after :attr:`latency` cycles: 12, with 16 lanes 14. With 8 lanes
+    there must be an idle cycle between two blocks; with 16 there need not.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
 class BlockReader(wiring.Signature):
     """The reading side of a memory of blocks, seen from the memory.
 
-    Reading is a pipeline without stall: ``step`` takes one beat of the current block, which appears
-    :meth:`BlockStore.latency_of` cycles later.
+    ``step`` reads one beat of the current block, at most one per cycle. It appears
+    :meth:`BlockStore.latency_of` cycles later, without a handshake.
 
     Members
     -------
@@ -79,21 +79,21 @@ class BlockReader(wiring.Signature):
 
 
 class BlockStore(wiring.Component):
-    """Rings of finished tag and data beats, and the reader that joins them.
+    """Keeps finished blocks in two rings, one of tags and one of data, and joins the two when it reads.
 
-    Data is packed from byte 0 of a beat. Its place in the block, after ``2 * groups`` bytes of tags, is known
-    only at the block's end. So the reader rotates the data to its place and ORs it onto the tags, which are
-    stored in place. Reading is a pipeline without stall: ``step`` takes one beat of the current block, which
-    appears :attr:`latency` cycles later (5 with 8 lanes, 6 with 16). One beat per cycle.
+    Data are stored packed from byte 0 of a beat. Their place in the block, after the tags, is known only at
+    the block's end. So the reader rotates the data to their place and ORs them onto the tags, which are
+    stored in place. One beat per cycle can be written to each ring, and one read. A beat appears
+    :attr:`latency` cycles after its ``step``: 5 with 8 lanes, 6 with 16.
 
     Parameters
     ----------
     data_depth, tag_depth : :class:`int`
-        Beats in the rings, powers of two. 512 hold a block of 2304 lanes while another is read, of 16 lanes
-        each more than one; but a block RAM is no smaller.
+        Beats in the rings, powers of two. The longest block has 288 beats of data, with 16 lanes 144; a block
+        RAM has at least 512 words.
     slack : :class:`int`
-        Most beats that each ring may still be given when ``room`` has fallen; and as many blocks may still
-        be finished, or half as many with 8 lanes, where none has less than two cycles.
+        Most beats that may still come for each ring after ``room`` has fallen. As many blocks may then end,
+        with 8 lanes half as many, since a block takes at least two cycles.
     lanes : :class:`int`
         Beats of 4 bytes per lane: 8 or 16.
 
@@ -104,6 +104,7 @@ class BlockStore(wiring.Component):
     shapes : :py:`In(stream.Signature(block_shape(lanes), always_ready=True))`
         A block is complete; not before its last beat was written.
     room : :py:`Out(1)`
+        A register: beats may come.
     blocks : :py:`Out(BlockReader(lanes))`
     """
 

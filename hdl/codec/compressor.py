@@ -63,11 +63,11 @@ class Compressor(wiring.Component):
     The base of :class:`.paper.compressor.Compressor` and :class:`.planes.compressor.Compressor`, which add
     the unit, the plane at a block's head, and the statistics.
 
-    A pipeline without stall: one burst of 8 or 16 lanes per cycle while ``room`` was high. A block can be
-    read from 10 cycles (with 16 lanes 11) after its last vector has left the unit on.
+    One burst of 8 or 16 lanes per cycle while ``room`` is high; nothing stalls. A block can be read 10 cycles
+    after its last vector has left the unit, with 16 lanes 11.
 
     With 8 lanes **the cycle after** ``last`` **must be idle** (:class:`AlignmentUnit`). With 16 the next
-    block may follow at once, but for what the plane says.
+    block may follow at once, unless the codec's plane needs an idle cycle.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Compressor(wiring.Component):
         Read together with every burst, and the same for all of a block.
     bursts : :py:`In(stream.Signature(lane_burst(lanes), always_ready=True))`
     room : :py:`Out(1)`
-        Bursts may come; once it has fallen, up to 10 more, with 16 lanes 16.
+        Bursts may come. After it has fallen, at most 10 more may follow, with 16 lanes 16.
     blocks : :py:`Out(BlockReader(lanes))`
     statistics : :py:`Out(stream.Signature(STATISTICS, always_ready=True))`
         With ``statistics=True``: one report per block, in order.
@@ -113,8 +113,8 @@ class Compressor(wiring.Component):
         wiring.connect(m, aligner.beats, store.data)
         wiring.connect(m, store.blocks, wiring.flipped(self.blocks))
         m.d.comb += self.room.eq(store.room)
-        behind, vector, size = self._unit(m)
-        marks = self._marks(m, behind)
+        latency, vector, size = self._unit(m)
+        marks = self._marks(m, latency)
         valid, first, last, place = marks[1:]
         words_begun = self._plane(m, marks, store)
         m.d.comb += [
@@ -192,10 +192,10 @@ class Compressor(wiring.Component):
 class StandaloneCompressor(wiring.Component):
     """A compressor alone (the paper's Fig. 9), between AXI4-Streams: one packet of fp32 in, one block out.
 
-    Store and forward, since a block's plane precedes its data. One input beat per cycle (with 8 lanes but for
-    one idle cycle between packets), unless blocks are longer than their packets: then one output beat.
-    From the last input beat to the first output beat, if no other block is before it, 29 cycles (codec
-    planes: 27), with 16 lanes 34 (32). A packet's lanes after the 2304th are ignored.
+    Store and forward, since a block's plane precedes its data. Throughput: one input beat per cycle, with 8
+    lanes and one idle cycle between packets. Where blocks are longer than their packets, one output beat per
+    cycle. Latency from the last input beat to the first output beat of an idle compressor: 29 cycles, with 16
+    lanes 34; of the planes codec 27 and 32. A packet's lanes after the 2304th are ignored.
 
     Parameters
     ----------
@@ -211,8 +211,8 @@ class StandaloneCompressor(wiring.Component):
     m_axis : :py:`Out(AXIStream(4 * lanes))`
         ``tuser`` is 0.
     cfg_e0, cfg_t, cfg_b : :py:`In(8)`
-        Codec parameters (:class:`inceptionn.wire.Parameters`); constant from a packet's first beat until one
-        cycle after its last. The codec planes does not use the last two.
+        Codec parameters (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
+        cycle after its last. The planes codec does not use the last two.
     """
 
     def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
@@ -256,17 +256,17 @@ class StandaloneCompressor(wiring.Component):
         m.d.comb += core.parameters.eq(Cat(self.cfg_e0, self.cfg_t, self.cfg_b))
 
         # Output: step whenever there is a block and a place in the queue for its beat.
-        behind, block = core.latency, core.blocks
-        m.submodules.output = output = OutputQueue(slack=behind + 4, lanes=self.lanes)
+        latency, block = core.latency, core.blocks
+        m.submodules.output = output = OutputQueue(slack=latency + 4, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         ready = Signal()
         m.d.sync += ready.eq(output.room)
         m.d.comb += block.step.eq(block.valid & ready)
-        step, last = delayed(m, Cat(block.step, block.last), behind, name="marks", reset=True)
+        step, last = delayed(m, Cat(block.step, block.last), latency, name="marks", reset=True)
         m.d.comb += [
             output.i.valid.eq(step),
             output.i.payload.tdata.eq(block.beat),
             output.i.payload.tlast.eq(last),
-            output.i.payload.ending.eq(delayed(m, block.shape.ending, behind, name="ending")),
+            output.i.payload.ending.eq(delayed(m, block.shape.ending, latency, name="ending")),
         ]
         return m

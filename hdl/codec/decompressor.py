@@ -23,7 +23,7 @@ def _end_layout(lanes: int) -> data.StructLayout:
         {
             # Position of the block's last byte, as long as all its beats were kept.
             "position": position_bits(lanes),
-            # The block ended inside its tag plane, or beats of it were dropped.
+            # The block ended inside its plane, or beats of it were dropped.
             "fault": 1,
         }
     )
@@ -45,7 +45,7 @@ def _top_byte(keep: Value) -> Value:
 
 
 class Decompressor(wiring.Component):
-    """Blocks to fp32 bursts.
+    """Restores blocks to fp32 bursts.
 
     The base of :class:`.paper.decompressor.Decompressor` and :class:`.planes.decompressor.Decompressor`,
     which name their decoder, buffer and unit.
@@ -54,24 +54,24 @@ class Decompressor(wiring.Component):
     bursts on ``m_axis``, where *n* is the lane count announced in ``s_axis.tuser`` on the packet's
     first beat. ``tkeep`` of the last burst has four bits per present lane.
 
-    A block is *malformed* if it ends inside its plane, has too few or too many data bytes, or what the codec
-    adds. It still yields its announced number of bursts, with arbitrary contents from the first fault on and
-    ``tuser = 1`` at ``tlast``, and the next block is not affected. An *n* of 0 or above 2304 is malformed
-    too, with one full burst out.
+    A block is *malformed* if it ends inside its plane, has too few or too many data bytes, or breaks a rule
+    of its codec. It still yields its announced number of bursts. Their contents are arbitrary from the first
+    fault on, and ``tuser = 1`` at ``tlast``. The next block is not affected. A block with an *n* of 0 or
+    above 2304 is malformed and yields one full burst.
 
-    Throughput: one burst out per cycle while input is there, across block borders too: the next block's plane
-    is taken in while the current block's data are decoded. Blocks of one burst take two cycles each.
-    Latency: at best :attr:`latency` cycles from a block's first beat, and 8 less from the beat with its first
-    group's last data byte, to the first burst out. Decoding starts before the block's end has arrived; only
-    its last burst waits for the end.
+    Throughput: one burst per cycle while input is there, also from one block to the next, whose plane is
+    taken in while this block's data are decoded. A block of one burst takes two cycles.
+    Latency to the first burst: at best :attr:`latency` cycles from the block's first beat, and 8 fewer from
+    the beat with its first group's last data byte. Decoding starts before the block's end has arrived; only
+    the last burst waits for it.
 
     Parameters
     ----------
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
     pushed : :class:`bool`
-        ``s_axis`` is no handshake: every beat with ``tvalid`` is taken, and at most one may follow in a cycle
-        without ``tready``.
+        Every beat with ``tvalid`` is taken, whatever ``tready`` is. After ``tready`` has fallen, at most one
+        may follow.
 
     Members
     -------
@@ -329,7 +329,7 @@ class Decompressor(wiring.Component):
         unit: Any,
         output: PushQueue,
     ) -> None:
-        """Decompresses what the burst buffer cuts out, and gathers each block's faults for its last burst."""
+        """Decompresses what the buffer cuts out, and gathers a block's faults for its last burst."""
         # `issued` is already one cycle after the request.
         cut = buffer.latency - 1
         done = cut + unit.LATENCY

@@ -18,9 +18,9 @@ def zero_tests(magnitude: Value) -> dict[str, Value]:
 def normalise(m: Module, p: Pipeline) -> Value:
     """The value of ``magnitude``, two stages later: the last is the caller's, to hold the result.
 
-    Normalisation by halves: three zero tests on the magnitude tell the shift by 8 and by 4, the top nibble of
-    what is left tells the rest. Lanes without magnitude carry zeros through the shifter and raw lanes zeros
-    beside it, so that the two only need an OR at the end.
+    Normalisation by halves: three zero tests on the magnitude tell the shift by 8 and by 4. The top nibble of
+    the result tells the rest. The shifter holds zeros for a raw lane, and ``raw`` holds zeros for any other,
+    so one OR joins them.
 
     ``p`` has ``magnitude`` (15 bits), its :func:`zero_tests`, ``sign``, ``base`` (the exponent is ``base``
     less the 1-based position of the leading 1 from the top), ``is_vector``, and ``raw``, the 32 bits of a

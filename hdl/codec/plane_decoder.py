@@ -88,16 +88,16 @@ class PlaneDecoder(wiring.Component):
     """Finds every group's place in the data from the plane at the head of its block alone.
 
     The base of the paper's Tag Decoder and of the Code Decoder, which read a group's *marks*: its tag word or
-    its code. Takes the beats of successive planes, one block after the other, and offers one group per cycle,
-    at best :attr:`latency` cycles after the beat that holds its marks (10). With 16 lanes (11 cycles), two
-    groups are one in all that follows; where a block has an odd number of groups, the last one is joined by
-    lanes that are absent. The writer may not wait, but must keep ``stored`` below ``DEPTH - 1``.
+    its code. It takes the beats of successive planes, block by block, and offers one group per cycle.
+    Latency: at best :attr:`latency` cycles from the beat that holds the marks, 10 with 8 lanes and 11 with
+    16. With 16 lanes, "group" means two groups here; absent lanes complete the last one of an odd number.
+    The writer must keep ``stored`` below ``DEPTH - 1``.
 
-    Since all marks come first, the only loop is the sum of the sizes; everything else is feed-forward.
+    Since all marks come first, the only feedback is the sum of the sizes.
 
-    If a block ends inside its plane (``ends`` at a beat that is not the plane's last), the missing marks
-    are arbitrary, but the number of groups is not: the block is malformed, and its end position, which
-    lies outside of it, shows it unless the sum happens to fit, so the writer must remember the fact.
+    If a block ends inside its plane (``ends`` at a beat that is not the plane's last), the missing marks are
+    arbitrary, but the number of groups is the announced one. The block is malformed. Its end position shows
+    that unless the sum happens to fit, so the writer must remember it.
 
     Parameters
     ----------

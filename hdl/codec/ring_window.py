@@ -53,18 +53,18 @@ def group_request(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
 
 
 class RingWindow(wiring.Component):
-    """Keeps up to ``DEPTH`` beats, and brings a group, or two, out of two of them to byte 0 per cycle.
+    """Keeps ``DEPTH`` beats. Each cycle it moves a group, or two, from two neighbouring beats to byte 0.
 
     The base of the buffers of both codecs. The paper's Burst Buffer (Fig. 10) holds two bursts and shifts
-    consumed bits away; this one leaves the bytes where they are and moves a position over them, so that
+    consumed bits away. This one leaves the bytes where they are and moves a position over them, so that
     nothing wide waits for a size.
 
     A *position* counts bytes from reset on, modulo 2^14 (16 lanes: 2^15): beat number in the upper 9 bits,
-    byte in the lower 5 (6). A group is named by the position of the byte *before* its first one, and two
-    groups of a cycle are taken as one. ``DEPTH`` beats are kept: beat *i* can be read from the cycle after
-    ``newest`` has reached it until beat ``i + DEPTH - 1`` is written; the owner sees to both.
+    byte in the lower 5 (6). A group is named by the position of the byte *before* its first one; two groups
+    of a cycle are taken as one. Beat *i* can be read from the cycle after ``newest`` has reached it until
+    beat ``i + DEPTH - 1`` is written. The owner must keep to both limits.
 
-    The buffer holds one request, until the next one comes. After it, everything is free-running.
+    One request is held until the next one comes. Nothing after it stalls.
 
     Parameters
     ----------

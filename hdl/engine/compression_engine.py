@@ -39,12 +39,11 @@ class CompressionEngine(wiring.Component):
                                                          └─► TransmitDecision ─ order ┘
 
     Store and forward: a frame's raw copy and its block wait until its last beat has told whether it is
-    compressed. Every path from the input on is a pipeline without stall; ``s_axis.tready`` is a
-    register that looks at the room in the rings and queues. Frames longer than 16384 bytes pass in
-    pieces of that length, so no frame is too long to pass.
+    compressed. Nothing stalls after the input register: ``s_axis.tready`` is a register that follows the room
+    in the rings and queues. A frame of more than 16384 bytes passes in pieces of that length.
 
-    Throughput: one beat per cycle in and out, whatever the data; frames of fewer than 4 beats are taken
-    in 4 cycles, with 16 lanes in 2 unless they ask the flow table. Latency of an idle engine, first beat to
+    Throughput: one beat per cycle in and out, whatever the data. A frame of fewer than 4 beats takes 4
+    cycles, with 16 lanes 2 unless it is looked up in the flow table. Latency of an idle engine, first beat to
     first beat: the frame's length in beats plus at most 48 cycles, with 16 lanes 56.
 
     Parameters
@@ -118,8 +117,8 @@ class CompressionEngine(wiring.Component):
         ]
         m.d.comb += source.room.eq(ring_room & compressor.room & decision.room)
 
-        # Payload: the parsed header arrives one cycle before the beat behind it (with 16 lanes, the frame's
-        # first one) is at the realigner.
+        # Payload: the parsed header is there one cycle before the frame's second beat (with 16 lanes, its
+        # first) is at the realigner.
         headers = parser.headers.payload
         header = headers.header
         candidate = Signal()
@@ -129,7 +128,7 @@ class CompressionEngine(wiring.Component):
             realigner.runs.payload.eq(headers.run),
         ]
         # The codec's parameters change between two blocks: not before the previous frame's rest (two
-        # cycles) has left the realigner and the two stages behind it, and before the block's first
+        # cycles) has left the realigner and the two stages after it, and before the block's first
         # burst, three cycles later. With 16 lanes, a block's first burst may follow on a rest: between them.
         block_at = Signal(7)
         m.d.comb += block_at.eq(header.payload_at + SHIM_BYTES)
@@ -256,7 +255,7 @@ class CompressionEngine(wiring.Component):
         ]
         with m.If(parser.headers.valid):
             m.d.sync += [wanted[word].eq((word >= start) & (word < stop)) for word in range(most)]
-        number = Signal(span, init=1)  # one-hot: the beat; none behind those
+        number = Signal(span, init=1)  # one-hot: the beat; none after those
         with m.If(valid):
             m.d.sync += number.eq(Mux(last, 1, number << 1))
         masked = Signal(16 * words, reset_less=True)

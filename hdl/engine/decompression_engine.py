@@ -37,7 +37,7 @@ class DecompressionEngine(wiring.Component):
     Cut-through: a frame is held until a header check fails, its shim has arrived, or it ends. There is no
     packet buffer: the queues cover the latency of a decision, and hold the next block's tag plane.
 
-    Throughput: one output beat per cycle while input is at hand. Latency of an idle engine, first beat
+    Throughput: one output beat per cycle while input is there. Latency of an idle engine, first beat
     to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
     one that is restored. With 16 lanes the same, in beats twice as wide.
 

@@ -21,7 +21,7 @@ from .receive_layout import ReceiveLayout, frame_account, frame_part, restored_b
 
 
 class ReceiveAssembler(wiring.Component):
-    """Carries out one order after the other, one output beat per cycle, without a gap between frames.
+    """Carries out one order after the other, one output beat per cycle, without a gap between most frames.
 
     ::
 
@@ -34,7 +34,8 @@ class ReceiveAssembler(wiring.Component):
     payload from the Decompressor. The waiting beats that hold its block are dropped meanwhile; the last of
     them tells whether the frame came whole and good, and the last output beat waits for it.
 
-    Latency: 6 cycles from the cycle in which order, beat and burst are there to the output queue.
+    The exceptions are :class:`ReceiveLayout`'s. Latency: 6 cycles from the cycle in which order, beat and
+    burst are there to the output queue.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class TransmitAssembler(wiring.Component):
         m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
-        # The order at hand; the next one is taken with the last command of this one. What a command needs and
+        # The current order; the next one is taken with the last command of this one. What a command needs and
         # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one,
         # either to drop it (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
         # beat of a frame that is copied.
@@ -161,7 +161,7 @@ class TransmitAssembler(wiring.Component):
             with m.If(self.orders.valid):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
-        # The order in whole follows a cycle behind the command, by a plain register: loaded at once, its many
+        # The whole order follows a cycle after the command, by a plain register: loaded at once, its many
         # flip-flops would wait for everything that a frame's last command waits for.
         order = Signal(frame_order(self.lanes))
         udp_length = Signal(16, reset_less=True)

@@ -35,8 +35,8 @@ def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
 class CollectQueue(wiring.Component):
     """Packs an engine's beats into words of ``engines`` bursts and announces every frame when it is whole.
 
-    So a frame leaves without a gap, however slowly it came. A frame of more than :attr:`MOST_WORDS` words
-    is announced in pieces of that length. A frame that is not kept is dropped here and not announced.
+    So a frame leaves without a gap, however slowly it came. A frame of more than :attr:`MOST_WORDS` words is
+    announced in pieces of that length. A frame that is not kept is dropped and not announced.
 
     Throughput: one beat in, one word out per cycle. A frame is announced 4 cycles after its last beat.
 

@@ -55,17 +55,19 @@ class _State(data.Struct):
 class FlowDirectory(wiring.Component):
     """Separates frames that any engine may process from those that may change the flow-phase table.
 
-    Every engine has a flow-phase table of its own (wire format, section 7). They stay equal, and equal to
-    one table that sees all frames, if each frame that changes the table passes through all engines: what an
-    engine does with a frame depends on nothing but the frame, its settings and that table. A frame cannot
-    change it unless it has SYN, or its flow is not in the table. So the directory keeps the flows of which
-    it is *certain* that the tables hold them; of such a flow, a segment without SYN goes to one engine, any
-    other that could touch the table is *shared*. In doubt a frame is shared, which costs time
-    but never changes a result, and so it needs neither the frame's end nor all of the engine's tests.
+    Every engine has a flow-phase table of its own (wire format, section 7). What an engine does with a frame
+    depends only on the frame, its settings and that table. So the tables stay equal, and equal to one table
+    that sees all frames, if each frame that changes the table passes through all engines. A frame cannot
+    change it unless it has SYN or its flow is not in the table.
 
-    A flow becomes certain by the engine's report (``confirmations``) on a shared frame of it. Until another
-    flow takes its slot here it carries a number, its generation, which comes back with the report: one that
-    concerns an earlier flow of the slot has another generation and is ignored.
+    The directory keeps the flows that the tables hold for *certain*. A segment without SYN of such a flow
+    goes to one engine. Any other frame that could touch the table is *shared*: it goes to all. In doubt a
+    frame is shared, which costs time but changes no result. So the directory needs neither the frame's end
+    nor all of the engine's checks.
+
+    A flow becomes certain by the engine's report (``confirmations``) on a shared frame of it. Each flow in a
+    slot has a number, its generation, which comes back with the report. A report on an earlier flow of the
+    slot has another generation and is ignored.
 
     Throughput: one frame per cycle of those that do not touch the table, one in 5 cycles of the others.
 

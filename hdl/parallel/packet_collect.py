@@ -23,9 +23,9 @@ from .packet_dispatch import MOST_FRAMES, dispatched
 class PacketCollect(wiring.Component):
     """Takes the frames of several engines and gives them as one stream, in the order of their dispatch.
 
-    An engine's frame waits in a :class:`CollectQueue` until it is whole and its turn has come, and leaves
-    without a gap (one of more than 256 words may have gaps). Of a frame that all engines saw, the owner's
-    copy is kept.
+    An engine's frame waits in a :class:`CollectQueue` until it is whole and its turn has come. It then leaves
+    without a gap, unless it has more than 256 words. Of a frame that all engines saw, the owner's copy is
+    kept.
 
     Throughput: one word per cycle, one frame per cycle. Latency, a frame's last burst in to its first word
     out: 10 cycles.

@@ -45,14 +45,13 @@ class PacketDispatch(wiring.Component):
     """Hands the frames of a stream that is ``engines`` bursts wide to as many engines, in turn.
 
     A frame goes, whole and in the order of its arrival, into the queue of the engine with the fewest words
-    waiting; with ``flows`` a frame that may change the engines' flow tables goes into all queues
-    (:class:`FlowDirectory`). The settings are sampled once for each frame, as an engine samples them, and
-    reach the engine with it: after a change of settings every frame has the new ones, whichever engine
-    it goes to.
+    waiting. With ``flows``, a frame that may change the engines' flow tables goes into all queues
+    (:class:`FlowDirectory`). The settings are sampled once per frame, as an engine samples them, and go to
+    the engine with it. So after a change every frame has the new settings, whichever engine it goes to.
 
-    Throughput: one word per cycle, one frame per cycle; frames that go to all engines, or look for their
-    flow (:class:`FlowDirectory`), are slower. Latency of an empty dispatcher, word in to burst out: 11
-    cycles; with ``flows`` 16 for a frame that cannot touch the table, 19 for one that can.
+    Throughput: one word per cycle and one frame per cycle. Frames that go to all engines or look for their
+    flow are slower (:class:`FlowDirectory`). Latency of an empty dispatcher, word in to burst out: 11 cycles;
+    with ``flows`` 16 for a frame that cannot touch the table, 19 for one that can.
 
     Parameters
     ----------

@@ -35,13 +35,12 @@ class ParallelEngines(wiring.Component):
                                   └► queue ─► engine n ─► queue ─┘
                                                  └────────► ReportMerge ─► report
 
-    To the outside it is one engine: a frame's bytes, verdict and report are those of a single engine that
-    sees all frames in order, whichever engine processes it, and frames and reports leave in the order in
-    which they came.
+    From outside it is one engine: a frame's bytes, verdict and report are those of a single engine that sees
+    all frames in order. Frames and reports leave in the order in which the frames came.
 
-    Throughput: one word of ``engines`` bursts per cycle, if many frames are in flight; one frame alone
-    passes at one engine's rate. Latency: an engine's, about 30 cycles, and a cycle for each burst of the
-    frame, which waits after the engine until it is whole.
+    Throughput: one word of ``engines`` bursts per cycle if many frames are in flight. A frame alone passes at
+    one engine's rate. Latency: an engine's, about 30 cycles, and one cycle for each burst of the frame, which
+    waits after the engine until it is whole.
 
     Parameters
     ----------

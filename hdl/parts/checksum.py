@@ -40,8 +40,8 @@ def canonical16(word: Value) -> Value:
 class OnesComplementSum(wiring.Component):
     """Sums the 16-bit words of beats, one beat per cycle, modulo 65535.
 
-    Words are taken as they lie in ``tdata``, that is little-endian; :func:`swap16` turns the result
-    into the network's. The sum follows ``last`` after :attr:`latency` cycles: 6 for 8 lanes, 7 for 16.
+    Words are little-endian, as they lie in ``tdata``; :func:`swap16` turns the result into the network's. The
+    sum follows ``last`` after :attr:`latency` cycles: 6 with 8 lanes, 7 with 16.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class PushQueue(wiring.Component):
     """First-in first-out queue from a push stream to a pull stream (docs/streams.md).
 
     A pipeline accepts input only while ``room``, a register, is high; its last stage pushes unconditionally.
-    ``slack`` places are kept for what is in flight. So the pipeline needs no combinational ready chain.
+    ``slack`` places are kept for the items in flight. So the pipeline needs no combinational ready chain.
     Latency: an item can be taken two cycles after its push. Throughput: one item per cycle.
 
     Parameters
@@ -133,8 +133,8 @@ class PushQueue(wiring.Component):
     def _memory(self, m: Module, width: int, load: Signal) -> Value:
         """The words at the read address. A wide word lies in slices that have counters of their own.
 
-        The counters begin at different places, which keeps synthesis from sharing them: one that had to reach
-        all of the word would set the clock.
+        The counters begin at different places, which keeps synthesis from merging them: a counter that drove
+        the whole word would be on the longest path.
         """
         words: list[Value] = []
         for number, start in enumerate(range(0, width, _SLICE_BITS)):

@@ -23,7 +23,7 @@ class Statistics(data.Struct):
 
 
 def compressed_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the Compression Unit tells of a burst."""
+    """The Compression Unit's output for a burst, without its vector."""
     return data.StructLayout(
         {
             "last": 1,  # of its block
@@ -45,6 +45,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
     Members
     -------
     bursts : :py:`In(stream.Signature(compressed_burst(lanes), always_ready=True))`
+        With the burst's vector.
     block_bytes, beats, done, reports
         Of the base.
     """
@@ -63,7 +64,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
         ]
         join = self.width.groups - 1  # stages that join the groups of a burst
 
-        # Tag words. A register in front, since the adder may lie far from the tags.
+        # Tag words. The first register lets the adder lie far from the tags.
         ending = valid & burst.last
         tag1 = Signal(2 * self.lanes, reset_less=True)
         ending1 = Signal()

@@ -17,8 +17,8 @@ from .tag_decoder import vector_bytes
 class BurstBuffer(RingWindow):
     """Cuts the vectors of a group, or two, out of the received bursts (the paper's Burst Buffer, Fig. 10).
 
-    ``vectors`` belong to the request held :attr:`latency` cycles ago (7, with 16 lanes 8); the tags go
-    alongside as ``vector_tags``.
+    One request per cycle. ``vectors`` belong to the request held :attr:`latency` cycles before: 7, with 16
+    lanes 8. Its tags come with them as ``vector_tags``.
 
     Parameters
     ----------

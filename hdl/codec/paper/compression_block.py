@@ -15,10 +15,13 @@ from ...parts.pipeline import Pipeline
 class CompressionBlock(wiring.Component):
     """Compresses one fp32 lane per cycle (Algorithm 2; wire format, section 1).
 
-    A plain pipeline without stall: what enters in cycle *t* leaves in cycle *t* + :attr:`LATENCY`.
-    With ``e`` the biased exponent and ``M`` the 24-bit significand, a lane below ``e0`` leaves as
-    nothing, from 127 on as its 32 bits, and between them as its sign and the upper 7 (``e < t``)
-    or 15 bits of ``M >> n`` below the leading one, where ``n`` is ``b - e`` or ``127 - e``.
+    Nothing stalls: what enters in cycle *t* leaves in cycle *t* + :attr:`LATENCY`. With ``e`` the biased
+    exponent and ``M`` the 24-bit significand, a lane keeps
+
+    - nothing if ``e < e0``,
+    - its sign and bits 22 to 16 of ``M >> (b - e)`` if ``e0 <= e < t``,
+    - its sign and bits 22 to 8 of ``M >> (127 - e)`` if ``t <= e < 127``,
+    - all 32 bits if ``e >= 127``.
 
     Parameters of the codec must satisfy ``1 <= e0 <= t <= 127`` and ``t <= b``.
 

@@ -15,16 +15,16 @@ from ..word_plane import collect_words, plane_words
 
 
 class TagPlane(wiring.Component):
-    """Collects 16 or 32 tag words into a beat, the first of a block at a given place in its beat.
+    """Collects tag words into beats, the first of a block at a given place in its beat.
 
-    One word per cycle with 8 lanes, two with 16. A beat leaves :attr:`latency` cycles after the word that
-    completes it: 2, with 16 lanes 4.
+    One word per cycle with 8 lanes, two with 16. A beat of 16 or 32 words leaves :attr:`latency` cycles after
+    the word that completes it: 2, with 16 lanes 4.
 
-    With 16 lanes a block of an even number of words that ends with the first word of a beat completes two
-    beats in its last cycle. The second leaves a cycle later, and what follows waits in a short queue: such a
-    block takes one more cycle than it has. At most two of these cycles may be *owed*, that is not made up for
-    by an idle one. In a frame one is always there: such a payload fills one burst less than its frame has
-    beats, since at least 42 bytes of headers precede it, and 33 to 64 bytes are in its last burst.
+    With 16 lanes, a block of an even number of words may end with the first word of a beat. It completes two
+    beats in its last cycle. The second leaves one cycle later, and what follows waits in a short queue. So
+    such a block takes one cycle more than it has pairs of words. At most two such cycles may be *owed*: not
+    yet made up for by an idle one. A frame always has an idle one: headers of at least 42 bytes precede the
+    payload and 33 to 64 bytes are in its last burst, so it has one burst less than its frame has beats.
 
     Parameters
     ----------
