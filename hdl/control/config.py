@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The settings that the register bank hands to both engines."""
 
+from amaranth.hdl import Value
 from amaranth.lib import data
 
 from inceptionn.wire import (
@@ -27,7 +28,7 @@ class EngineConfig(data.Struct):
     tos, tos_mask : 8 bits each
         A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
     e0, t, b : 8 bits each
-        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the codec planes only e0
+        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the planes codec only e0
         is used. The receive engine takes what it needs from the shim and ignores all three.
     parameters_valid : 1 bit
         ``Parameters.valid`` of e0, t and b; changes in the same cycle.
@@ -59,3 +60,8 @@ DEFAULT_CONFIG = {
     "max_payload": DEFAULT_MAX_PAYLOAD,
 }
 """Reset value of an :class:`EngineConfig`: enabled, ToS 0x28 / 0xFC, ``bounded``, error bound 2^-10."""
+
+
+def in_range(value: Value, values: range) -> Value:
+    """Whether ``value`` is one of ``values``."""
+    return (value >= values[0]) & (value <= values[-1])

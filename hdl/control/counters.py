@@ -99,7 +99,7 @@ class FrameCounters(wiring.Component):
 
     Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
     later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 40 cycles). With
-    the codec planes the transmit side has twice as many slots, and these take 112 and 75 cycles.
+    the planes codec the transmit side has twice as many slots, and these take 112 and 75 cycles.
     Events before ``clear`` and in its cycle are not counted; later ones are. Counters wrap at 2^64. A verdict
     that the direction cannot reach adds to the byte counters only.
 

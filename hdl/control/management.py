@@ -8,9 +8,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..codec.codecs import PAPER
-from .axi_lite import AXI4Lite, RegisterBank
+from .axi_lite import AXI4Lite
 from .config import EngineConfig
 from .counters import FrameCounters, frame_report
+from .register_bank import RegisterBank
 
 
 class EngineManagement(wiring.Signature):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The NIC's registers, as one table.
 
-The AXI4-Lite decoder (:class:`~inceptionn.hdl.control.axi_lite.RegisterBank`), the counters' addresses, the
+The register bank (:class:`~inceptionn.hdl.control.register_bank.RegisterBank`), the counters' addresses, the
 JSON and Markdown maps and the test benches all use :func:`registers_of`. Nothing here needs Amaranth.
 ``python -m inceptionn.hdl.control.registers FILE.md|FILE.json ...`` writes the maps.
 """

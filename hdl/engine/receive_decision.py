@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, Verdict
 
 from ..codec.codecs import PAPER, codec_of
-from ..control.axi_lite import in_range
+from ..control.config import in_range
 from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader

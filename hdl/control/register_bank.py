@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The NIC's register bank: settings and counters on AXI4-Lite."""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
+
+from ..codec.codecs import PAPER, codec_of
+from .axi_lite import AXI4Lite, Response
+from .config import DEFAULT_CONFIG, EngineConfig, in_range
+from .counters import COUNTER_READ_LATENCY, CounterRead
+from .register_map import DATA_WIDTH
+from .registers import (
+    ADDRESS_WIDTH,
+    CODE_BASE,
+    COUNTER_BASE,
+    COUNTER_BYTES,
+    COUNTER_SLOTS,
+    DIRECTIONS,
+    counter_slots,
+    registers_of,
+    slot_count,
+)
+
+
+class RegisterBank(wiring.Component):
+    """AXI4-Lite slave of :data:`inceptionn.hdl.control.registers.REGISTERS`: settings and counters.
+
+    At most one write and one read are in flight, independent of each other. Address and data of a write may
+    come in either order. All outputs are flip-flops. With a master that never waits, a write takes 4 cycles
+    from the later of its two handshakes to ``bvalid``. A read takes 4 cycles to ``rvalid``. A read of a
+    counter's low word takes 5 + ``COUNTER_READ_LATENCY``, and more only while the counters are being cleared.
+
+    A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
+    their ``parameters_valid``, no later than the write's ``bvalid``.
+
+    Parameters
+    ----------
+    codec : :class:`str`
+        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+
+    Members
+    -------
+    s_axil : :py:`In(AXI4Lite())`
+    tx_config, rx_config : :py:`Out(EngineConfig)`
+    clear : :py:`Out(1)`
+        High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
+    tx_counters, rx_counters : :py:`Out(CounterRead(...))`
+    """
+
+    def __init__(self, *, codec: str = PAPER):
+        self.codec = codec_of(codec)
+        self.registers = registers_of(codec)
+        super().__init__(
+            {
+                "s_axil": In(AXI4Lite()),
+                "tx_config": Out(EngineConfig),
+                "rx_config": Out(EngineConfig),
+                "clear": Out(1),
+                "tx_counters": Out(CounterRead(slot_count("tx", codec))),
+                "rx_counters": Out(CounterRead(slot_count("rx", codec))),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        values = {
+            register.name: Signal(DATA_WIDTH, name=register.name.lower(), init=register.reset)
+            for register in self.registers
+            if register.fields
+        }
+        self._write(m, values)
+        self._settings(m, values)
+        self._read(m, values)
+        return m
+
+    def _write(self, m: Module, values: dict[str, Signal]) -> None:
+        """Address and data are held until both have arrived; then decode, apply, respond: one cycle each."""
+        bus = self.s_axil
+        aw_held = Signal()
+        w_held = Signal()
+        address = Signal(ADDRESS_WIDTH - 2)
+        data = Signal.like(bus.wdata)
+        strobe = Signal.like(bus.wstrb)
+        decode = Signal()
+        apply = Signal()
+        respond = Signal()
+
+        # Ready is low in reset and while a value is held. It never depends on valid.
+        for valid, ready, held in ((bus.awvalid, bus.awready, aw_held), (bus.wvalid, bus.wready, w_held)):
+            with m.If(ready & valid):
+                m.d.sync += [ready.eq(0), held.eq(1)]
+            with m.Elif(~held):
+                m.d.sync += ready.eq(1)
+        with m.If(bus.awready):
+            m.d.sync += address.eq(bus.awaddr[2:])
+        with m.If(bus.wready):
+            m.d.sync += [data.eq(bus.wdata), strobe.eq(bus.wstrb)]
+
+        # decode -> apply -> respond -> bvalid: one token for each write.
+        m.d.comb += decode.eq(aw_held & w_held & ~apply & ~respond & ~bus.bvalid)
+        m.d.sync += [apply.eq(decode), respond.eq(apply)]
+        hit = Signal()
+        m.d.sync += [self.clear.eq(0), hit.eq(0)]
+        for register in self.registers:
+            if register.access == "ro":
+                continue
+            selected = Signal(name=f"write_{register.name.lower()}")
+            m.d.sync += selected.eq(decode & (address == register.offset >> 2))
+            with m.If(selected):
+                m.d.sync += hit.eq(1)
+            if register.access == "rw":
+                for lane in range(DATA_WIDTH // 8):
+                    part = slice(8 * lane, 8 * lane + 8)
+                    existing = (register.mask >> 8 * lane) & 0xFF
+                    with m.If(selected & strobe[lane]):
+                        m.d.sync += values[register.name][part].eq(data[part] & existing)
+            else:
+                command = register["CLEAR_COUNTERS"]
+                m.d.sync += self.clear.eq(selected & strobe[command.lsb // 8] & data[command.lsb])
+        with m.If(respond):
+            m.d.sync += [
+                bus.bvalid.eq(1),
+                bus.bresp.eq(Mux(hit, Response.OKAY.value, Response.SLVERR.value)),
+                aw_held.eq(0),
+                w_held.eq(0),
+            ]
+        with m.Elif(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+
+    def _settings(self, m: Module, values: dict[str, Signal]) -> None:
+        """A second row of flip-flops, one cycle later: the engines' settings, clamped and checked."""
+
+        def field(register: str, name: str) -> Any:
+            part = self.registers[register][name]
+            return values[register][part.lsb : part.lsb + part.width]
+
+        parameters = {
+            part.name.lower(): field("PARAMETERS", part.name) for part in self.registers["PARAMETERS"].fields
+        }
+        valid = field("STATUS", "PARAMETERS_VALID")
+        max_payload = field("PAYLOAD", "MAX")
+        beyond = max_payload > DEFAULT_MAX_PAYLOAD
+        m.d.sync += valid.eq(self._usable(**parameters))
+        with m.If(beyond):
+            m.d.sync += max_payload.eq(DEFAULT_MAX_PAYLOAD)
+
+        settings = {
+            "tos": field("TOS", "VALUE"),
+            "tos_mask": field("TOS", "MASK"),
+            **parameters,
+            "min_payload": field("PAYLOAD", "MIN"),
+            "max_payload": Mux(beyond, DEFAULT_MAX_PAYLOAD, max_payload),
+        }
+        for name, value in settings.items():
+            setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
+            m.d.sync += setting.eq(value)
+            m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
+        for config, name in ((self.tx_config, "TX_ENABLE"), (self.rx_config, "RX_ENABLE")):
+            enable = Signal(name=name.lower(), init=self.registers["CONTROL"][name].reset)
+            m.d.sync += enable.eq(field("CONTROL", name))
+            m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
+
+    def _usable(self, e0: Value, t: Value | None = None, b: Value | None = None) -> Value:
+        """Whether the codec can compress with these numbers."""
+        if t is None or b is None:
+            return in_range(e0, self.codec.accepted)
+        return (e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b)
+
+    def _read(self, m: Module, values: dict[str, Signal]) -> None:
+        """The address holds until the response is made, so no decoding stage needs an enable."""
+        bus = self.s_axil
+        held = Signal()
+        address = Signal(ADDRESS_WIDTH - 2)
+        with m.If(bus.arready & bus.arvalid):
+            m.d.sync += [bus.arready.eq(0), held.eq(1)]
+        with m.Elif(~held):
+            m.d.sync += bus.arready.eq(1)
+        with m.If(bus.arready):
+            m.d.sync += address.eq(bus.araddr[2:])
+
+        # First stage: select the register. Second stage: the value, unless it is a counter.
+        known = Signal()
+        is_high = Signal()
+        is_low = Signal()
+        selected = {name: Signal(name=f"read_{name.lower()}") for name in values}
+        for name, select in selected.items():
+            m.d.sync += select.eq(address == self.registers[name].offset >> 2)
+        slot = address[1 : 1 + exact_log2(COUNTER_SLOTS)]
+        page = address[1 + len(slot) :]
+        reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
+        codes = Signal()  # with more than 32 slots: of the upper ones
+        m.d.comb += codes.eq(page == CODE_BASE // (COUNTER_SLOTS * COUNTER_BYTES))
+        for direction, select in reading.items():
+            numbers = counter_slots(direction, self.codec.name)
+            slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
+            base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
+            found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
+            if len(slots) > COUNTER_SLOTS:
+                found = found | (codes & slots[COUNTER_SLOTS:].bit_select(slot, 1))
+            m.d.sync += select.eq(found)
+        high_word = Signal()
+        m.d.sync += high_word.eq(address[0])
+        is_counter = Cat(reading.values()).any()
+        value = Signal(DATA_WIDTH)
+        m.d.sync += [
+            value.eq(reduce(or_, (Mux(select, values[name], 0) for name, select in selected.items()))),
+            known.eq(is_counter | Cat(selected.values()).any()),
+            is_low.eq(is_counter & ~high_word),
+            is_high.eq(is_counter & high_word),
+        ]
+
+        ports = {direction: getattr(self, f"{direction}_counters") for direction in DIRECTIONS}
+        from_tx = Signal()
+        m.d.sync += from_tx.eq(reading["tx"])
+        data = Signal(2 * DATA_WIDTH)
+        m.d.comb += data.eq(Mux(from_tx, ports["tx"].data, ports["rx"].data))
+        kept_high = Signal(DATA_WIDTH)
+        for port in ports.values():
+            m.d.sync += port.slot.eq(Cat(slot, codes))
+        strobes = Cat(port.strobe for port in ports.values())
+        m.d.sync += strobes.eq(0)
+
+        with m.FSM():
+            with m.State("IDLE"), m.If(held & ~bus.rvalid):
+                m.next = "DECODE"
+            with m.State("DECODE"):
+                m.next = "RESPOND"
+                with m.If(is_counter & ~high_word):
+                    m.next = "FETCH"
+            # While the counters are being cleared, some may hold their old value: wait.
+            with m.State("FETCH"), m.If(~ports["tx"].busy & ~ports["rx"].busy):
+                m.d.sync += strobes.eq(Cat(reading.values()))
+                m.next = "WAIT_0"
+            for cycle in range(COUNTER_READ_LATENCY):
+                with m.State(f"WAIT_{cycle}"):
+                    m.next = f"WAIT_{cycle + 1}" if cycle + 1 < COUNTER_READ_LATENCY else "RESPOND"
+            with m.State("RESPOND"):
+                m.d.sync += [
+                    bus.rvalid.eq(1),
+                    bus.rdata.eq(Mux(is_low, data[:DATA_WIDTH], Mux(is_high, kept_high, value))),
+                    bus.rresp.eq(Mux(known, Response.OKAY.value, Response.SLVERR.value)),
+                    held.eq(0),
+                ]
+                with m.If(is_low):
+                    m.d.sync += kept_high.eq(data[DATA_WIDTH:])
+                m.next = "IDLE"
+        with m.If(bus.rvalid & bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
