@@ -77,6 +77,13 @@ CATALOGUE = {
         Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
         Entry("standalone_compressor", "codec.compressor:StandaloneCompressor", _BOTH_WIDTHS),
         # The paper's Fig. 10: decompression.
+        Entry("block_splitter", "codec.block_splitter:BlockSplitter", _both_widths(word_lanes=8), bench=""),
+        Entry(
+            "group_issue",
+            "codec.group_issue:GroupIssue",
+            ({"marks": ("tags", 16), "lanes": 8}, {"marks": ("tags", 32), "lanes": 16}),
+            bench="",
+        ),
         Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS),
         Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),

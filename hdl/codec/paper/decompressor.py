@@ -28,9 +28,7 @@ class Decompressor(decompressor.Decompressor):
     UNIT = DecompressionUnit
     WORD_LANES = GROUP_LANES
 
-    def _decode(
-        self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: dict[str, Signal]
-    ) -> None:
+    def _decode(self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: Any) -> None:
         m.d.comb += [
             unit.tags.eq(buffer.vector_tags),
             unit.vectors.eq(buffer.vectors),

@@ -28,11 +28,9 @@ class Decompressor(decompressor.Decompressor):
     UNIT = DequantisationUnit
     WORD_LANES = CODE_WORD_GROUPS * GROUP_LANES
 
-    def _decode(
-        self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: dict[str, Signal]
-    ) -> None:
-        last = delayed(m, issued["last"], cut - 1, name="last_cut")
-        more_lanes = delayed(m, issued["more_lanes"], cut - 1, name="more_lanes_cut")
+    def _decode(self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: Any) -> None:
+        last = delayed(m, issued.last, cut - 1, name="last_cut")
+        more_lanes = delayed(m, issued.more_lanes, cut - 1, name="more_lanes_cut")
         absent = Cat(last & (more_lanes < lane) for lane in range(self.lanes))
         m.d.comb += [
             unit.codes.eq(buffer.data_codes),

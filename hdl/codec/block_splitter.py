@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From blocks as they arrive to the beats of their planes, of their data, and their ends."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import GROUP_LANES, MAX_LANES
+
+from ..parts.axi import AXIStream
+from ..parts.beat import Beat
+from ..parts.delay import delayed
+from .plane_decoder import BEAT_BITS, plane_beat, position_bits
+
+
+def block_end(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """Where a block has ended."""
+    return data.StructLayout(
+        {
+            # Position of the block's last byte, as long as all its beats were kept.
+            "position": position_bits(lanes),
+            # The block ended inside its plane, or beats of it were dropped.
+            "fault": 1,
+        }
+    )
+
+
+def _top_byte(keep: Value) -> Value:
+    """Index of the highest set bit of a ``tkeep`` whose low bits are set."""
+    bits = []
+    for bit in range(exact_log2(len(keep))):
+        step = 1 << bit
+        edges = range(step, len(keep), 2 * step)
+        # Bit `bit` of the index is set from edge to edge + step - 1.
+        bits.append(Cat(keep[i] & ~(keep[i + step] if i + step < len(keep) else 0) for i in edges).any())
+    return Cat(*bits)
+
+
+class BlockSplitter(wiring.Component):
+    """Sorts a block's beats into plane and data. The beat that holds the first data byte may go to both.
+
+    One beat per cycle. Plane and data leave two cycles after their beat, a block's end one cycle later.
+
+    Parameters
+    ----------
+    word_lanes : :class:`int`
+        Lanes of a 16-bit word of the plane, a power of two.
+    pushed : :class:`bool`
+        As of :class:`.decompressor.Decompressor`.
+    lanes : :class:`int`
+        Lanes of a beat: 8 or 16.
+
+    Members
+    -------
+    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
+    cfg_b : :py:`In(8)`
+        As of the Decompressor.
+    room : :py:`In(1)`
+        Beats may come; ``tready`` follows one cycle later.
+    surplus : :py:`In(1)`
+        The current block has more beats than announced. They are accepted and dropped.
+    newest, following : :py:`In(9)`
+        As of :class:`.ring_window.RingWindow`, which stores ``data``.
+    plane : :py:`Out(stream.Signature(plane_beat(lanes), always_ready=True))`
+    data : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
+    ends : :py:`Out(stream.Signature(block_end(lanes), always_ready=True))`
+        One per block.
+    """
+
+    def __init__(self, word_lanes: int, *, pushed: bool = False, lanes: int = GROUP_LANES):
+        self.word_lanes = word_lanes
+        self.pushed = pushed
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(self.width.bytes, 16)),
+                "cfg_b": In(8),
+                "room": In(1),
+                "surplus": In(1),
+                "newest": In(BEAT_BITS),
+                "following": In(BEAT_BITS),
+                "plane": Out(stream.Signature(plane_beat(lanes), always_ready=True)),
+                "data": Out(stream.Signature(self.width.bits, always_ready=True)),
+                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        sync = m.d.sync
+        valid = Signal()
+        beat = Signal(self.width.bits, reset_less=True)
+        top_byte = Signal(self.width.place_bits, reset_less=True)
+        more = Signal(12, reset_less=True)
+        unusable = Signal(reset_less=True)
+        base = Signal(8, reset_less=True)
+        ends_here = Signal(reset_less=True)
+        count = self.s_axis.tuser
+        bad_count = (count == 0) | (count > MAX_LANES)
+        sync += [
+            valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
+            beat.eq(self.s_axis.tdata),
+            top_byte.eq(_top_byte(self.s_axis.tkeep)),
+            # Lanes less one: a block with an unusable count is read as one of a full burst.
+            more.eq(Mux(bad_count, self.lanes - 1, count - 1)),
+            unusable.eq(bad_count),
+            base.eq(self.cfg_b),
+            ends_here.eq(self.s_axis.tlast),
+        ]
+
+        # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
+        # the lane count less one are: lanes of the last word, words of the last beat, beats.
+        at_burst, at_word = exact_log2(self.lanes), exact_log2(self.word_lanes)
+        at_beat = at_word + exact_log2(self.width.words)
+        more_words, more_beats = more[at_word:at_beat], more[at_beat:]
+        full = more_words.all()
+        first = Signal(init=1)
+        in_plane = Signal()
+        plane_ends = Signal()
+        plane_shares = Signal()
+        beats_left = Signal(5)
+        has_plane = Signal()
+        has_data = Signal()
+        plane_cut = Signal()
+        m.d.comb += [
+            has_plane.eq(first | in_plane),
+            has_data.eq(Mux(first, (more_beats == 0) & ~full, ~in_plane | (plane_ends & plane_shares))),
+            plane_cut.eq(Mux(first, more_beats != 0, in_plane & ~plane_ends)),
+        ]
+        with m.If(valid):
+            sync += first.eq(ends_here)
+            with m.If(first):
+                sync += [
+                    beats_left.eq(more_beats),
+                    in_plane.eq((more_beats != 0) & ~ends_here),
+                    plane_ends.eq(more_beats == 1),
+                    plane_shares.eq(~full),
+                ]
+            with m.Elif(in_plane):
+                sync += [
+                    beats_left.eq(beats_left - 1),
+                    in_plane.eq(~plane_ends & ~ends_here),
+                    plane_ends.eq(beats_left == 2),
+                ]
+
+        # If a block has ended within the last four cycles, `surplus` may still be about that one.
+        recent = Signal(4)
+        sync += recent.eq(Cat(valid & ends_here, recent))
+        drop = self.surplus & ~recent.any()
+        dropped = Signal()
+        was_dropped = dropped | (has_data & drop)
+        with m.If(valid):
+            sync += dropped.eq(was_dropped & ~ends_here)
+
+        # A register between the choice and the buffers, which lie apart.
+        def sorted_1(value: Any, name: str, *, reset: bool = False) -> Any:
+            return delayed(m, value, 1, name=f"sorted_{name}", reset=reset)
+
+        full_1, more_1, beat_1 = sorted_1(full, "full"), sorted_1(more, "more"), sorted_1(beat, "beat")
+        plane = self.plane.payload
+        m.d.comb += [
+            plane.data.eq(beat_1),
+            self.plane.valid.eq(sorted_1(valid & has_plane, "plane", reset=True)),
+            plane.ends.eq(sorted_1(ends_here, "ends")),
+            plane.block.more_groups.eq(more_1[at_burst:]),
+            plane.block.more_lanes.eq(more_1[:at_burst]),
+            plane.block.base.eq(sorted_1(base, "base")),
+            plane.block.unusable.eq(sorted_1(unusable, "unusable")),
+            # Data start after the plane's words; the byte before is an odd one.
+            plane.block.origin.eq(
+                Cat(Const(1, 1), more_1[at_word:at_beat], Mux(full_1, self.newest, self.following))
+            ),
+            self.data.payload.eq(beat_1),
+            self.data.valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
+        ]
+
+        # A cycle later, when `newest` counts the block's last beat.
+        end = self.ends.payload
+        m.d.comb += [
+            self.ends.valid.eq(recent[1]),
+            end.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), self.newest)),
+            end.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
+        ]
+        sync += self.s_axis.tready.eq(self.surplus | self.room)
+        return m

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Decides when a group may be cut out of the received data."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from inceptionn.wire import GROUP_LANES
+
+from ..parts.beat import Beat
+from ..parts.delay import delayed
+from .block_splitter import block_end
+from .plane_decoder import BEAT_BITS, group_layout
+from .ring_window import group_request
+
+
+def issued_group(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """What must be known of a group while its lanes are decompressed."""
+    return data.StructLayout(
+        {
+            # The last of its block, and the lanes in it, less one.
+            "last": 1,
+            "more_lanes": exact_log2(lanes),
+            "base": 8,
+            # The group is impossible; of a block's last one also: the block has another end than announced.
+            "fault": 1,
+        }
+    )
+
+
+class GroupIssue(wiring.Component):
+    """Lets groups go in order, each as soon as its bytes and room for its burst are there.
+
+    The last group of a block waits for the block's end: only then is its length known to fit. After that end
+    a group goes with or without its bytes. While a last group has its bytes and the block does not end,
+    everything that comes in is surplus (the Decompressor drops it).
+
+    Throughput: one group per cycle; a block of one group takes two cycles.
+
+    Parameters
+    ----------
+    marks : :class:`str`, :class:`int`
+        Name and width of a group's marks.
+    lanes : :class:`int`
+        Lanes of a group, or of two: 8 or 16.
+
+    Members
+    -------
+    groups : :py:`In(stream.Signature(group_layout(lanes, *marks)))`
+    ends : :py:`In(stream.Signature(block_end(lanes)))`
+        One per block, in order.
+    newest : :py:`In(9)`
+        Number of the last beat that the buffer holds.
+    room : :py:`In(1)`
+        There is room for bursts.
+    requests : :py:`Out(stream.Signature(group_request(lanes, *marks), always_ready=True))`
+        For the buffer, which holds the newest one. A group is requested before it is known when it may go.
+    issued : :py:`Out(stream.Signature(issued_group(lanes), always_ready=True))`
+        One cycle after the group of the held request was let go.
+    held : :py:`Out(9)`
+        Beats of the buffer in use, one cycle late.
+    surplus : :py:`Out(1)`
+        A register: the last group has its bytes and its block does not end.
+    """
+
+    def __init__(self, marks: tuple[str, int], *, lanes: int = GROUP_LANES):
+        self.marks = marks[0]
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        super().__init__(
+            {
+                "groups": In(stream.Signature(group_layout(lanes, *marks))),
+                "ends": In(stream.Signature(block_end(lanes))),
+                "newest": In(BEAT_BITS),
+                "room": In(1),
+                "requests": Out(stream.Signature(group_request(lanes, *marks), always_ready=True)),
+                "issued": Out(stream.Signature(issued_group(lanes), always_ready=True)),
+                "held": Out(BEAT_BITS),
+                "surplus": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        sync = m.d.sync
+        at_beat = self.width.place_bits
+        following = self.groups.payload
+        head = Signal(following.shape(), reset_less=True)
+        head_valid = Signal()
+        arrived = Signal()
+        may_go = Signal()
+        # Registered once more, since the queue lies at the far end of the pipeline.
+        room = delayed(m, self.room, 1, name="room", reset=True)
+        go = Signal()
+        load = Signal()
+        ended = self.ends.valid
+
+        def has_arrived(end: Value) -> Value:
+            # Beats around the head are less than 128 apart.
+            return ~(self.newest - end[at_beat:])[7]
+
+        m.d.comb += [
+            go.eq(may_go & room),
+            load.eq(~head_valid | go),
+            self.groups.ready.eq(load),
+            self.requests.valid.eq(load),
+            self.requests.payload.position.eq(following.start),
+            self.requests.payload[self.marks].eq(following[self.marks]),
+            self.ends.ready.eq(go & head.last),
+        ]
+        with m.If(load):
+            sync += [
+                head.eq(following),
+                head_valid.eq(self.groups.valid),
+            ]
+        # `may_go` is about the head and implies one. The end known is that of the head's block, so after a
+        # block's last group it has to be looked at again: a cycle is lost there by blocks of one group.
+        following_arrived = has_arrived(following.end)
+        head_arrived = has_arrived(head.end)
+        following_may_go = (following_arrived & ~following.last) | (ended & ~(go & head.last))
+        head_may_go = (head_arrived & ~head.last) | ended
+        sync += [
+            arrived.eq(Mux(load, following_arrived, head_arrived)),
+            may_go.eq(Mux(load, self.groups.valid & following_may_go, head_may_go)),
+            self.surplus.eq(head_valid & head.last & arrived & ~ended),
+        ]
+
+        # Free are the beats before that of `head.start`, and after a block's last group all beats of the
+        # block. A block cut short announces data beyond its end: its groups free nothing there.
+        oldest = Signal(BEAT_BITS, init=2**BEAT_BITS - 1)
+        went = delayed(m, go, 1, name="went", reset=True)
+        went_last = delayed(m, head.last, 1, name="went_last")
+        went_ended = delayed(m, ended, 1, name="went_ended")
+        start_beat = delayed(m, head.start[at_beat:], 1, name="start_beat")
+        end_beat = delayed(m, self.ends.payload.position[at_beat:], 1, name="end_beat")
+        beyond = (end_beat - start_beat)[BEAT_BITS - 1]
+        with m.If(went & went_last):
+            sync += oldest.eq(end_beat)
+        with m.Elif(went & ~(went_ended & beyond)):
+            sync += oldest.eq(start_beat)
+        sync += self.held.eq(self.newest - oldest)
+
+        wrong_end = (head.end != self.ends.payload.position) | self.ends.payload.fault
+        issued = self.issued.payload
+        m.d.comb += [
+            self.issued.valid.eq(went),
+            issued.last.eq(went_last),
+            issued.fault.eq(delayed(m, head.fault | (head.last & wrong_end), 1, name="issued_fault")),
+            issued.more_lanes.eq(delayed(m, head.more_lanes, 1, name="issued_more_lanes")),
+            issued.base.eq(delayed(m, head.base, 1, name="issued_base")),
+        ]
+        return m
