@@ -32,8 +32,9 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
 class StreamCrossing(wiring.Component):
     """A stream from one clock to another, beat by beat, through an :class:`AsyncQueue`.
 
-    One beat per cycle of the slower clock. If that is the writing clock, frames have gaps at the output. A
-    MAC that accepts none needs a :class:`~inceptionn.hdl.attach.frame_queue.FrameQueue` after it.
+    One beat per cycle of the slower clock; latency 2 to 3 cycles of the reading clock. If that is the writing
+    clock, frames have gaps at the output. A MAC that accepts none needs a
+    :class:`~inceptionn.hdl.attach.frame_queue.FrameQueue` after it.
 
     Parameters
     ----------

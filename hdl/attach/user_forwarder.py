@@ -15,7 +15,7 @@ class UserForwarder(wiring.Component):
     """Takes the user word of each frame's first beat; gives it to all beats of the frame after an engine.
 
     The engine between ``to_engine`` and ``from_engine`` must give one frame for each that it takes, in order.
-    Neither stream is delayed; the input waits while :attr:`FRAMES` frames are in the engine.
+    One beat per cycle, without latency. The input waits while :attr:`FRAMES` frames are in the engine.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def frame_beat(data_bytes: int) -> data.StructLayout:
 
 
 class FrameInput(wiring.Component):
-    """Accepts an AXI4-Stream of frames; latency one cycle. Past this register nothing stalls.
+    """Accepts an AXI4-Stream of frames, one beat per cycle, one cycle late. After it nothing stalls.
 
     ``tready`` is a register. It falls when ``room`` does, and after a frame of fewer than ``pace`` beats,
     for the number of cycles that are missing: an engine's work per frame may take that long. With a pace of

@@ -66,7 +66,7 @@ class HeaderParser(wiring.Component):
 
     All fields lie in the first 58 bytes, with or without VLAN tag and options, so two beats of 32 bytes
     suffice. With 16 lanes it is one beat and one more stage, since the fields' positions are known only after
-    that beat. Frames may follow each other without a gap.
+    that beat. One beat per cycle; frames may follow each other without a gap.
 
     The engine itself makes the checks that need more of the frame: ``BAD``, a frame shorter than its IP total
     length, and (receive) the shim. The checks have the order of docs/wire-format.md.

@@ -55,7 +55,8 @@ def patched_word(
 class HeaderWalk(wiring.Component):
     """Describes the current beat to an assembler. It is computed one beat ahead: all outputs are registers.
 
-    ``load`` begins a frame and ``step`` advances to its next beat. ``load`` takes precedence over ``step``.
+    ``load`` begins a frame and ``step`` advances to its next beat, both from the next cycle on. ``load``
+    takes precedence over ``step``.
 
     Parameters
     ----------

@@ -47,12 +47,12 @@ class PayloadRealigner(wiring.Component):
     such positions in a beat as lanes. So the beat is rotated by two bytes (wires only) and then by whole
     lanes, one base-4 digit per stage. The bytes that do not complete a burst are held until the next beat.
 
-    Nothing stalls. A burst leaves :attr:`LATENCY` cycles after the beat that follows the one in which it
-    begins. If it begins in the frame's last beat, it is a *rest* and leaves one cycle later than a burst that
-    the last beat completes. With 8 lanes a rest never meets the next frame's run, which begins in the second
-    beat at the earliest. With 16 lanes that run may begin while the rest leaves; its own first burst leaves
-    one cycle later. If the frame ends too early, the run ends with it. Every loaded run gives at least one
-    burst, and exactly one with ``last``.
+    One beat per cycle; nothing stalls. A burst leaves :attr:`LATENCY` cycles after the beat that follows the
+    one in which it begins. If it begins in the frame's last beat, it is a *rest* and leaves one cycle later
+    than a burst that the last beat completes. With 8 lanes a rest never meets the next frame's run, which
+    begins in the second beat at the earliest. With 16 lanes that run may begin while the rest leaves; its own
+    first burst leaves one cycle later. If the frame ends too early, the run ends with it. Every loaded run
+    gives at least one burst, and exactly one with ``last``.
 
     Parameters
     ----------

@@ -45,9 +45,9 @@ class EthernetPort(wiring.Component):
                                                                                 m_axis ◄─── Widener ◄──┘
         s_axis ─► Narrower ─► FrameQueue ─► FrameGuard ─► StreamCrossing ─► Narrower ─► MacTransmitter ─► sent
 
-    Any of the three clock domains may be reset alone, inside frames: what is cut is lost whole, at most one
-    frame more than the reset met in each direction. A received frame without room is lost whole. A frame that
-    is marked bad is neither received nor sent. A frame must be 4 bytes shorter than its queue, or it is lost.
+    Any of the three clock domains may be reset alone, also inside a frame. A frame that is cut is lost whole;
+    so is at most one more in each direction. A received frame without room is lost whole. A frame that is
+    marked bad is neither received nor sent. A frame must be 4 bytes shorter than its queue, or it is lost.
     ``sync`` must be faster than a quarter of the octet clock.
 
     Parameters

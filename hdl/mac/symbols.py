@@ -26,7 +26,7 @@ class SymbolAligner(wiring.Component):
 
     Preambles lose symbols on their way, so only the delimiter tells where octets begin. Before the preamble
     symbols of zeros are passed over (RMII sends them until it has data). What begins otherwise is ignored.
-    Latency: one cycle after an octet's last symbol.
+    One symbol per cycle. An octet leaves one cycle after its last symbol.
 
     Parameters
     ----------

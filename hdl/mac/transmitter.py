@@ -29,8 +29,8 @@ class MacTransmitter(wiring.Component):
     """Sends frames of bytes, from the destination address to the last byte before the FCS.
 
     Frames of fewer than 60 bytes are padded with zeros. Twelve idle octets follow each frame. A frame that is
-    marked bad at its end, or whose next byte is missing when its time has come, leaves with an error octet
-    and an inverted FCS, so that no receiver takes it. Give it frames that wait whole
+    marked bad at its end leaves with an error octet and an inverted FCS, so that no receiver takes it. So
+    does a frame whose next byte is missing when its time has come. Give it frames that wait whole
     (:class:`~inceptionn.hdl.attach.frame_queue.FrameQueue`).
 
     Latency: the first preamble octet is offered one cycle after ``tvalid``, at the next octet time.

@@ -23,6 +23,8 @@ def output_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
 class OutputQueue(wiring.Component):
     """A :class:`PushQueue` of beats with an AXI4-Stream output; ``tkeep`` is expanded at its output.
 
+    One beat per cycle; latency two cycles.
+
     Parameters
     ----------
     slack : :class:`int`

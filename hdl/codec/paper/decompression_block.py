@@ -24,11 +24,11 @@ def _floor(base: Value) -> Value:
 class DecompressionBlock(wiring.Component):
     """Tag and vector of one lane to its fp32 value (the paper's Decompression Block, Algorithm 3).
 
-    Bits of ``vector`` beyond the tag's size are ignored. With tag ``BITS8`` or ``BITS16`` the value is
-    ``sign``, exponent ``base - p`` and the bits after the leading 1, where ``p`` is the 1-based position
-    of that 1 from the top of the 7 or 15 magnitude bits, and ``base`` is ``base`` or 127. Magnitude zero
-    gives ``+0.0``. ``impossible`` says that the exponent of an 8-bit vector would fall below 1; ``value`` is
-    undefined then.
+    Bits of ``vector`` beyond the tag's size are ignored. With tag ``BITS8`` or ``BITS16`` the vector holds a
+    sign and 7 or 15 bits of magnitude, whose leading 1 is the ``p``-th from the top. The value has that sign,
+    the bits after the 1 as its mantissa, and the exponent ``base - p`` (``BITS8``) or ``127 - p``. Magnitude
+    zero gives ``+0.0``. ``impossible``: the exponent of an 8-bit vector would fall below 1; ``value`` is then
+    undefined.
 
     Free-running: a new lane every cycle, outputs ``LATENCY`` cycles after their inputs.
 

@@ -32,7 +32,8 @@ class ShifterTree(wiring.Component):
 
     Each level joins neighbours: the upper one moves down onto the end of the lower one. It shifts one base-4
     digit of the lower half's size per stage (1, 2, 3 and 3 stages), so no stage is deeper than a 4:1
-    multiplexer and an OR. A plain pipeline of :attr:`latency` cycles: 6 for 8 vectors, 9 for 16.
+    multiplexer and an OR. One burst per cycle; latency :attr:`latency` cycles, 6 with 8 vectors and 9 with
+    16.
 
     Parameters
     ----------
