@@ -122,7 +122,7 @@ class Link:
                 _ip("netns", "delete", host.namespace)
 
     def configure(self, *, mtu: int, timestamps: bool, ecn: bool) -> None:
-        """MTU in bytes of IP packet; TCP time stamps and ECN for connections opened from now on."""
+        """MTU in bytes of IP packet; TCP timestamps and ECN for connections opened from now on."""
         for host in self.hosts:
             _ip("link", "set", "eth0", "mtu", str(mtu), namespace=host.namespace)
             host.sysctl(tcp_timestamps=int(timestamps), tcp_ecn=int(ecn))
@@ -168,7 +168,7 @@ def _record(host: Host, pipe: Connection) -> None:
 
 
 def write_pcap(path: Path, frames: list[Frame]) -> None:
-    """A pcap of Ethernet frames with nanosecond time stamps."""
+    """A pcap of Ethernet frames with nanosecond timestamps."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as pcap:
         pcap.write(struct.pack("<IHHiIII", 0xA1B2_3C4D, 2, 4, 0, 0, 65535, 1))

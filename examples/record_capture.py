@@ -18,7 +18,7 @@ connection set-up and tear-down included, on the first host's interface: what ``
 sends is its transmit side, what ``02:00:00:00:00:02`` sends is its receive side. In one phase the
 second host drops packets for a moment, so that segments are retransmitted.
 
-A manifest, ``.json``, accompanies the pcap (nanosecond time stamps, Ethernet): seeds, kernel, every
+A manifest, ``.json``, accompanies the pcap (nanosecond timestamps, Ethernet): seeds, kernel, every
 connection, every gradient's iteration and digest.
 """
 
@@ -65,7 +65,7 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
     host.enter()
     x, labels, test_x, test_labels = digits.load()
     weights = digits.initial_weights(SEED + rank)  # the second rank's are replaced by the first's
-    optimiser = digits.Momentum()
+    optimizer = digits.Momentum()
     indices = digits.batches(SEED, len(labels), BATCH, rank, 2)
     iteration = 0
     while (order := orders.recv()) is not None:
@@ -88,7 +88,7 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
                 if rank == 1:
                     host.hear()
             theirs = peer.receive()
-            optimiser.step(weights, (mine + theirs) / 2)
+            optimizer.step(weights, (mine + theirs) / 2)
             peer.tell(iteration=iteration, loss=round(loss, 6))
             gradients.append({"iteration": iteration, "sha256": hashlib.sha256(mine.tobytes()).hexdigest()})
             iteration += 1

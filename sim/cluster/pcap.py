@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Classic pcap files of Ethernet frames, nanosecond time stamps (draft-ietf-opsawg-pcap), as they happen."""
+"""Classic pcap files of Ethernet frames, nanosecond timestamps (draft-ietf-opsawg-pcap), as they happen."""
 
 from __future__ import annotations
 

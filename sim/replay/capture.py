@@ -24,7 +24,7 @@ _ETHERNET = 1
 
 
 def read_pcap(path: Path) -> list[bytes]:
-    """The frames of a pcap or pcapng file, without time stamps, in order.
+    """The frames of a pcap or pcapng file, without timestamps, in order.
 
     Raises ``ValueError`` for a file that is neither, holds no frames, holds frames that were not captured
     whole, or another link type than Ethernet.

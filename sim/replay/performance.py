@@ -48,7 +48,7 @@ WIDE_LATENCY = 8
 """Cycles more with engines of 16 lanes, whose adders and shifters have more stages."""
 
 TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
-"""TCP time stamps (RFC 7323): with them a payload starts at byte 66 of the frame, without at byte 54."""
+"""TCP timestamps (RFC 7323): with them a payload starts at byte 66 of the frame, without at byte 54."""
 UNCHANGED = ("bypass", "raw fallback")
 """Kinds of frames that pass as they are."""
 _FRAMES = {1500: 240, 9000: 60}

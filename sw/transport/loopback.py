@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..codec import Codec
 
 PACKET_LANES = 362
-"""fp32 values in a TCP segment of an Ethernet with time stamps: 1448 bytes."""
+"""fp32 values in a TCP segment of an Ethernet with timestamps: 1448 bytes."""
 
 
 class _Group:

@@ -80,7 +80,7 @@ class Runner:
     and partitions are found.
 
     A step costs one all-reduce of the dense variables and a pull and a push of each sparse one. While the
-    search moves from one number of partitions to the next, the servers' optimisers are reset.
+    search moves from one number of partitions to the next, the servers' optimizers are reset.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Runner:
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
         """Divides variables of the servers into this number of partitions. Collective.
 
-        Resets the servers' optimisers. ``ValueError`` for more partitions than rows.
+        Resets the servers' optimizers. ``ValueError`` for more partitions than rows.
         """
         self._served.repartition(keys, partitions)
 

@@ -15,7 +15,7 @@ from .sparse_exchange import Machines, SparseVariable
 
 
 class ServedVariables(dict[str, SparseVariable]):
-    """`SparseVariable` by key, each with an optimiser of its own at its servers.
+    """`SparseVariable` by key, each with an optimizer of its own at its servers.
 
     ``push``: makes the form in which gradients travel between machines. ``step``: tells the present step.
     All ranks call the same methods.
@@ -48,7 +48,7 @@ class ServedVariables(dict[str, SparseVariable]):
         )
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Changes the number of partitions of variables that are here and differ. Resets their optimisers.
+        """Changes the number of partitions of variables that are here and differ. Resets their optimizers.
 
         ``ValueError`` for more partitions than rows.
         """
