@@ -119,7 +119,7 @@ class ErrorFeedback:
         return common_scale(scale, transport.exchange(largest_exponent(values, self.codec)), transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
-        """A copy of a tensor's residual; ``KeyError`` for one that was never seen."""
+        """A copy of a tensor's residual, float32 in its shape; ``KeyError`` for one that was never seen."""
         return self._residuals[name].copy()
 
     def reset(self) -> None:

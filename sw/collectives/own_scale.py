@@ -49,17 +49,17 @@ class OwnScale:
         return view[1:], int.from_bytes(view[:1], "little", signed=True)
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """The values of a stream, in ``out`` if given."""
+        """float32[count] of a stream, in ``out`` if given; ``ValueError`` for a malformed stream."""
         rest, exponent = self._split(stream)
         return self.codec.decompress(rest, count, out, scale=exponent)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values of a stream to an array."""
+        """Adds the values of a stream to a float32 array of as many values."""
         rest, exponent = self._split(stream)
         return self.codec.decompress_add(rest, accumulator, scale=exponent)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What the receiver of ``x`` sees."""
+        """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
         values = np.ascontiguousarray(x, np.float32)
         return self.codec.lossy(values, out, scale=self._exponent(values))
 

@@ -40,7 +40,7 @@ class Model(ABC):
         """Mean cross-entropy of a batch, and its gradient by key, in the keys' order."""
 
     def gradients(self, parameters: Mapping[str, Floats], batch: Batch) -> Gradients:
-        """The gradient alone."""
+        """The gradient alone: float32 arrays of the parameters' shapes by key, or `RowSparse`."""
         return self.loss_and_gradients(parameters, batch)[1]
 
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
@@ -48,7 +48,7 @@ class Model(ABC):
         return {}
 
     def loss(self, parameters: Mapping[str, Floats], batch: Batch) -> float:
-        """Mean cross-entropy alone."""
+        """Mean cross-entropy alone, in nats."""
         return softmax_cross_entropy(self.logits(parameters, batch.inputs), batch.labels)[0]
 
     def accuracy(self, parameters: Mapping[str, Floats], data: Batch) -> float:

@@ -54,7 +54,7 @@ class BFloat16:
         return 2 * count
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The patterns of a float32 array, in ``out``, a writable buffer, if given."""
+        """The patterns of a float32 array, little-endian, in ``out``, a writable buffer, if given."""
         values = np.asarray(x, np.float32).reshape(-1)
         if out is None:
             return to_bfloat16(values).tobytes()
@@ -65,16 +65,16 @@ class BFloat16:
     def decompress(
         self, stream: Any, count: int, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """The values; ``ValueError`` if there are not ``count`` of them."""
+        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
         return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
 
     def decompress_add(self, stream: Any, accumulator: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Adds the values to an array."""
+        """Adds the values to a float32 array; ``ValueError`` if the stream has another length."""
         accumulator += from_bfloat16(self._patterns(stream, accumulator.size)).reshape(accumulator.shape)
         return accumulator
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """What the receiver of ``x`` sees."""
+        """The nearest bfloat16 values of ``x``, as float32 in its shape."""
         return from_bfloat16(to_bfloat16(x), out)
 
     @staticmethod

@@ -19,23 +19,30 @@ Lanes = NDArray[np.float32]
 class StreamCodec(Protocol):
     """What the software path needs of a codec: `inceptionn.Codec`'s methods, or `BFloat16`'s.
 
-    It must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``.
+    Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size). A codec
+    must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``.
     """
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The stream of an array, in ``out`` if given."""
+        """The stream of ``x``, of any shape: new bytes, or the part of the buffer ``out`` that holds it.
+
+        ``max_compressed_size(x.size)`` bytes of ``out`` are always enough.
+        """
 
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """The values of a stream, in ``out`` if given."""
+        """float32[count] of a stream; ``out``, of as many values, is filled and returned if given.
+
+        ``ValueError`` for a malformed stream, or one of another count.
+        """
 
     def decompress_add(self, stream: Any, accumulator: Lanes) -> Lanes:
-        """Adds the values of a stream to an array."""
+        """Adds a stream to an array of as many values, and returns it; errors as `decompress`."""
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
-        """What the receiver of ``x`` sees."""
+        """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes that a stream takes at most."""
+        """The most bytes that a stream of ``count`` values takes."""
 
 
 class Incoming(ABC):
@@ -63,17 +70,17 @@ class WireForm(ABC):
 
     @abstractmethod
     def send(self, peers: Sequence[int], lanes: Lanes) -> int:
-        """Begins to send lanes to one or more ranks; they must keep their values until `drain`.
+        """Begins to send lanes to one or more ranks; returns the bytes of one message.
 
-        (Or until what depends on their arrival has come back, as in a ring.) Returns the bytes of one
-        message.
+        The lanes must keep their values until `drain`, or until data that depend on their arrival have come
+        back, as in a ring.
         """
 
     @abstractmethod
     def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
-        """Expects as many lanes from a rank; they, or their sum with an addend, will be stored in ``lanes``.
+        """Expects ``lanes.size`` lanes from a rank; stores them, or their sum with an addend, in ``lanes``.
 
-        The addend may be ``lanes`` itself.
+        ``addend``: of the same size; it may be ``lanes`` itself.
         """
 
     def settle(self, lanes: Lanes) -> None:

@@ -127,16 +127,16 @@ class AdtCodec:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """The values; ``ValueError`` if there are not ``count`` of them."""
+        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
         return _unpacked(stream, count, "the stream", out)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to an array."""
+        """Adds the values to a float32 array of as many values."""
         accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
         return accumulator
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What the receiver of ``x`` sees."""
+        """What the receiver of ``x`` sees: its leading bytes, in its shape; ``out`` may be ``x``."""
         return truncate(np.asarray(x, np.float32), self.round_to, out)
 
 

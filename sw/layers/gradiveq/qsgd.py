@@ -83,7 +83,7 @@ class QSGD:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """The values; ``ValueError`` if there are not ``count`` of them."""
+        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
         view = memoryview(stream).cast("B")
         if view.nbytes != self.max_compressed_size(count):
             size = self.max_compressed_size(count)
@@ -94,7 +94,7 @@ class QSGD:
         return self._restored(scales, codes, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to an array."""
+        """Adds the values to a float32 array of as many values."""
         accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
         return accumulator
 

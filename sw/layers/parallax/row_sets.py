@@ -45,7 +45,7 @@ def most_row_bytes(count: int) -> int:
 
 
 def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
-    """The rows of `encode_rows`; ``ValueError`` for anything that it does not make."""
+    """The rows of `encode_rows`, ascending; ``ValueError`` for anything that it does not make."""
     if data.size < 1 or data[0] not in (_LIST, _BITMAP):
         raise ValueError(f"a row set begins with 0 or 1, not {data[:1].tolist()}")
     body = data[1:]

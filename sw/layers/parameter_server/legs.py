@@ -78,7 +78,7 @@ def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
 
 
 def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-    """Views of the parts; ``ValueError`` if there are not as many values as they have together."""
+    """Views of float32[n], one per (key, count); ``ValueError`` if n is not the sum of the counts."""
     ends = np.cumsum([count for _, count in parts])
     if values.size != ends[-1]:
         raise ValueError(f"{values.size} values came for {ends[-1]}")

@@ -121,7 +121,10 @@ class SSDSGD:
         return self._step >= self._begin
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Takes the gradients of `weights`; returns the weights for the next iteration."""
+        """Takes the gradients of `weights`, float32 by key; returns the weights for the next iteration.
+
+        Errors as those of `Worker.ipush` and `Handle.wait`.
+        """
         self._advance(gradients)
         if self.worker.checkpoints is not None:
             index, count = self.worker.index, self.worker.count
