@@ -37,22 +37,22 @@ nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a re
 	inceptionn generate --board $(BOARD) --codec $(CODEC) --out $(OUT) --force
 	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
 
-test: $(VENV)/.stamp-dev ## Run the tests, but for the few that take long
+test: $(VENV)/.stamp-dev ## Run all tests except the slow ones
 	python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-soak: $(VENV)/.stamp-dev ## Ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
+soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
-test-exhaustive: $(VENV)/.stamp-dev ## The codec's bound over all 2^32 values, a long fuzz, the soaks with 2 and 4 engines
+test-exhaustive: $(VENV)/.stamp-dev ## Check the codec's bound on all 2^32 values; a long fuzz; the soaks with 2 and 4 engines
 	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/sim $(PYTEST_ARGS)
 
-corundum: $(VENV)/.stamp-sim ## The application block inside Corundum, by its own bench; CORUNDUM=... names a clone
+corundum: $(VENV)/.stamp-sim ## Run the application block inside Corundum, with its own bench; CORUNDUM=... names a clone
 	python tests/corundum/run.py --corundum "$(CORUNDUM)" $(CORUNDUM_ARGS)
 
-reproduce-quick: $(VENV)/.stamp-bench ## Every table and figure of docs/reproduce.md, small: build/reproduce
+reproduce-quick: $(VENV)/.stamp-bench ## Make every table and figure of docs/reproduce.md, small, in build/reproduce
 	inceptionn reproduce all --quick --out build/reproduce
 
 same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default HEAD) with the working tree's

@@ -85,7 +85,7 @@ def map_markdown() -> str:
     paper = set(registers_of())
     other = [register for register in registers_of("planes") if register not in paper]
     gone = {register.name for register in paper} - {register.name for register in registers_of("planes")}
-    names = " ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
+    names = ", ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
     lines += [
         "",
         "## With the planes codec",
@@ -94,7 +94,7 @@ def map_markdown() -> str:
         "",
         f"- It has no {names}.",
         "- A frame is in the transmit counters at most 112 cycles after its verdict.",
-        "- These are other, or new:",
+        "- These differ or are new:",
         "",
         *_control_tables(other),
         "",
