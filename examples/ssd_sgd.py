@@ -25,7 +25,7 @@ from inceptionn.transport import MpiTransport, Transport, TransportError, connec
 
 
 class Outcome(NamedTuple):
-    """Of one training, at one worker: test accuracy, seconds per step, pulls, bytes per step of all ranks."""
+    """One training at one worker: test accuracy, seconds per step, pulls, bytes per step of all ranks."""
 
     accuracy: float
     seconds: float

@@ -54,7 +54,7 @@ class Pace:
 
     @property
     def beats_per_cycle(self) -> float:
-        """Of the host-side stream."""
+        """Beats of the host-side stream per cycle."""
         return beats(self.frame_bytes, self.stream_bytes) / self.cycles
 
     @property

@@ -19,7 +19,7 @@ class BarBus(Bus):
     path
         ``/sys/bus/pci/devices/<address>/resource<N>`` (Linux, Documentation/PCI/sysfs-pci.rst), or any file.
     offset
-        Of the engine pair's first register; the board's README names it.
+        Byte offset of the engine pair's first register; the board's README names it.
 
     ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it.
     """

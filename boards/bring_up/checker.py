@@ -14,7 +14,7 @@ from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, GROUP_LANES, MANTISSA_BI
 from .pattern_source import SourceBeat, present
 
 BLOCK_BITS = 14
-"""Of a block's length in bytes."""
+"""Bits of a block's length in bytes."""
 
 
 class CheckEvents(data.Struct):

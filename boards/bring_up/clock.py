@@ -10,7 +10,7 @@ from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
 INPUT_MHZ = 200
-# Of a 7 series part, speed grade 2 (DS183, from memory: Vivado checks them again).
+# Limits of a 7 series part, speed grade 2 (DS183, from memory: Vivado checks them again).
 VCO_MHZ = (600, 1440)
 OUTPUT_MHZ = (10, 400)
 """Clocks that :func:`settings` looks for; far beyond what the engines can run at."""

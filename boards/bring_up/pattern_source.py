@@ -14,7 +14,7 @@ from inceptionn.wire import EXPONENT_BIAS, GROUP_LANES, MANTISSA_BITS, TAG_BYTES
 from .patterns import PALETTE_SLOTS, RAW_TOP, SHIFT_SLOTS, SourceConfig
 
 SEEDS = tuple(0x9E3779B9 * (2 * lane + 1) & 0xFFFFFFFF for lane in range(GROUP_LANES))
-"""Of the lanes' random numbers; odd multiples of the golden ratio, so none is 0."""
+"""Seeds of the lanes' random numbers: odd multiples of the golden ratio, so none is 0."""
 
 LENGTH_SEED = 0xACE
 LENGTH_TAPS = 0xE08  # x^12 + x^11 + x^10 + x^4 + 1: period 4095
@@ -29,7 +29,7 @@ class LengthSequence(wiring.Component):
     step : :py:`In(1)`
         To the next packet.
     lanes : :py:`Out(12)`
-        Of this packet; a register, valid one cycle after reset.
+        Lanes of this packet; a register, valid one cycle after reset.
     """
 
     config: In(SourceConfig)

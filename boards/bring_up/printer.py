@@ -49,7 +49,7 @@ class Printer(wiring.Component):
     memory : :class:`bytes`
         From :func:`assemble`.
     count : :class:`int`
-        Of values.
+        Number of values.
 
     Members
     -------

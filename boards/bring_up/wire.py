@@ -17,7 +17,7 @@ from .pattern_source import LengthSequence
 from .patterns import SourceConfig
 
 COUNT_BITS = 16
-"""Of a packet's lane count in the decompressor's ``tuser``."""
+"""Bits of a packet's lane count in the decompressor's ``tuser``."""
 
 
 class BlockLength(wiring.Component):
@@ -29,7 +29,7 @@ class BlockLength(wiring.Component):
         A beat is handed over. ``tkeep`` must have its low bits set.
     bytes : :py:`Out(14)`
     beat_bytes : :py:`Out(6)`
-        Of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
+        Bytes of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
     done : :py:`Out(1)`
     """
 
@@ -81,7 +81,7 @@ class Wire(wiring.Component):
     stall : :py:`In(1)`
         Pass nothing on, except a beat that is offered already.
     beat_bytes : :py:`Out(6)`
-        Of the beat handed on 3 cycles ago, 0 in cycles without one.
+        Bytes of the beat passed on 3 cycles ago, 0 in cycles without one.
     block_bytes, block_bytes_valid : :py:`Out`
         Length of the oldest block; there 5 cycles after its last beat.
     block_bytes_pop : :py:`In(1)`

@@ -41,7 +41,7 @@ class CorundumShell(wiring.Component):
     data_bytes : :class:`int`
         Width of the streams: 8, 16, 32 or 64.
     lanes : :class:`int`
-        Of the engines, 8 or 16; 16 for 64 bytes.
+        Lanes of the engines, 8 or 16; 16 for 64 bytes.
 
     Members
     -------

@@ -20,7 +20,7 @@ from .place_and_route import _version
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one component: resources of series 7, cells on its longest path, routed clock in MHz if known."""
+    """One component: resources of series 7, cells on its longest path, routed clock in MHz if known."""
 
     lut: int
     ff: int

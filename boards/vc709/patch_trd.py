@@ -9,7 +9,7 @@ design is in here: the script looks for its nets by name, in statements of the f
 
 On port 0 the nets are those of the application's side, with `_app` in their names. In each statement the
 right-hand side becomes a net of the shell, and the shell takes what stood there. A file in which one of them
-is missing or comes twice is refused and left alone. Of a link, the file that it leads to is patched.
+is missing or comes twice is refused and left alone. If the path is a link, its target is patched.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Vc709Shell(wiring.Component):
         With ``engine_clock``; the reset lasts until the clock is stable. A frame that it cuts is ended by one
         more beat, and its rest is not read as a frame.
     s2c{n}_aresetn, c2s{n}_aresetn : :py:`In(1)`
-        Of both ends of the direction; 8 cycles of ``user_clk`` or more (Xilinx's AXI infrastructure: 16).
+        Resets of both ends of the direction; at least 8 cycles of ``user_clk`` (Xilinx's AXI parts: 16).
     s_axis_s2c{n} : :py:`In(TargetStream(32, 64))`
     m_axis_s2c{n} : :py:`Out(TargetStream(32))`
     s_axis_c2s{n} : :py:`In(TargetStream(32))`

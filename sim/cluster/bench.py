@@ -42,7 +42,7 @@ class Flow:
     seconds: float
     """From the first byte of any of the parallel transfers to the last byte of all."""
     processor_seconds: float
-    """Of models, switch and programs, with the kernel's part."""
+    """Processor time of models, switch and programs, with the kernel's part."""
     model_seconds: float
     """The models' part of that."""
     cycles: int

@@ -47,12 +47,12 @@ class Cluster(Namespaces):
     nics
         Kind of each host's NIC: "rtl", "inline", "golden" or "none"; one for all, or a sequence.
     verilog
-        Of ``inceptionn_nic``; needed where a NIC is "rtl". One file for all, or one for each codec, by name.
+        File with ``inceptionn_nic``; needed where a NIC is "rtl". One for all, or one per codec, by name.
     codecs
         Codec of each host's NIC: "paper" or "planes"; one for all, or a sequence. By default that of the
         Verilog, or "paper".
     impairments
-        Of the switch.
+        Impairments of the switch.
     mtu
         Bytes of an IP packet, 576..9216.
     vlan
@@ -68,7 +68,7 @@ class Cluster(Namespaces):
     congestion
         TCP's congestion control in the hosts; None: the machine's own.
     seed
-        Of the switch's faults. The order of frames is the kernel's, so equal seeds do not make equal runs.
+        Seed of the switch's faults. The kernel orders the frames, so equal seeds do not make equal runs.
     step
         Called with the current step of the start as text.
 

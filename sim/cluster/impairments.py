@@ -17,7 +17,7 @@ _CE = 0x03
 
 @dataclass(frozen=True)
 class Impairments:
-    """Of every port of the switch, towards its host.
+    """The impairments of every port of the switch, towards its host.
 
     Shares are of the frames that a port forwards, each drawn for itself from the cluster's seed; 0..1, or a
     text such as ``"0.1%"``. ``ValueError`` names a wrong value.

@@ -56,7 +56,7 @@ class HostReport:
 
     @property
     def codec(self) -> NicCodec:
-        """Of its NIC; the paper's where there is none."""
+        """The codec of its NIC; the paper's where there is none."""
         return codec_of_counters(self.registers)
 
     @property
@@ -105,7 +105,7 @@ class HostReport:
 
     @property
     def beats_per_cycle(self) -> float | None:
-        """Of both directions together, in the cycles that were simulated: 2 is the most."""
+        """Beats of both directions per simulated cycle, at most 2; None without cycles."""
         return (self.tx_beats + self.rx_beats) / self.cycles if self.cycles else None
 
 

@@ -17,7 +17,7 @@ from inceptionn.netns import NetworkError, NetworkUnavailable
 from inceptionn.netns.iproute import batch, ip
 
 INTERFACE = "eth0"
-"""Of every host, towards its NIC."""
+"""The interface of every host, towards its NIC."""
 _DEVICE = "/dev/net/tun"
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _LONGEST = 65536

@@ -19,7 +19,7 @@ from . import codec, planes
 from .codec import Bits, Fault
 
 Counts = tuple[int, ...]
-"""Of one block, by class: lanes per tag (version 1) or groups per code (version 2)."""
+"""Counts of one block by class: lanes per tag (version 1) or groups per code (version 2)."""
 
 
 class Packed(NamedTuple):

@@ -14,7 +14,7 @@ Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
 """A function from a number to this number of values."""
 
 _STEP = 2.0**-9
-"""Of the planes codec."""
+"""The step of the planes codec."""
 
 
 def repeated(lanes: Sequence[float]) -> Values:

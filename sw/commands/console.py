@@ -91,7 +91,7 @@ class Table:
     Parameters
     ----------
     title
-        Of the table; empty for none.
+        Title of the table; empty for none.
     headings
         One per column. No header is printed if all are empty.
     left
@@ -116,7 +116,7 @@ class Table:
         self._sections.add(len(self.rows) - 1)
 
     def _width(self, column: int, words: bool = False) -> int:
-        """Of the longest line of a column, or of its longest word."""
+        """Width of the longest line of a column, or of its longest word."""
         cells = [self.headings[column], *(str(row[column]) for row, _ in self.rows)]
         parts = [part for cell in cells for part in (cell.split() if words else cell.split("\n"))]
         return max(map(cell_len, parts), default=0)

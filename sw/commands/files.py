@@ -122,8 +122,8 @@ def inspect(
 ) -> None:
     """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors.
 
-    Of an array also what both codecs make of it at several bounds, and which of them to choose: the highest
-    ratio whose relative L2 error is 0.1 at most, with --scale auto if that is better.
+    For an array, also what both codecs make of it at several bounds, and which one to choose: the highest
+    ratio whose relative L2 error is at most 0.1, with --scale auto if that is better.
     """
     console = Console(json_file=json_file)
     with file.open("rb") as opened:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Shape = tuple[int | None, ...]
-"""Of an array; None: any length."""
+"""The shape of an array; None: any length."""
 
 
 class Fields:

@@ -23,9 +23,9 @@ from typing import Any
 from .iproute import NetworkError, ip
 
 PREFIX = "inc-"
-"""Of every namespace made here: ``inc-<number>-<host>``."""
+"""Prefix of every namespace made here: ``inc-<number>-<host>``."""
 FILES = "inceptionn-netns-"
-"""Of every folder with the temporary files of a set of namespaces."""
+"""Prefix of every folder with the temporary files of a set of namespaces."""
 NETNS = Path("/run/netns")
 _LOCK_SECONDS = 60
 _TERM_SECONDS = 1.0
@@ -84,7 +84,7 @@ def sweep() -> list[str]:
 
 
 def folders() -> list[Path]:
-    """Of every set of namespaces that is up: the folder with its temporary files."""
+    """The folders with the temporary files of all sets of namespaces that are up."""
     found = []
     for path in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):

@@ -45,7 +45,7 @@ def constant(value: float) -> Ratio:
 
 
 def published(network: str, k: int, corrected: bool = True) -> Ratio:
-    """Of a network in the paper's Table III, for k = 10, 8 or 6; ``ValueError`` for others.
+    """The ratio of a network in the paper's Table III, for k = 10, 8 or 6; ``ValueError`` for others.
 
     ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16 at 2^-10 exchanged, as the other
     rows demand (``inceptionn reproduce table3`` shows why).
@@ -59,7 +59,7 @@ def published(network: str, k: int, corrected: bool = True) -> Ratio:
 
 
 def of_values(x: Floats, codec: Codec) -> Ratio:
-    """Of values, for sums of ranks whose gradients are independent: a sum of n spreads as sqrt(n) times one.
+    """The ratio of values, for sums of independent gradients: a sum of n spreads as sqrt(n) times one.
 
     Arrays of more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and
     interpolated; it costs one compression of the sample each.
@@ -82,7 +82,7 @@ def of_values(x: Floats, codec: Codec) -> Ratio:
 
 
 def of_file(path: Path, codec: Codec) -> Ratio:
-    """Of a ``.npy`` file of float32 gradients; errors as `npy_file.load`, ``ValueError`` if it is empty."""
+    """The ratio of a float32 ``.npy`` file; errors as `npy_file.load`, ``ValueError`` if it is empty."""
     values = npy_file.load(path)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
@@ -90,5 +90,5 @@ def of_file(path: Path, codec: Codec) -> Ratio:
 
 
 def of_synthetic(codec: Codec) -> Ratio:
-    """Of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
+    """The ratio of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
     return of_values(synthetic(_SAMPLE, 1), codec)

@@ -104,7 +104,7 @@ class Batches:
     worker, workers
         This worker's number, 0..workers-1, and how many there are.
     seed
-        Of the permutations; the same at all workers.
+        Seed of the permutations; the same at all workers.
 
     ``ValueError`` if a step would need more samples than there are.
     """

@@ -10,7 +10,7 @@ from ..packets import tcp, udp
 from .case import GRADIENTS, CodecCases
 
 _STRIDE = 64
-"""Of the values that the second lane is tried with."""
+"""Step between the values that are tried in the second lane."""
 
 
 def udp_to_zero(codec: CodecCases) -> bytes:

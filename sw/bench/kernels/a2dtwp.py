@@ -17,7 +17,7 @@ from ..common import report
 from ..common.environment import conditions, environment
 
 ASKED = 0.5
-"""Of memcpy, with one thread."""
+"""Share of memcpy's rate, with one thread."""
 SLOW_SECONDS = 3.0
 KEPT = (1, 2, 3, 4)
 

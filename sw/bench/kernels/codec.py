@@ -66,7 +66,7 @@ class Row:
     memory_decompress: float | None
     """Peak, input and output included, in multiples of input and output."""
     mode: Mode | None = None
-    """Of our own codecs."""
+    """The mode; None for other compressors."""
 
 
 def codec(

@@ -39,7 +39,7 @@ TITLES = {
 CHANNELS = (32, 64, 64)
 WARM_UP = 30
 BOUND = 12
-"""Of the codec on compressed slices, 2**-k, relative to the largest sample's power of two."""
+"""Error bound of the codec on compressed slices, 2**-k, relative to the largest sample's power of two."""
 RATIO, POINT = 8.0, 1.0
 
 

@@ -32,7 +32,7 @@ WARM_UP = 60
 MODELS = {"cnn": ("64,128", 16), "mlp": ("512,512", 128)}
 """Layer sizes, and samples per worker and step, at which 100 Mbit/s is too slow for them."""
 POINTS = 20
-"""Of a curve."""
+"""Points of a curve."""
 BOUND_BY_COMMUNICATION = "100m"
 SPEEDUP = 1.7
 

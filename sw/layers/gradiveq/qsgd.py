@@ -32,7 +32,7 @@ class QSGD:
     bucket
         Values that share a scale; 512 in QSGD's experiments.
     seed
-        Of the rounding. Ranks should have different ones.
+        Seed of the rounding. Ranks should have different ones.
 
     ``ValueError`` for others; not for several threads at a time. About 0.1 to 0.3 GB/s: it is in NumPy.
     """

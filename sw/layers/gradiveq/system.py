@@ -74,7 +74,7 @@ class GradiVeQ:
     nonfinite
         "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
     seed
-        Of the quantisation.
+        Seed of the quantisation.
 
     ``MismatchError`` at every rank if they differ in keys, shapes or settings, or one cannot take part;
     there, its own ``TypeError`` or ``ValueError``. Attributes: ``traffic``, with one class per phase, "rest"

@@ -39,8 +39,8 @@ class ParallaxConfig:
         Power of two by which gradients are multiplied in transit: "auto" as in `allreduce_comp`, and for each
         message of sparse ones its own; None: an absolute bound. Sparse ones are never scaled for NICs.
     partitions
-        Of each sparse variable. None: those that a `Partitioner` marked are searched for, the others get one
-        per machine.
+        Number per sparse variable. None: searched for those that a `Partitioner` marked, one per machine for
+        the others.
     warm_up, sampled
         Iterations per sample of the search: those dropped and those timed (the paper: 50 and 50).
     alpha_steps

@@ -44,7 +44,7 @@ class Partitions:
         return range(server, self.count, self.servers)
 
     def split(self, rows: Rows) -> list[tuple[Rows, Rows]]:
-        """Of ascending rows, for each partition: their positions in ``rows``, and their rows in there."""
+        """Ascending rows by partition: their positions in ``rows``, and their rows inside the partition."""
         belongs = rows % self.count
         order = np.argsort(belongs, kind="stable")
         ends = np.searchsorted(belongs[order], np.arange(self.count + 1))

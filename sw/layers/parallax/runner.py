@@ -60,7 +60,7 @@ def get_runner(
     machine
         Name of this rank's machine, the host name by default. The lowest rank of each holds its server.
     seed
-        Of ``model.initial``; the same at all ranks.
+        Seed of ``model.initial``; the same at all ranks.
 
     `MismatchError` at every rank if settings, keys, shapes or initial values differ, or one cannot take part;
     there, its own error: ``ValueError`` for a partitioner's key that the model does not have, ``TypeError``

@@ -62,7 +62,7 @@ class Worker:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of all keys."""
+        """The shape of each key."""
         return dict(self._node.plan.shapes)
 
     def ipush(self, gradients: Mapping[str, Floats]) -> Handle[None]:

@@ -52,7 +52,7 @@ class SSDSGD:
     Parameters
     ----------
     worker
-        Of a parameter server in mode "sync". ``ValueError`` otherwise.
+        The worker of a parameter server in mode "sync". ``ValueError`` otherwise.
     k
         Delay steps, at least 1. ``ValueError`` otherwise.
     warm_up

@@ -41,7 +41,7 @@ def truncation(x: Floats, bits: int, repeats: int) -> Cost:
 
 
 def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
-    """Of every compressor, on one thread; and the packages that are not installed."""
+    """The costs of every compressor on one thread, and the packages that are not installed."""
     found, absent = {}, []
     for peer in PEERS:
         if peer.name not in ("snappy", "SZ3"):

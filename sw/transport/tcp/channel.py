@@ -65,7 +65,7 @@ class Channel:
         self._header = bytearray(_HEADER.size)
         self._have = 0 if framed else _HEADER.size
         self._length: int | None = None
-        """Of the message that is arriving, once its header is here."""
+        """The length of the arriving message, once its header is here."""
         self._low_water = 1
 
     @property
