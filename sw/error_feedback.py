@@ -111,7 +111,7 @@ class ErrorFeedback:
             return scale or 0
         # Other users of this module do not need the collectives.
         from .collectives.agreement import common_scale, effective, largest_exponent
-        from .collectives.call import transport_of
+        from .transport.mpi import transport_of
 
         if effective(scale, "software", self.codec) is None:
             return 0

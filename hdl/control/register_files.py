@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The register map as JSON and as the page ``docs/registers.md``. Needs no Amaranth."""
+"""The register map as JSON and as the page ``docs/registers.md``. Needs no Amaranth.
+
+``python -m inceptionn.hdl.control.register_files FILE.md|FILE.json ...`` writes them.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -37,7 +41,7 @@ def map_json(codec: str = PAPER) -> str:
 
 _MARKDOWN_HEAD = f"""# Registers of `inceptionn_nic`
 
-<!-- Written by `python -m inceptionn.hdl.control.registers docs/registers.md`; do not edit. -->
+<!-- Written by `python -m inceptionn.hdl.control.register_files docs/registers.md`; do not edit. -->
 
 AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".join(map(str, MAP_VERSION))}.
 
@@ -111,3 +115,8 @@ def write_map_json(path: Path | str, codec: str = PAPER) -> None:
 def write_map_markdown(path: Path | str) -> None:
     """Write the register map as Markdown to ``path``."""
     Path(path).write_text(map_markdown(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        (write_map_json if name.endswith(".json") else write_map_markdown)(name)

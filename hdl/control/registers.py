@@ -3,12 +3,10 @@
 
 The register bank (:class:`~inceptionn.hdl.control.register_bank.RegisterBank`), the counters' addresses, the
 JSON and Markdown maps and the test benches all use :func:`registers_of`. Nothing here needs Amaranth.
-``python -m inceptionn.hdl.control.registers FILE.md|FILE.json ...`` writes the maps.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
@@ -246,10 +244,3 @@ def counter_slots(direction: Direction, codec: str = PAPER) -> dict[int, Registe
     if direction == "tx":
         found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec))}
     return found
-
-
-if __name__ == "__main__":
-    from .register_files import write_map_json, write_map_markdown
-
-    for name in sys.argv[1:]:
-        (write_map_json if name.endswith(".json") else write_map_markdown)(name)

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..error_feedback import ErrorFeedback
 from ..transport import Transport
+from ..transport.mpi import transport_of
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
-from .call import Call, Collective, Lanes, run, transport_of
+from .call import Call, Collective, Lanes, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..transport import Transport
+from ..transport.mpi import transport_of
 from .algorithms.hierarchical import hierarchical_all_gather, hierarchical_reduce_scatter, not_yet
 from .algorithms.parts import RankBlocks, Shares
 from .algorithms.ring import all_gather_steps, reduce_scatter_steps, ring
-from .call import Call, Collective, run, transport_of
+from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import RING_ALGORITHMS, Op, Path, RingAlgorithm, Scale, Settings
 from .values.buffers import GatherBuffers, ScatterBuffers

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..error_feedback import ErrorFeedback
-from ..transport import DEFAULT_TIMEOUT, MpiTransport, Transport
-from ..transport.mpi import mpi_of
+from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
@@ -20,29 +19,6 @@ from .values.lost_energy import watch
 from .values.wire_form import WireForm, wire_form
 
 Lanes = NDArray[np.float32]
-
-_keyval: int | None = None
-
-
-def transport_of(comm: Any, timeout: float | None = None) -> Transport:
-    """The transport to use for a transport or an mpi4py communicator.
-
-    A communicator gets an `MpiTransport` at its first call, which all its ranks must make within ``timeout``
-    seconds. It keeps the transport as an MPI attribute and frees it with itself. ``TypeError`` for anything
-    else.
-    """
-    global _keyval
-    if isinstance(comm, Transport):
-        return comm
-    mpi = mpi_of(comm)
-    if _keyval is None:
-        _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
-    transport: Transport | None = comm.Get_attr(_keyval)
-    if transport is None:
-        transport = MpiTransport(comm, DEFAULT_TIMEOUT if timeout is None else timeout)
-        transport.timeout = DEFAULT_TIMEOUT
-        comm.Set_attr(_keyval, transport)
-    return transport
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..transport import Transport
-from ..transport.mpi import mpi_of
+from ..transport.mpi import mpi_of, transport_of
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
-from .call import transport_of
 from .mpi_arguments import (
     FLOATS,
     MAKERS,

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..transport import Transport
+from ..transport.mpi import transport_of
 from .algorithms.parts import Parts
 from .algorithms.ring import reduce_scatter_steps, ring
 from .algorithms.rooted import chain, gather_to
-from .call import Call, Collective, run, transport_of
+from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Op, Path, Scale, Settings
 from .values.buffers import IN_PLACE, Buffers, RootBuffers

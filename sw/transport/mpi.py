@@ -270,3 +270,27 @@ class MpiTransport(Transport):
             atexit.unregister(self._exit)
             if not self._mpi.Is_finalized():
                 self._comm.Free()
+
+
+_keyval: int | None = None
+
+
+def transport_of(comm: Any, timeout: float | None = None) -> Transport:
+    """The transport to use for a transport or an mpi4py communicator.
+
+    A communicator gets an `MpiTransport` at its first call, which all its ranks must make within ``timeout``
+    seconds. It keeps the transport as an MPI attribute and frees it with itself. ``TypeError`` for anything
+    else.
+    """
+    global _keyval
+    if isinstance(comm, Transport):
+        return comm
+    mpi = mpi_of(comm)
+    if _keyval is None:
+        _keyval = mpi.Comm.Create_keyval(delete_fn=lambda comm, keyval, transport: transport.close())
+    transport: Transport | None = comm.Get_attr(_keyval)
+    if transport is None:
+        transport = MpiTransport(comm, DEFAULT_TIMEOUT if timeout is None else timeout)
+        transport.timeout = DEFAULT_TIMEOUT
+        comm.Set_attr(_keyval, transport)
+    return transport

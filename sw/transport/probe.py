@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Finds out whether NICs with the engines are between every pair of ranks, and their settings.
+"""The floats that tell whether NICs with the engines are between two ranks, and their settings.
 
 Every rank sends every other the same floats over their connection for floats. Values that arrive unchanged
 passed no engine (or one that is switched off). Values that a codec has rounded passed two engines; what is
@@ -15,14 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
-from .base import name_of
 
 if TYPE_CHECKING:
     from ..codec import Codec
-    from .tcp import TcpTransport
 
-SILENCE = 2.0
-"""Seconds without an answer that mean "no" (three retransmissions of a first packet)."""
 _EXPONENTS = 18
 _REPEATS = 128
 
@@ -72,24 +68,3 @@ def alike(first: Codec, second: Codec) -> bool:
         return False  # one keeps exponents that are not in the pattern
     sent = pattern()
     return np.array_equal(first.lossy(sent), second.lossy(sent))
-
-
-def agree(transport: TcpTransport) -> Codec | None:
-    """The codec that all NICs of the group apply to marked floats; None if there is no such thing."""
-    sent = pattern()
-    peers = [peer for peer in range(transport.size) if peer != transport.rank]
-    received = {peer: np.empty_like(sent) for peer in peers}
-    requests = [transport.irecv_into(peer, received[peer], tagged=True) for peer in peers]
-    requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
-    transport._settle(requests, min(SILENCE, transport.timeout / 2))
-    try:
-        found = (
-            [recognise(lanes) for lanes in received.values()] if all(r.test() for r in requests) else [None]
-        )
-    except ValueError:
-        found = [None]
-    codec = found[0] if found and all(other == found[0] for other in found) else None
-    own = None if codec is None else name_of(codec)
-    if codec is None:
-        transport._mute_floats()  # another rank may close its end before this one has its answer
-    return codec if all(answer == own for answer in transport.exchange(own)) else None

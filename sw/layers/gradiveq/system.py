@@ -11,12 +11,12 @@ import numpy as np
 from ...collectives.agreement import agree, moving_data
 from ...collectives.algorithms.parts import SUB_BLOCK, Parts
 from ...collectives.algorithms.ring import all_reduce_steps, ring
-from ...collectives.call import transport_of
 from ...collectives.own_scale import with_scale
 from ...collectives.settings import Scale, check_scale, codec_text
 from ...collectives.values.lost_energy import watch
 from ...collectives.values.wire_form import Compressed, Raw, StreamCodec, WireForm
 from ...training import Floats, Parameters, shapes_of
+from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy
 from ..step_agreement import agree_on_step
 from ..traffic import Traffic

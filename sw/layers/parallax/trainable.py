@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from ...collectives.call import transport_of
 from ...training import Floats, Gradients, Parameters
+from ...transport.mpi import transport_of
 from .row_sets import Rows
 
 

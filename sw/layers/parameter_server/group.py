@@ -12,10 +12,10 @@ import numpy as np
 
 from ...codec import crc32
 from ...collectives.agreement import MismatchError, agree
-from ...collectives.call import transport_of
 from ...collectives.settings import Path, Scale
 from ...collectives.values.wire_form import StreamCodec
 from ...training import Floats
+from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy, float32_array, integer
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in

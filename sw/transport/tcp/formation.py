@@ -8,10 +8,12 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...tos.mark import tag
 from ...wire import DEFAULT_TOS
-from .. import probe
 from ..base import DEFAULT_TIMEOUT, TransportError, name_of
+from ..probe import pattern, recognise
 from .channel import Channel
 from .control import PROTOCOL, Control
 from .line import HELLO_BYTES, Line
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520
+SILENCE = 2.0
+"""Seconds without an answer that mean "no" (three retransmissions of a first packet)."""
 
 
 def connect(
@@ -126,7 +130,7 @@ def form(
         if nic is not None and not isinstance(nic, bool):
             transport.nic_codec = nic
         elif marked:
-            transport.nic_codec = probe.agree(transport)
+            transport.nic_codec = _codec_of_nics(transport)
             if transport.nic_codec is None:
                 transport._drop_floats()
                 if nic:
@@ -192,3 +196,24 @@ def _rendezvous(
         lines = {0: line}
         opened.remove(line.sock)
     return lines, hellos, session, accepting
+
+
+def _codec_of_nics(transport: TcpTransport) -> Codec | None:
+    """The codec that all NICs of the group apply to marked floats; None if there is no such thing."""
+    sent = pattern()
+    peers = [peer for peer in range(transport.size) if peer != transport.rank]
+    received = {peer: np.empty_like(sent) for peer in peers}
+    requests = [transport.irecv_into(peer, received[peer], tagged=True) for peer in peers]
+    requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
+    transport._settle(requests, min(SILENCE, transport.timeout / 2))
+    try:
+        found = (
+            [recognise(lanes) for lanes in received.values()] if all(r.test() for r in requests) else [None]
+        )
+    except ValueError:
+        found = [None]
+    codec = found[0] if found and all(other == found[0] for other in found) else None
+    own = None if codec is None else name_of(codec)
+    if codec is None:
+        transport._mute_floats()  # another rank may close its end before this one has its answer
+    return codec if all(answer == own for answer in transport.exchange(own)) else None

@@ -27,7 +27,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "registers.md"
 
 
 def test_document_is_the_table() -> None:
-    hint = "regenerate it: python -m inceptionn.hdl.control.registers docs/registers.md"
+    hint = "regenerate it: python -m inceptionn.hdl.control.register_files docs/registers.md"
     assert DOCUMENT.read_text(encoding="utf-8") == map_markdown(), hint
 
 

@@ -22,7 +22,6 @@ from inceptionn.transport import (
     TransportError,
     TransportTimeout,
     connect,
-    probe,
 )
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
@@ -237,7 +236,7 @@ def test_an_engine_on_one_side_only_is_found_out(
         return socks
 
     monkeypatch.setattr(formation, "mesh", deaf)
-    monkeypatch.setattr(probe, "SILENCE", 0.5)
+    monkeypatch.setattr(formation, "SILENCE", 0.5)
 
     def run(t: TcpTransport) -> Any:
         return t.nic, t.floats, t.exchange(t.rank)
