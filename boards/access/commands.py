@@ -16,7 +16,8 @@ from inceptionn.wire import DEFAULT_MODE
 from .bar import BarBus
 from .bus import Bus
 from .cluster import ClusterBus
-from .uart import BAUD, open_uart
+from .inline import open_uart
+from .uart import BAUD
 
 T = TypeVar("T")
 
