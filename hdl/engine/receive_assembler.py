@@ -58,7 +58,6 @@ class ReceiveAssembler(wiring.Component):
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         super().__init__(
@@ -77,7 +76,7 @@ class ReceiveAssembler(wiring.Component):
         # comes with the frame's second part at the earliest, which the register accepts only when the frame
         # before has left. With 16 lanes it may come with the first.
         m = Module()
-        m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes, tail_with_last=self.codec != PAPER)
+        m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
         m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes))
         m.submodules.merge = merge = PayloadMerge(lanes=self.lanes)
         wiring.connect(m, wiring.flipped(self.orders), layout.orders)

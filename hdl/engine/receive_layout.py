@@ -102,8 +102,8 @@ class ReceiveLayout(wiring.Component):
     """Turns orders and waiting beats into parts, one per cycle, without a gap between most frames.
 
     A part of a frame that passes is a copy of its beat. The parts of a restored frame hold its patched
-    header; the waiting beats after the header hold the block, and are dropped. They may end before or after
-    the last part: :attr:`tails` tells when, and how the frame ended.
+    header; the waiting beats after the header hold the block, and are dropped. They may end before, with or
+    after the last part: :attr:`tails` tells when, and how the frame ended.
 
     Two cycles are lost after a restored frame whose beats end after its last part, or whose last part holds
     header.
@@ -114,9 +114,6 @@ class ReceiveLayout(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-    tail_with_last : :class:`bool`
-        A restored frame's last part does not wait for the cycle after its tail, so that no cycle is lost
-        where a frame has as many beats on the wire as restored. With 16 lanes this is often so: always on.
 
     Members
     -------
@@ -131,9 +128,8 @@ class ReceiveLayout(wiring.Component):
         Once per frame, when its last part and its last beat have been taken.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, tail_with_last: bool = False):
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.width = Beat.of_groups(lanes)
-        self.tail_with_last = tail_with_last or self.width.payload_overlaps
         self.lanes = lanes
         self._place_bits = self.width.place_bits
         super().__init__(
@@ -175,9 +171,8 @@ class ReceiveLayout(wiring.Component):
         # 32 bytes do not hold the headers of a restored frame.
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
         header = Mux(only_part, _Next.LAST_HEADER, _Next.HEADER)
-        tail_there = tail_seen
-        if self.tail_with_last:
-            tail_there |= dropping & self.beats.valid & beat.last
+        # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle.
+        tail_there = tail_seen | (dropping & self.beats.valid & beat.last)
         passed = copying & self.beats.valid & beat.last
         restored = (next_part == _Next.LAST_PAYLOAD) & tail_there
         m.d.comb += [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.wire import GROUP_LANES, RAW_CODE
+from inceptionn.wire import GROUP_LANES, RAW_CODE, SHIM_BYTES
 
 Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
 """A function from a number to this number of values."""
@@ -33,6 +33,13 @@ def _of_code(code: int) -> list[float]:
     return [0.0] * (GROUP_LANES - 1) + [largest]
 
 
+def _saving_little(random: np.random.Generator, n: int) -> NDArray[np.float32]:
+    """For the paper's codec: a block that with its shim is 4 bytes shorter than the payload."""
+    values = np.full(n, 1.5, "<f4")
+    values[: -(-n // GROUP_LANES) + SHIM_BYTES // 2 + 2] = 0.3  # two bytes saved each
+    return values
+
+
 PAYLOADS: dict[str, dict[str, Values]] = {
     "paper": {
         "zeros": repeated([0.0]),
@@ -40,6 +47,7 @@ PAYLOADS: dict[str, dict[str, Values]] = {
         "8 bits": repeated([0.0015]),
         "16 bits": repeated([0.3]),
         "nearly raw": repeated([1.5] * 6 + [0.3] * 2),
+        "less than a beat saved": _saving_little,
     },
     "planes": {
         "gradients": gradients,

@@ -13,7 +13,7 @@ from functools import cached_property
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
 from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst, wire_beat
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import LANE_BYTES, Verdict
+from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict
 
 LANES = bench_parameters().get("lanes", 8)
 """fp32 lanes of the component's beats."""
@@ -185,4 +185,6 @@ def streams_without_gap() -> list[list[Frame]]:
     return [
         [Frame.passing(size) for size in [32] * 30 + [60] * 30 + [300] * 10],
         [Frame.restored(lanes, 4 * lanes // 3) for lanes in [365] * 8 + [100] * 10],
+        # As many beats from the wire as restored.
+        [Frame.restored(365, 1460 - SHIM_BYTES - saved) for saved in (4, 2, 1) * 6],
     ]
