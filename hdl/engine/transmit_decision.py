@@ -14,7 +14,7 @@ from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.queue import PushQueue
 from .transmit_judging import FrameRecord, JudgedFrame, TransmitJudging
-from .transmit_settling import TransmitSettling, frame_order
+from .transmit_settling import BlockSums, TransmitSettling, frame_order
 
 
 class TransmitDecision(wiring.Component):
@@ -24,7 +24,7 @@ class TransmitDecision(wiring.Component):
 
         records ─────► queue ─┬─► TransmitJudging ─► queue ─┬─► TransmitSettling ─┬─► queue ─► orders
         header_sums ─► queue ─┘                             │                     └─► reports
-        statistics ──► queue ───────────────────────────────┘
+        statistics ──► two queues, sums and counts ─────────┘
 
     Judging takes four cycles a frame, or two with 16 lanes if a header check fails. Settling waits for the
     block's statistics if there is a block, and takes one frame per cycle. From a block's statistics to its
@@ -90,20 +90,29 @@ class TransmitDecision(wiring.Component):
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
         many = self.codec.classes_are_lanes or self.width.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
-        m.submodules.statistics = statistics = PushQueue(self.codec.statistics, places, slack)
+        m.submodules.sums = sums = PushQueue(BlockSums, places, slack)
+        m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True)
         wiring.connect(m, wiring.flipped(self.records), records.i)
         wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)
-        wiring.connect(m, wiring.flipped(self.statistics), statistics.i)
         wiring.connect(m, records.o, judging.records)
         wiring.connect(m, header_sums.o, judging.header_sums)
         wiring.connect(m, judging.judged, judged.i)
         wiring.connect(m, judged.o, settling.judged)
-        wiring.connect(m, statistics.o, settling.statistics)
+        wiring.connect(m, sums.o, settling.sums)
+        wiring.connect(m, counts.o, settling.counts)
         wiring.connect(m, settling.orders, orders.i)
         wiring.connect(m, orders.o, wiring.flipped(self.orders))
         wiring.connect(m, settling.reports, wiring.flipped(self.reports))
-        m.d.comb += [judging.judged_room.eq(judged.room), settling.orders_room.eq(orders.room)]
-        m.d.sync += self.room.eq(records.room & header_sums.room & statistics.room & judging.ready)
+        block = self.statistics.payload
+        m.d.comb += [
+            judging.judged_room.eq(judged.room),
+            settling.orders_room.eq(orders.room),
+            sums.i.valid.eq(self.statistics.valid),
+            counts.i.valid.eq(self.statistics.valid),
+            counts.i.payload.eq(block.counts),
+            *(sums.i.payload[name].eq(block[name]) for name, _ in BlockSums.as_shape()),
+        ]
+        m.d.sync += self.room.eq(records.room & header_sums.room & sums.room & counts.room & judging.ready)
         return m

@@ -39,6 +39,14 @@ def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
+class BlockSums(data.Struct):
+    """What both codecs' ``Statistics`` say of a block, without its counts."""
+
+    block_bytes: 14
+    block_sum: 16
+    cleared_sum: 16
+
+
 class TransmitSettling(wiring.Component):
     """Joins judged frames with their blocks' statistics and settles how each frame leaves.
 
@@ -47,7 +55,7 @@ class TransmitSettling(wiring.Component):
     form would pass the end host's checksum as it is: a host without this NIC would accept the block as data.
 
     Throughput: one frame per cycle. Latency: the order is pushed 3 cycles after the one in which judged frame
-    and statistics meet, the report 2 cycles later.
+    and sums meet, the report 2 cycles later.
 
     Parameters
     ----------
@@ -60,8 +68,10 @@ class TransmitSettling(wiring.Component):
     -------
     judged : :py:`In(stream.Signature(JudgedFrame))`
         In the frames' order.
-    statistics : :py:`In(stream.Signature(Statistics))`
-        One per candidate, in order; the codec's.
+    sums : :py:`In(stream.Signature(BlockSums))`
+        One per candidate, in order.
+    counts : :py:`In(stream.Signature(frame_report(codec)["counts"].shape))`
+        Of the same blocks. There when the sums are, but taken with the report, 4 cycles later.
     orders : :py:`Out(stream.Signature(frame_order(lanes), always_ready=True))`
         One per judged frame or piece.
     orders_room : :py:`In(1)`
@@ -76,7 +86,8 @@ class TransmitSettling(wiring.Component):
         super().__init__(
             {
                 "judged": In(stream.Signature(JudgedFrame)),
-                "statistics": In(stream.Signature(self.codec.statistics)),
+                "sums": In(stream.Signature(BlockSums)),
+                "counts": In(stream.Signature(frame_report(codec)["counts"].shape)),
                 "orders": Out(stream.Signature(frame_order(lanes), always_ready=True)),
                 "orders_room": In(1),
                 "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
@@ -85,12 +96,13 @@ class TransmitSettling(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        head, record, block = self.judged.payload, self.judged.payload.record, self.statistics.payload
+        head, record, block = self.judged.payload, self.judged.payload.record, self.sums.payload
         go = Signal()
         m.d.comb += [
-            go.eq(self.judged.valid & self.orders_room & (~head.candidate | self.statistics.valid)),
+            go.eq(self.judged.valid & self.orders_room & (~head.candidate | self.sums.valid)),
             self.judged.ready.eq(go),
-            self.statistics.ready.eq(go & head.candidate),
+            self.sums.ready.eq(go & head.candidate),
+            self.counts.ready.eq(delayed(m, go & head.candidate, 4, name="counted", reset=True)),
         ]
 
         # Stage 1: sizes, bytes saved, the transport checksum.
@@ -104,7 +116,6 @@ class TransmitSettling(wiring.Component):
         size1 = Signal(15, reset_less=True)
         checksum1 = Signal(16, reset_less=True)
         summed1 = Signal(21, reset_less=True)
-        counts1 = Signal(block.counts.shape(), reset_less=True)
         m.d.sync += [
             head1.eq(head),
             fits1.eq(size < record.payload_length),
@@ -112,7 +123,6 @@ class TransmitSettling(wiring.Component):
             size1.eq(size),
             checksum1.eq(add16(record.checksum, cleared)),
             summed1.eq(head.static_sum + (swap16(block.block_sum) + cleared)),
-            counts1.eq(block.counts),
         ]
 
         # Stage 2: the wire form's fields. Its L4 length is the original's less the bytes saved. It counts in
@@ -152,7 +162,6 @@ class TransmitSettling(wiring.Component):
         length3 = Signal(17, reset_less=True)
         compressed_length3 = Signal(17, reset_less=True)
         go3 = delayed(m, go, 3, name="go", reset=True)
-        counts3 = delayed(m, counts1.as_value(), 2, name="counts")
         sum2 = order2.checksum
         expanded = (head2.verdict == Verdict.COMPRESSED) & ~fits2
         m.d.sync += [
@@ -197,7 +206,7 @@ class TransmitSettling(wiring.Component):
             self.reports.payload.bytes_out.eq(
                 Mux(compressed4, delayed(m, compressed_length3, 1, name="compressed_length"), length4)
             ),
-            self.reports.payload.counts.eq(Mux(compressed4, delayed(m, counts3, 1, name="counts_report"), 0)),
+            self.reports.payload.counts.eq(Mux(compressed4, self.counts.payload.as_value(), 0)),
         ]
         if not self.codec.classes_are_lanes:
             lanes4 = delayed(m, head2.record.payload_length[2:14], 2, name="lanes")
