@@ -65,15 +65,16 @@ class LaneQuantiser(wiring.Component):
 
         # Stage 1: the exponent above E0, 9 bits. Stage 2: the shift.
         exponent = self.lane[MANTISSA_BITS : MANTISSA_BITS + 8]
-        p.stage(lane=Mux(self.present, self.lane, 0), above=exponent - self.e0)
+        p.stage(above=exponent - self.e0)
         small = ~p.present | (p.above < 0)
         large = p.above >= RAW_EXPONENT
         p.stage(shift=Mux(small, 15, Mux(large, 0, (RAW_EXPONENT - p.above)[:4])))
 
-        # Stage 3: add half a step to the significand.
+        # Stage 3: add half a step to the significand. An absent lane is cleared, since what it gained counts:
+        # by a register beside it, and so late that no delay of its bits becomes a shift register of LUTs.
         significand = Cat(p.lane[_FRACTION:MANTISSA_BITS], Const(1, 1))
         half = Cat(p.shift == place + 1 for place in range(len(significand)))
-        p.stage(rounded=significand + half)
+        p.stage(rounded=significand + half, lane=Mux(p.present, p.lane, 0))
 
         # Stage 4: the shift's high digit, in steps of 4; the bit below the step comes along.
         p.stage(quotient=(Cat(Const(0, 1), p.rounded) >> (p.shift[2:] << 2))[:16])
