@@ -29,11 +29,11 @@ CODECS = ["paper", pytest.param("planes", marks=pytest.mark.slow)]
 Connection = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 
 
-def connect(cluster: Cluster, folder: Path, pieces: int = 1) -> Connection:
+def connect(cluster: Cluster, folder: Path, pieces: int = 1, count: int = COUNT) -> Connection:
     """Host 0 sends floats to host 1; the first piece is on its way."""
     sink = start(cluster, 1, "receive", folder, PORT)
     assert wait_for_line(sink) == "ready"
-    source = start(cluster, 0, "send", "host1", PORT, SEED, COUNT, 1, pieces)
+    source = start(cluster, 0, "send", "host1", PORT, SEED, count, 1, pieces)
     return source, sink
 
 
@@ -51,13 +51,13 @@ def wait_until(what: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def all_arrives(connection: Connection, folder: Path, codec: str = "paper") -> None:
+def all_arrives(connection: Connection, folder: Path, codec: str = "paper", count: int = COUNT) -> None:
     source, sink = connection
     result(source)
     assert result(sink)["end"] == "closed"
     values = received(folder)
-    assert values.size == COUNT
-    assert_no_wrong_value(values, gradients(SEED, COUNT), codec)
+    assert values.size == count
+    assert_no_wrong_value(values, gradients(SEED, count), codec)
 
 
 def stalled(cluster: Cluster, folder: Path, before: int, codec: str = "paper") -> None:
@@ -135,7 +135,9 @@ def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, faul
     """Without a frame check sequence the engines get what was damaged; the kernel judges what comes out."""
     damage = Impairments(flip="3%") if fault == "flip" else Impairments(truncate="3%")
     cluster = make_cluster(2, codecs=codec, impairments=damage, congestion="reno", seed=3)
-    all_arrives(connect(cluster, tmp_path), tmp_path, codec)
+    # In a block of planes only a code's bits tell of a flip, about one byte in eleven: it takes more frames.
+    count = 4 * COUNT if codec == "planes" else COUNT
+    all_arrives(connect(cluster, tmp_path, count=count), tmp_path, codec, count)
     cluster.settle()
     reports = cluster.host_reports()
     damaged = reports[1].switch["flipped" if fault == "flip" else "truncated"]
@@ -143,8 +145,7 @@ def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, faul
     said = reports[1].registers
     malformed = said["RX_MALFORMED"]
     assert reports[1].mac.get("bad", 0) == malformed, "what is marked bad goes no further than the MAC"
-    # In a block of planes only a code's bits tell of a flip: one byte in eight.
-    assert malformed > 0 or (fault == "flip" and codec == "planes")
+    assert malformed > 0
     refused = sum(reports[1].checksum_errors.values())
     if fault == "flip":
         assert refused > 0
