@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files, programs and installed extras of the host system."""
+"""Files, programs, addresses and installed extras of the host system."""

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from ..transport.tcp.rendezvous import parse_address
+from ..system.address import parse_address
 from ..wire import DEFAULT_TOS
 from .mark import TosError, tag, tos_of, untag
 

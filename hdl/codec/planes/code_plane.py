@@ -33,7 +33,8 @@ class CodePlane(wiring.Component):
     """Collects codes into 16-bit words, and these into beats, the first of a block at a given place.
 
     One code per cycle with 8 lanes, two with 16. A beat leaves :attr:`LATENCY` cycles after the code that
-    completes it. A cycle's codes share a byte, and so a beat; blocks may follow one another without a pause.
+    completes it. The two codes of a cycle share a byte, so they never lie in two beats. Blocks may follow one
+    another without an idle cycle.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class CodePlane(wiring.Component):
     begins : :py:`Out(1)`
         Combinational: these codes are the first of a word.
     words : :py:`Out(stream.Signature(plane_words(lanes), always_ready=True))`
-        In the cycle after the code that completes the word. ``last`` is low where ``valid`` is.
+        One cycle after the code that completes the word. ``last`` is low while ``valid`` is low.
     beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
         Zero where the block has no code.
     """

@@ -26,8 +26,8 @@ class Compressor(compressor.Compressor):
         burst ─► PlaneUnit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
                             └─ codes ────────► CodePlane ─────► tag ring ──┴─ BlockStore ─► beat
 
-    A block can be read from 19 cycles after its last burst on, with 16 lanes 23. With 16 lanes no block needs
-    an idle cycle. ``t`` and ``b`` are not used.
+    A block can be read 19 cycles after its last burst, with 16 lanes 23. With 16 lanes no block needs an idle
+    cycle. ``t`` and ``b`` are not used.
 
     Parameters and members are those of the base.
     """

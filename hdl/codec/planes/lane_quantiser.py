@@ -20,9 +20,9 @@ _FRACTION = 10
 class LaneQuantiser(wiring.Component):
     """Rounds one fp32 lane per cycle to the nearest multiple of the step 2^(E0-126), ties away from zero.
 
-    A plain pipeline without stall: what enters in cycle *t* leaves in cycle *t* + :attr:`LATENCY`. Lanes with
-    an exponent below ``e0`` become zero; from ``e0 + 14`` on (infinities and NaNs too) they are raw and keep
-    their bits.
+    Nothing stalls: what enters in cycle *t* leaves in cycle *t* + :attr:`LATENCY`. A lane with an exponent
+    below ``e0`` becomes zero. From ``e0 + 14`` on, infinities and NaNs included, a lane is raw and keeps its
+    bits.
 
     ``e0`` must be 113 to 126.
 

@@ -23,8 +23,8 @@ class PlaneBuffer(RingWindow):
     """Cuts the data of a group, or two, out of the received beats (the counterpart of the Burst Buffer).
 
     Byte *j* of a group is always plane *j*, so a group needs no shifter of its own; only the upper of two is
-    moved by the size of the lower. ``data`` belong to the request held :attr:`latency` cycles ago (4, with 16
-    lanes 7); the codes go alongside as ``data_codes``.
+    moved by the size of the lower. One request per cycle. ``data`` belong to the request held :attr:`latency`
+    cycles before: 4, with 16 lanes 7. Its codes come with them as ``data_codes``.
 
     Parameters
     ----------

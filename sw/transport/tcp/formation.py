@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...system.address import parse_address, unspecified
 from ...tos.mark import tag
 from ...wire import DEFAULT_TOS
 from ..base import DEFAULT_TIMEOUT, TransportError, name_of
@@ -18,7 +19,7 @@ from .channel import Channel
 from .control import PROTOCOL, Control
 from .line import HELLO_BYTES, Line
 from .mesh import Terms, mesh
-from .rendezvous import await_welcome, gather, join, listen, parse_address, unspecified
+from .rendezvous import await_welcome, gather, join, listen
 from .secret import nonce, secret_of
 from .transport import TcpTransport
 

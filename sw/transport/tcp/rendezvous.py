@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...system.address import unspecified
 from ..base import PeerLost, TransportError, TransportTimeout
 from .door import BACKLOG, Door
 from .line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
@@ -43,19 +44,6 @@ _HELLO: Form = {
 _CHALLENGE: Form = {"challenge": digest, "proof": digest}
 _PROOF: Form = {"proof": digest}
 _WELCOME: Form = {"welcome": anything, "session": digest}
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT`` or ``[ADDRESS]:PORT``; ``ValueError`` ending with the text otherwise."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"an address is HOST:PORT, not {text!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def unspecified(host: str) -> bool:
-    """Whether an address stands for all addresses of a host, or for none."""
-    return host in ("0.0.0.0", "::")
 
 
 def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:

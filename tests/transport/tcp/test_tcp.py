@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from inceptionn import Codec
+from inceptionn.system.address import parse_address
 from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import (
     PeerLost,
@@ -26,7 +27,7 @@ from inceptionn.transport import (
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
-from inceptionn.transport.tcp.rendezvous import listen, parse_address
+from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
 
 Tcp = Callable[..., list[Any]]

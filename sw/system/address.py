@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Network addresses as users write them."""
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT`` or ``[ADDRESS]:PORT``; ``ValueError`` ending with the text otherwise."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"an address is HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def unspecified(host: str) -> bool:
+    """Whether an address stands for all addresses of a host, or for none."""
+    return host in ("0.0.0.0", "::")
