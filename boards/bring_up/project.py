@@ -43,7 +43,7 @@ _README = """# Bring-up design for the VC709, {mhz:g} MHz
 
 Written by `inceptionn bring-up`. It needs neither host nor reference design: a pattern generator feeds the
 compressor, the decompressor restores, a checker compares every bit. Vivado with a licence for
-{part} builds it; **neither that nor the board was at hand where this was written**: the
+{part} builds it; **neither Vivado nor the board was available when this was written**: the
 logic was simulated cycle by cycle, the Verilog read and mapped by Yosys.
 
 1. `sh build_{name}.sh` (Vivado 2018 or later on the path; or `AMARANTH_ENV_VIVADO` names its settings

@@ -6,7 +6,7 @@ each: Xilinx's public board files, the connectivity reference design, constraint
 (taxi, fpga-network-stack and others). Not seen on hardware. From memory alone (*recall*): that the push
 buttons are active high, and the frequency of ``emcclk``. From one source only: PMBus and fan. ``cpu_reset``
 is active high by the board files; one third-party file says low. The FMC connector is not here: no table of
-its pins was at hand.
+its pins was available.
 """
 
 from __future__ import annotations

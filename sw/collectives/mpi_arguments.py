@@ -24,7 +24,7 @@ MAKERS = frozenset(
 REDUCTIONS = re.compile(r"I?(All)?reduce(_scatter)?(_block)?(_init)?|I?(ex)?scan(_init)?", re.IGNORECASE)
 """Methods that combine the values of all ranks."""
 MOVEMENTS = re.compile(r"I?(neighbor_)?(bcast|(all)?gatherv?|scatterv?|alltoall[vw]?)(_init)?", re.IGNORECASE)
-"""Collectives that hand values on as they are."""
+"""Collectives that pass values on unchanged."""
 _OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLACE NO_OP".split()
 
 
