@@ -22,7 +22,7 @@ INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
     uint32_t largest = 0;
     for (size_t i = 0; i < lanes; i++) {
         const uint32_t magnitude = x[i] & 0x7FFFFFFF;
-        const uint32_t finite = magnitude < 0x7F800000 ? magnitude : 0;
+        const uint32_t finite = select_bits(magnitude < 0x7F800000, magnitude, 0);
         largest = finite > largest ? finite : largest;
     }
     return largest;

@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
 
@@ -22,7 +23,7 @@ _GRID = 16
 class Cut(Protocol):
     """How a vector is cut into one block per member of a ring, and those into sub-blocks."""
 
-    @property
+    @cached_property
     def subs(self) -> int:
         """Sub-blocks of every block."""
 
@@ -47,12 +48,12 @@ class Blocks(ABC):
     def block(self, block: int) -> slice:
         """The lanes of a block."""
 
-    @property
+    @cached_property
     def subs(self) -> int:
         """Sub-blocks of every block."""
         return max(1, round(self.block_lanes / self.target))
 
-    @property
+    @cached_property
     def sub_lanes(self) -> int:
         """Lanes of a full sub-block: whole blocks of the stream where there is more than one."""
         lanes = -(-self.block_lanes // self.subs)
@@ -73,7 +74,7 @@ class Parts(Blocks):
     blocks: int
     target: int = SUB_BLOCK
 
-    @property
+    @cached_property
     def block_lanes(self) -> int:
         """Lanes of a full block."""
         return -(-self.count // (self.blocks * _GRID)) * _GRID
@@ -108,7 +109,7 @@ class Shares:
     blocks: Blocks
     of: Sequence[Sequence[int]]
 
-    @property
+    @cached_property
     def subs(self) -> int:
         """Sub-blocks of the longest share, and so of every one."""
         return self.blocks.subs * max(map(len, self.of))
