@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -36,25 +38,30 @@ def agree(
     """All ranks' ``largest``, if all ranks have the same ``terms`` and none an ``error`` of its own.
 
     Otherwise every rank raises: its own error where it has one, else `MismatchError`, which names the first
-    term that differs, two ranks and both values.
+    term that differs, two ranks and both values. The terms themselves travel only then, else their digest.
     """
     own = {"version": SHIM_VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
-    answers = transport.exchange({"terms": own, "largest": largest, "error": wrong})
+    digest = blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=8).hexdigest()
+    answers = transport.exchange([digest, largest, wrong])
     if error is not None:
         raise error
-    for rank, answer in enumerate(answers):
-        if answer["error"] is not None:
-            raise MismatchError(f"rank {rank} cannot take part: {answer['error']}")
-    first = answers[0]["terms"]
-    for rank, answer in enumerate(answers):
-        theirs = answer["terms"]
+    for rank, (_, _, problem) in enumerate(answers):
+        if problem is not None:
+            raise MismatchError(f"rank {rank} cannot take part: {problem}")
+    if len({theirs for theirs, _, _ in answers}) > 1:
+        _name_the_difference(transport.exchange(own))
+    return [exponent for _, exponent, _ in answers]
+
+
+def _name_the_difference(all_terms: list[dict[str, Any]]) -> None:
+    first = all_terms[0]
+    for rank, theirs in enumerate(all_terms):
         for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
             if theirs.get(word) != first.get(word):
                 raise MismatchError(
                     f"{word} differs: rank 0 has {first.get(word)!r}, rank {rank} has {theirs.get(word)!r}"
                 )
-    return [answer["largest"] for answer in answers]
 
 
 @contextmanager
