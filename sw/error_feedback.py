@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .codec import Codec
+
 if TYPE_CHECKING:
     from .collectives.settings import Scale
     from .collectives.values.wire_form import StreamCodec
@@ -82,26 +84,37 @@ class ErrorFeedback:
             return gradient.copy()
         if residual.shape != gradient.shape:
             raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
+        if self.decay == 1:
+            return residual + gradient
         wanted = np.multiply(residual, np.float32(self.decay))
         wanted += gradient
         return wanted
 
     def kept(
-        self, wanted: NDArray[np.float32], name: Hashable, codec: StreamCodec, exponent: int
+        self,
+        wanted: NDArray[np.float32],
+        name: Hashable,
+        codec: StreamCodec,
+        exponent: int,
+        out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """What a codec keeps of `added` values that are scaled by ``2**exponent``; the rest is the residual.
 
-        ``wanted`` becomes the residual's memory.
+        ``wanted`` becomes the residual's memory. ``out``: other memory of its shape for the result.
         """
-        if exponent:
+        if isinstance(codec, Codec):
+            kept = codec.lossy(wanted, out, scale=exponent)
+        elif exponent:
             factor = np.float32(2.0**exponent)
-            kept = codec.lossy(wanted * factor)
+            kept = codec.lossy(wanted * factor, out)
             kept /= factor
         else:
-            kept = codec.lossy(wanted)
-        with np.errstate(invalid="ignore"):
+            kept = codec.lossy(wanted, out)
+        with np.errstate(invalid="ignore", over="ignore"):
             np.subtract(wanted, kept, out=wanted)
-        wanted[~np.isfinite(wanted)] = 0
+            energy = np.dot(wanted.reshape(-1), wanted.reshape(-1))
+        if not np.isfinite(energy):  # rare: the sum of the squares is the cheaper look
+            wanted[~np.isfinite(wanted)] = 0
         self._residuals[name] = wanted
         return kept
 

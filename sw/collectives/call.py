@@ -111,8 +111,9 @@ def run(
     else:
         exponents = [common_scale(scaled, [one], 1) for one in all_largest]
     if feedback is not None:
-        np.copyto(lanes[loaded.own], feedback[0].kept(own, feedback[1], codec, exponents[transport.rank]))
-        source, own = lanes, lanes[loaded.own]
+        memory, name = feedback
+        own = memory.kept(own, name, codec, exponents[transport.rank], lanes[loaded.own])
+        source = lanes
     if exponents[transport.rank] and collective.contributes:
         np.multiply(own, np.float32(2.0 ** exponents[transport.rank]), out=lanes[loaded.own])
         source, own = lanes, lanes[loaded.own]
