@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from ..codec import Codec
-from ..collectives import MEAN, allreduce_comp
+from ..collectives import MEAN
 from ..collectives.settings import Path, Scale, check_scale
 from ..collectives.values.wire_form import StreamCodec
 from ..error_feedback import ErrorFeedback
@@ -17,6 +17,7 @@ from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
 from .link import link_of
 from .residuals import Residuals
+from .work import all_reduce
 
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""
@@ -38,7 +39,8 @@ class CompressState:
         DDP's; the default one if None. Its store brings the ranks together at the first compressed bucket.
     codec
         An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
-        gives one, for a schedule of bounds. Default: that of the NICs where they are used, else ``Codec()``.
+        gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
+        ``Codec(2**-10, "planes")``.
         Assign `codec` to change it between two steps, the same at all ranks.
     path, scale, algorithm, group_size
         As `inceptionn.collectives.allreduce_comp`. The NICs are found by its probe.
@@ -124,7 +126,7 @@ class CompressState:
         """The mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer = bucket.buffer()
         layout = None if self.residuals is None else self.residuals.layout(bucket.parameters())
-        raw, codec = self.travels_raw(buffer), self.codec
+        raw, arguments = self.travels_raw(buffer), self.arguments
         if bucket.is_last():
             self.advance()
         if raw:
@@ -136,9 +138,7 @@ class CompressState:
             if self.residuals is not None and layout is not None:
                 self.residuals.prepare(layout)
                 feedback = self.residuals.feedback, layout
-            allreduce_comp(
-                link.transport, None, copy.array, MEAN, codec=codec, feedback=feedback, **self.settings
-            )
+            all_reduce(link.transport, copy.array, MEAN, arguments, feedback)
             copy.store()
 
         return future_of(link.submit(run), [copy], lambda: buffer)

@@ -8,9 +8,12 @@ from concurrent.futures import Future as Result
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
+from ..codec import Codec
 from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
@@ -18,6 +21,9 @@ from .link import link_of
 
 Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
+
+DEFAULT_CODEC = Codec(2**-10, "planes")
+"""Where no NIC is used: it rounds to nearest, and takes half of the bytes of `bounded` at the same bound."""
 
 
 class CompressedWork(dist.Work):
@@ -56,12 +62,32 @@ def operation(op: Any) -> Op | None:
     return MEAN if op == dist.ReduceOp.AVG else None
 
 
+def all_reduce(
+    transport: Transport, lanes: NDArray[np.float32], op: Op, arguments: dict[str, Any], feedback: Any = None
+) -> None:
+    """`allreduce_comp` in place. A mean is the sum, divided at every rank alike.
+
+    (MEAN would divide before the all-gather, which then rounds at a bound that was scaled for the sum: for 4
+    ranks that doubles the error of the mean and saves a quarter of the bytes.)
+    """
+    allreduce_comp(transport, None, lanes, SUM, feedback=feedback, **with_codec(transport, arguments))
+    if op is MEAN and transport.size > 1:
+        np.multiply(lanes, np.float32(1 / transport.size), out=lanes)
+
+
+def with_codec(transport: Transport, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A collective's arguments; `DEFAULT_CODEC` where they have no codec and no NIC has its own."""
+    if arguments["codec"] is not None or (transport.nic and arguments["path"] in ("auto", "nic")):
+        return arguments
+    return {**arguments, "codec": DEFAULT_CODEC}
+
+
 def all_reduced(group: Any, tensors: Tensors, op: Op, arguments: dict[str, Any]) -> CompressedWork:
-    """`allreduce_comp` of each tensor, in place, among the ranks of a group."""
+    """`all_reduce` of each tensor, in place, among the ranks of a group."""
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for copy in results:
-            allreduce_comp(transport, None, copy.array, op, **arguments)
+            all_reduce(transport, copy.array, op, arguments)
 
     return _submitted(group, call, (), tensors)
 
@@ -73,7 +99,7 @@ def reduce_scattered(
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for source, result in zip(sources, results, strict=True):
-            reduce_scatter_comp(transport, source.array, result.array, op, **arguments)
+            reduce_scatter_comp(transport, source.array, result.array, op, **with_codec(transport, arguments))
 
     return _submitted(group, call, inputs, outputs)
 
@@ -83,7 +109,7 @@ def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, arguments: dict[
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for source, result in zip(sources, results, strict=True):
-            allgather_comp(transport, source.array, result.array, **arguments)
+            allgather_comp(transport, source.array, result.array, **with_codec(transport, arguments))
 
     return _submitted(group, call, inputs, outputs)
 
