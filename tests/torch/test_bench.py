@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inceptionn.bench.common import job
+from inceptionn.bench.torch import tables
 from inceptionn.bench.torch import torch as bench
 from inceptionn.cli import main
+from inceptionn.netns import NetworkError
 
 
 def test_a_small_run(
@@ -19,7 +26,7 @@ def test_a_small_run(
     monkeypatch.setattr(bench, "BUCKETS", (5000,))
     found = tmp_path / "t.json"
     arguments = ["--hosts", "2", "--rates", "1g", "--models", "mlp", "--systems", "plain,hook"]
-    arguments += ["--steps", "2", "--trained", "10", "--json", str(found)]
+    arguments += ["--steps", "2", "--trained", "10", "--seeds", "1", "--json", str(found)]
     assert main(["bench", "torch", *arguments]) == 0
     assert "1 Gbit/s, 2 hosts" in capsys.readouterr().out
     lines = json.loads(found.read_text())["lines"]
@@ -40,14 +47,16 @@ def test_figures_are_ratios_of_medians() -> None:
         seconds = {"step": [step, step, 9.0], "computation": [computation]}
         return {"what": "time", "model": "mlp", "system": system, "rate": 1e9, "seconds": seconds}
 
-    def trained(system: str, score: float, final: str = "accuracy") -> dict[str, Any]:
+    def trained(system: str, score: float, final: str = "accuracy", seed: int = 0) -> dict[str, Any]:
         model = "mlp" if final == "accuracy" else "transformer"
-        return {"what": "accuracy", "model": model, "system": system, "score": score, "final": final}
+        line = {"what": "accuracy", "model": model, "system": system, "final": final}
+        return {**line, "score": score, "seed": seed, "same_bits": True}
 
     lines = [timed("plain", 5.0, 1.0), timed("fp16", 3.0, 1.0), timed("hook", 2.0, 1.0)]
-    lines += [trained("plain", 97.0), trained("hook", 96.8)]
+    lines += [trained("plain", 97.0), trained("hook", 96.9), trained("plain", 95.0, seed=1)]
+    lines += [trained("hook", 94.7, seed=1), trained("hook", 10.0, seed=2)]  # seed 2: interrupted
     lines += [trained("plain", 2.0, "loss"), trained("hook", 2.1, "loss")]
-    figures = bench.figures_of(lines)
+    figures = tables.figures_of(lines)
     assert [figure.measured for figure in figures] == pytest.approx([4.0, 1.5, 0.2, 5.0])
     assert [figure.reached for figure in figures] == [True, True, True, False]
 
@@ -63,3 +72,32 @@ def test_figures_are_ratios_of_medians() -> None:
 def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "torch", *arguments]) == 2
     assert why in capsys.readouterr().err
+
+
+def test_an_interrupted_run_shows_what_it_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        yield {**cases[0], "seconds": {"gloo": [0.25]}}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "on_loopback", interrupted)
+    found = tmp_path / "t.json"
+    assert main(["bench", "torch", "--only", "overhead", "--json", str(found)]) == 130
+    assert "250.00" in capsys.readouterr().out
+    assert len(json.loads(found.read_text())["lines"]) == 1
+
+
+def test_a_rank_that_fails_is_noticed_while_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_LAST_WORDS", 0.5)
+    program = "import sys, time; print('ready', flush=True); time.sleep(60 * (sys.argv[1] == '0')); boom"
+    with tempfile.TemporaryFile("w+") as said:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, str(rank)], stdout=subprocess.PIPE, stderr=said, text=True
+            )
+            for rank in range(2)
+        ]
+        with pytest.raises(NetworkError, match="a rank failed: NameError: name 'boom' is not defined"):
+            list(job.heard(ranks, said, 50))
+    assert all(rank.poll() is not None for rank in ranks)

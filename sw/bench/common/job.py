@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -25,6 +26,10 @@ _RANK = re.compile(r"\[rank\d+\]: *")
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _FAREWELL = 5.0
 """Seconds in which a launcher ends its processes."""
+_LAST_WORDS = 10.0
+"""Seconds in which the other ranks say what they think of one that has failed."""
+_POLL = 0.5
+"""Seconds between two looks at the ranks' exit statuses."""
 _GRACE = 30.0
 """Seconds in which ranks end after rank 0's last line."""
 
@@ -66,30 +71,42 @@ def lines_of(
 def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
     """The JSON lines of the first of these processes; ends all of them. ``said`` has their standard error.
 
-    Errors as `lines_of`.
+    Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
     """
     arrived: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
     reader.start()
     try:
+        since, failed = time.monotonic(), False
         while True:
             try:
-                line = arrived.get(timeout=patience)
+                line = arrived.get(timeout=min(_POLL, patience))
             except queue.Empty:
-                text = f"no output from the ranks for {patience:.0f} s; the last was: {_said(said)}"
-                raise NetworkError(text) from None
+                quiet = time.monotonic() - since
+                if failed and quiet >= _LAST_WORDS:
+                    raise NetworkError(f"a rank failed: {_said(said)}") from None
+                if quiet >= patience:
+                    text = f"no output from the ranks for {quiet:.0f} s; the last was: {_said(said)}"
+                    raise NetworkError(text) from None
+                if not failed and any(rank.poll() for rank in ranks):
+                    since, failed = time.monotonic(), True
+                continue
             if line is None:
                 break
+            if not failed:
+                since = time.monotonic()
             if line.startswith("{"):
                 yield json.loads(line)
+                since = time.monotonic()  # not the caller's time
         if any(_status(rank) for rank in ranks):
             raise NetworkError(f"a rank failed: {_said(said)}")
     finally:
         for rank in ranks:
             rank.terminate()  # a launcher ends what it has started
+        deadline = time.monotonic() + _FAREWELL
         for rank in ranks:
             with suppress(subprocess.TimeoutExpired):
-                rank.wait(_FAREWELL)
+                rank.wait(max(0.0, deadline - time.monotonic()))
             rank.kill()
             rank.wait()
         reader.join(_FAREWELL)

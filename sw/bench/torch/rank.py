@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A rank of ``inceptionn bench torch``, started by torchrun: ``-m inceptionn.bench.torch.rank PLAN``."""
+"""A rank of ``inceptionn bench torch``: ``-m inceptionn.bench.torch.rank PLAN`` with torchrun's variables."""
 
 from __future__ import annotations
 
+import ctypes
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from ... import Codec
 from ...torch import CompressState, compress_hook, compressed
 from .models import Task, task
 
+_PR_SET_PDEATHSIG = 1
 WARM_UP = 3
 """Steps before those that are timed: DDP deals out its buckets anew after the first."""
 
@@ -38,7 +41,7 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
     """The module under DDP with one of the systems. ``start``: PowerSGD's first compressed step."""
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
-        compressed(group, Codec(bound))
+        compressed(group, Codec(bound, "planes"))
     # PowerSGD starts all-reduces from callbacks: those of two buckets cross between ranks, and gloo aborts.
     bucket = {"bucket_cap_mb": 1024} if system == "powersgd" else {}
     ddp = DistributedDataParallel(module, process_group=group, **bucket)
@@ -49,18 +52,23 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
     elif system == "powersgd":
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
-    elif system in ("hook", "feedback", "planes"):
-        codec = Codec(bound, "planes" if system == "planes" else "bounded")
+    elif system in ("hook", "feedback", "bounded"):
+        codec = Codec(bound, "bounded" if system == "bounded" else "planes")
         own = CompressState(codec=codec, error_feedback=system == "feedback")
         ddp.register_comm_hook(own, compress_hook)
     return ddp
 
 
 def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None]:
-    """One step of the training."""
+    """One step of the training, which shows every second that it goes on."""
     optimizer = torch.optim.SGD(ddp.parameters(), lr=trained.rate, momentum=0.9)
+    said = time.monotonic()
 
     def run(step: int) -> None:
+        nonlocal said
+        if dist.get_rank() == 0 and time.monotonic() - said > 1:
+            said = time.monotonic()
+            print(".", flush=True)
         optimizer.zero_grad()
         trained.loss(ddp, trained.batch(step)).backward()
         optimizer.step()
@@ -74,12 +82,18 @@ def task_of(case: dict[str, Any]) -> Task:
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of each step, with communication and without (``no_sync``), in turn."""
+    """Seconds of each step, with communication and without (``no_sync``), in turn.
+
+    Both until all ranks have ended: where ranks share processors, some compute after the others, which is no
+    communication.
+    """
     trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], 2)
     run = stepper(ddp, trained)
     seconds: dict[str, list[float]] = {"step": [], "computation": []}
+    sent = 0
     for step in range(WARM_UP + case["steps"]):
+        before = bytes_sent()
         for kind in seconds:
             dist.barrier()
             begin = time.perf_counter()
@@ -88,10 +102,19 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
             else:
                 with ddp.no_sync():
                     run(step)
+            dist.barrier()
             if step >= WARM_UP:
                 seconds[kind].append(time.perf_counter() - begin)
+        sent = bytes_sent() - before
     values = sum(p.numel() for p in ddp.parameters())
-    return {**case, "seconds": seconds, "values": values}
+    return {**case, "seconds": seconds, "values": values, "sent": sent}
+
+
+def bytes_sent() -> int:
+    """What this host has sent to others so far, all packets with their headers."""
+    devices = Path("/proc/net/dev").read_text().splitlines()[2:]
+    counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in devices)}
+    return sum(int(rest[8]) for name, rest in counters.items() if name != "lo")
 
 
 def accuracy(case: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +141,7 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
     """
     count, found = case["values"], {}
     raw, group = dist.new_group(backend="gloo"), dist.new_group(backend="inceptionn")
-    compressed(group, Codec(case["bound"]))
+    compressed(group, Codec(case["bound"], "planes"))
     source = torch.Generator().manual_seed(case["seed"] + dist.get_rank())
     tensor = torch.randn(count, generator=source) * 0.01
 
@@ -133,7 +156,7 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
     def backward(hooked: bool) -> Callable[[], None]:
         ddp = DistributedDataParallel(One(), process_group=raw, bucket_cap_mb=1024)
         if hooked:
-            ddp.register_comm_hook(CompressState(raw, codec=Codec(case["bound"])), compress_hook)
+            ddp.register_comm_hook(CompressState(raw, codec=Codec(case["bound"], "planes")), compress_hook)
         return lambda: ddp().backward()
 
     ways: dict[str, Callable[[], Any]] = {
@@ -155,6 +178,7 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Runs the plan's cases one after the other; rank 0 prints a line of JSON for each."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # no orphans of a bench that is killed
     plan = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
     dist.init_process_group("inceptionn", timeout=timedelta(seconds=plan["timeout"]))
