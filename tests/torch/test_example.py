@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from inceptionn.netns import require
+from inceptionn.sim.cluster.tap import available
 from inceptionn.transport import from_environment
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "train.py")
@@ -45,3 +47,19 @@ def test_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with from_environment() as transport:
         assert transport.size == 1
     assert "accuracy on the test set" in said_by()
+
+
+@pytest.mark.slow
+def test_by_the_virtual_cluster() -> None:
+    require()
+    available()
+    argv = ["cluster", "run", "-n", "2", "--nic", "golden", "--", sys.executable, *ARGUMENTS]
+    said = subprocess.run(
+        [sys.executable, "-m", "inceptionn.cli", *argv],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    ).stdout
+    assert "NICs, bound 0.000976562" in said
+    assert said.count("accuracy on the test set") == 1

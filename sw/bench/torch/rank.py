@@ -82,11 +82,7 @@ def task_of(case: dict[str, Any]) -> Task:
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of each step, with communication and without (``no_sync``), in turn.
-
-    Both until all ranks have ended: where ranks share processors, some compute after the others, which is no
-    communication.
-    """
+    """Seconds of each step, with communication and without (``no_sync``), in turn."""
     trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], 2)
     run = stepper(ddp, trained)
@@ -102,7 +98,6 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
             else:
                 with ddp.no_sync():
                     run(step)
-            dist.barrier()
             if step >= WARM_UP:
                 seconds[kind].append(time.perf_counter() - begin)
         sent = bytes_sent() - before
