@@ -8,13 +8,17 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from ranks import leave, trained
-from torch.distributed._functional_collectives import all_reduce, reduce_scatter_single
+from torch.distributed import _functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 
 from inceptionn import Codec
 from inceptionn.torch import compressed
+from inceptionn.torch.fsdp import REDUCE_SCATTER
 from inceptionn.torch.link import link_of
 
+# The second ones are their names before torch 2.13.
+ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+FUNCTIONAL = getattr(functional, "reduce_scatter_single", None) or functional.reduce_scatter_tensor
 N = 40_000
 BOUND = 2**-10
 
@@ -63,23 +67,24 @@ def reductions(group: Any) -> dict[str, float]:
     tensor = values(rank)
     dist.all_reduce(tensor, group=group)
     found["sum"] = error(tensor, total)
-    tensor = values(rank)
-    work = dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=group, async_op=True)
+    mean = values(rank)
+    work = dist.all_reduce(mean, op=dist.ReduceOp.AVG, group=group, async_op=True)
     work.wait()
-    found["mean"] = error(tensor, total / size)
+    found["mean"] = error(mean, total / size)
+    found["mean, not of the sum"] = error(mean, tensor / size)
     out = torch.empty(N // size)
-    dist.reduce_scatter_single(out, values(rank), group=group)
+    REDUCE_SCATTER(out, values(rank), group=group)
     found["block"] = error(out, total[block])
     dist.reduce_scatter(out, list(values(rank).chunk(size)), op=dist.ReduceOp.AVG, group=group)
     found["block of lists"] = error(out, (total / size)[block])
     whole = torch.empty(N * size)
-    dist.all_gather_single(whole, values(rank), group=group)
+    ALL_GATHER(whole, values(rank), group=group)
     found["gathered"] = error(whole, torch.cat([values(r) for r in range(size)]))
     half = values(rank).bfloat16()
     dist.all_reduce(half, group=group)
     found["bfloat16"] = error(half.float(), total)
-    found["functional"] = error(all_reduce(values(rank), "sum", group) + 0, total)
-    scattered = reduce_scatter_single(values(rank), "avg", 0, group) + 0
+    found["functional"] = error(functional.all_reduce(values(rank), "sum", group) + 0, total)
+    scattered = FUNCTIONAL(values(rank), "avg", 0, group) + 0
     found["functional block"] = error(scattered, (total / size)[block])
     return found
 

@@ -40,6 +40,7 @@ def test_sums_and_means_in_a_compressed_group(ranks: Ranks, group: str) -> None:
     for rank in ranks:
         for name in SUMMED:
             assert 0 < rank[group][name] <= ERROR, name
+        assert rank[group]["mean, not of the sum"] == 0
         assert rank[group]["bfloat16"] <= 2 * ERROR
         assert rank[group]["gathered"] == 0
         assert rank["compressed"] == len([*SUMMED, "bfloat16"])
