@@ -179,6 +179,8 @@ class VerilatedModule:
         ``*.vcd`` or ``*.fst`` to write from the first cycle; time is in half cycles. Slower, and built apart.
     step : callable, optional
         Called with the current build step as text.
+    short_runs : :class:`bool`
+        For some 100,000 cycles: built sooner, slower then.
 
     Raises `ToolMissing` where Verilator or a C++ compiler is missing, `ToolError` where one fails.
     """
@@ -191,10 +193,11 @@ class VerilatedModule:
         interface: Interface | None = None,
         seed: int = 1,
         waves: Path | None = None,
+        short_runs: bool = False,
         step: Step = lambda text: None,
     ):
         kind = None if waves is None else wave_format(waves, "verilator")
-        library = build_model(verilog, top, interface=interface, waves=kind, step=step)
+        library = build_model(verilog, top, interface=interface, waves=kind, short_runs=short_runs, step=step)
         self.top = top
         self.interface = interface or INTERFACES[top]
         self._lib = _library(library)
@@ -390,6 +393,7 @@ class VerilatedNic(VerilatedModule):
         *,
         seed: int = 1,
         waves: Path | None = None,
+        short_runs: bool = False,
         step: Step = lambda text: None,
         gated: bool = False,
     ):
@@ -406,7 +410,7 @@ class VerilatedNic(VerilatedModule):
                 interface = replace(interface, clocks=CLOCKS)
         super().__init__(
             verilog, top, interface=interface,
-            seed=seed, waves=waves, step=step,
+            seed=seed, waves=waves, short_runs=short_runs, step=step,
         )  # fmt: skip
 
     @cached_property

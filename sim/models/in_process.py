@@ -63,14 +63,14 @@ INTERFACES = {
 }
 
 
-def library_kind(waves: WaveFormat | None = None) -> Kind:
-    """A shared library of a model with prefix ``Vmodel`` and a harness in C++."""
+def library_kind(waves: WaveFormat | None = None, short_runs: bool = False) -> Kind:
+    """A shared library of a model with prefix ``Vmodel`` and a harness in C++; arguments of `build_model`."""
     return Kind(
         keep=(LIBRARY,),
         verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
         # -fno-gnu-unique keeps two models in one process apart.
         compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
-        level="-O2",
+        level="-O0" if short_runs else "-O2",
         runtime=("verilated.cpp", "verilated_threads.cpp", *[f"verilated_{waves}_c.cpp"] * bool(waves)),
         link=("-shared", "-Wl,--no-undefined", *["-lz", "-llz4"] * (waves == "fst")),
     )
@@ -82,12 +82,14 @@ def build_model(
     *,
     interface: Interface | None = None,
     waves: WaveFormat | None = None,
+    short_runs: bool = False,
     step: Step = lambda text: None,
 ) -> Path:
     """Path of the shared library for module ``top`` of the file ``verilog``; built if not in the cache.
 
     ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write that
-    format (and slower); ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
+    format (and slower); ``short_runs`` leaves out optimisation, so that it is built sooner and runs slower;
+    ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
     missing or failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of
     unknown interface.
     """
@@ -99,4 +101,4 @@ def build_model(
         interface = INTERFACES[top]
     files = {f"{verilog.stem}.v": verilog.read_text(), "top.h": interface.header(waves)}
     files |= {name: (_PACKAGE / name).read_text() for name in ("harness.cpp", "harness.h")}
-    return build(library_kind(waves), top, files, step=step) / LIBRARY
+    return build(library_kind(waves, short_runs), top, files, step=step) / LIBRARY
