@@ -16,9 +16,10 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
+from ..system.signals import unwind_on_signals
 from . import registry
 from .iproute import NetworkError, ip, require, tool
 
@@ -142,7 +143,7 @@ class Namespaces:
         require()
         self._pid = os.getpid()
         atexit.register(self.close)
-        self._handle_signals()
+        self._handlers.update(unwind_on_signals())
         try:
             self._temporary = tempfile.TemporaryDirectory(prefix=registry.FILES)
             self.folder = Path(self._temporary.name)
@@ -195,15 +196,3 @@ class Namespaces:
                     signal.signal(number, handler)
                 self._handlers.clear()
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _handle_signals(self) -> None:
-        """SIGTERM and SIGHUP unwind the stack as Ctrl-C does, unless the program has its own handlers."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:
-                self._handlers[number] = signal.signal(number, _leave)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
