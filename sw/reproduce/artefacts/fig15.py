@@ -124,8 +124,8 @@ def draw(figure: Any, artefact: Artefact) -> None:
         left.text(0.5, 0.5, "not measured", ha="center", transform=left.transAxes)
     for style, (name, line) in zip(("-", "-", "-", "--", ":"), artefact.data["model"].items(), strict=False):
         right.plot(list(line), list(line.values()), style, label=name)
-    for name, line in artefact.data["formula"].items():
-        right.plot(list(line), list(line.values()), "k:", lw=1, label=f"paper's formula, {name}")
+    for style, (name, line) in zip(("k:", "k-."), artefact.data["formula"].items(), strict=True):
+        right.plot(list(line), list(line.values()), style, lw=1, label=f"paper's formula, {name}")
     right.set(xscale="log", yscale="log", xlabel="nodes", title="models, ResNet-50, 10 Gbit/s")
     right.set_xticks(MODELLED[::2], list(map(str, MODELLED[::2])))
     right.minorticks_off()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ...bench.common.job import lines_of
@@ -101,6 +102,11 @@ def paper_checks() -> list[Check]:
             ", ".join(f"{step} {value:.1f} %, printed {share} %" for step, value, share in wrong) or "all do"
         )
         found.append(Check(f"{name}: shares follow from the seconds", not wrong, text))
+    printed, deep, shallow = SIZE_MB["HDC"], *map(_megabytes, (4, 2))
+    found.append(Check(
+        "HDC: five full layers, each 500, have the printed size", abs(deep - printed) < 0.1,
+        f"{deep:.1f} MB with MNIST's 784 inputs, printed {printed}; two hidden layers have {shallow:.1f} MB",
+    ))  # fmt: skip
     for name in NETWORKS:
         bits = 8 * 2 * WORKERS * SIZE_MB[name] * 1e6
         seconds = TABLE_II[name][4] / 100
@@ -112,6 +118,12 @@ def paper_checks() -> list[Check]:
             "weights one after the other" + ("; only with both at once" if share > 1 else ""),
         ))  # fmt: skip
     return found
+
+
+def _megabytes(hidden: int) -> float:
+    """Size of float32 parameters: MNIST's inputs, ``hidden`` layers of 500 units, ten outputs."""
+    widths = [784, *[500] * hidden, 10]
+    return 4e-6 * sum(inputs * outputs + outputs for inputs, outputs in pairwise(widths))
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
