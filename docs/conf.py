@@ -92,6 +92,8 @@ def _links(app: Sphinx, name: str, content: list[str]) -> None:
         listed = set(text.split())
         others = sorted(page.stem for page in HERE.glob("*.md") if page.stem not in {"index", *listed})
         text = text.replace("@others", "\n".join(others))
+    # A link that shows a file name shows the page's title.
+    text = re.sub(r"\[[\w-]+\.md\]\(([\w-]+\.md(?:#[\w-]+)?)\)", r"[](\1)", text)
     content[0] = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)
 
 
@@ -121,6 +123,22 @@ def _signature(
     return str(shown), returns
 
 
+def _prose_after_parameters(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Sections of NumPy's form end at the next heading: text after the parameters gets one."""
+    found, inside = list[str](), False
+    for at, line in enumerate(lines):
+        after = lines[at + 1] if at + 1 < len(lines) else ""
+        if re.fullmatch("-{3,}", after):
+            inside = line in ("Parameters", "Members", "Attributes")
+        elif inside and line and not line.startswith(" ") and not lines[at - 1] and not after.startswith(" "):
+            found += ["Notes", "-----"]
+            inside = False
+        found.append(line)
+    lines[:] = found
+
+
 def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str]) -> None:
     """Links of an included page of the repository are relative to that page."""
     folder = (HERE / relative_path).resolve().parent if str(relative_path).startswith("..") else HERE
@@ -143,5 +161,6 @@ def setup(app: Sphinx) -> None:
     for role in ("code_text", "py"):
         app.add_role(role, _code)
     app.connect("autodoc-process-signature", _signature)
+    app.connect("autodoc-process-docstring", _prose_after_parameters, priority=100)  # before napoleon's
     app.connect("source-read", _links)
     app.connect("include-read", _included)

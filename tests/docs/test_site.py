@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
 import os
 import re
 import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,8 +24,11 @@ from inceptionn import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
-CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = sorted([
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+    *DOCS.rglob("*.md"),
+])  # fmt: skip
+CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class _Links(HTMLParser):
@@ -78,30 +84,63 @@ def test_waveforms_are_drawn_and_classes_documented(site: Path) -> None:
     assert (site / "waveforms.html").read_text(encoding="utf-8").count("<svg") >= 3
     assert "CompressionEngine" in (site / "api" / "hdl-engine.html").read_text(encoding="utf-8")
     assert "allreduce_comp" in (site / "api" / "collectives.html").read_text(encoding="utf-8")
+    raw = [page.name for page in (site / "api").glob("*.html") if "``" in page.read_text(encoding="utf-8")]
+    assert raw == []  # markup that was read as a parameter's name
 
 
 # Commands
 
 
-def commands() -> list[tuple[str, list[str]]]:
-    """Page and words of every `inceptionn` command that a page shows, without what a shell adds."""
+def shown() -> list[tuple[str, list[str]]]:
+    """Page and words of every command that a page shows, without `sudo`."""
     found = []
     for page in PAGES:
         for kind, body in CODE.findall(page.read_text(encoding="utf-8")):
-            if kind not in ("console", "sh"):
-                continue
-            for line in body.replace("\\\n", " ").splitlines():
-                text = re.sub(r"^[$#] ", "", line) if line[:2] in ("$ ", "# ") else ""
-                words = shlex.split(text, comments=True)
-                words = words[1:] if words[:1] == ["sudo"] else words
-                if "--install-completion" in words:  # parsing it would write into the user's files
-                    continue
-                if words and Path(words[0]).name == "inceptionn" and not {"|", ";", "&&", ">"} & set(words):
-                    found.append((page.name, words[1:]))
+            for line in body.replace("\\\n", " ").splitlines() if kind == "console" else ():
+                if line[:2] in ("$ ", "# "):
+                    words = shlex.split(line[2:], comments=True)
+                    found.append((page.name, words[1:] if words[:1] == ["sudo"] else words))
     return found
 
 
-COMMANDS = commands()
+SHOWN = shown()
+COMMANDS = [
+    (page, words[1:])
+    for page, words in SHOWN
+    if Path(words[0]).name == "inceptionn"
+    and not {"|", ";", "&&", ">"} & set(words)
+    and "--install-completion" not in words  # parsing it would write into the user's files
+]
+OUTSIDE = {
+    ".ci/run", "cat", "for", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun", "tshark",
+}  # fmt: skip
+"""Programs of others, and shell, that pages show: by hand, on servers or with a board."""
+
+
+def test_commands_stand_in_blocks_of_their_kind() -> None:
+    """So that they are found here, and their prompts are not copied."""
+    for page in PAGES:
+        for kind, body in CODE.findall(page.read_text(encoding="utf-8")):
+            command = re.search(r"^([$#] )?(sudo )?(inceptionn|make) \w", body, re.MULTILINE)
+            assert kind == "console" or not command, page
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), SHOWN, ids=[f"{page}: {' '.join(words)}" for page, words in SHOWN]
+)
+def test_what_a_command_names_is_there(page: str, words: list[str]) -> None:
+    program = Path(words[0]).name
+    if program == "make":
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert words[1] in targets
+    else:
+        assert program in {"inceptionn", "mpirun"} or words[0] in OUTSIDE
+    for word in words:
+        if word.startswith(("examples/", "tests/", ".ci/")) and " " not in word:
+            assert (ROOT / word).exists()
+    for extra in re.findall(r"\[([a-z,]+)\]", " ".join(words)) if program == "pip" else ():
+        known = distribution("inceptionn").metadata.get_all("Provides-Extra") or ()
+        assert set(extra.split(",")) <= set(known)
 
 
 def parse(words: list[str]) -> None:
@@ -139,6 +178,7 @@ QUICK = {
     "simulate --list": "tag_plane",
     "doctor": "codec",
     "generate --board generic --out build/mine": "inceptionn_nic.v",
+    "scale --engines 1": "Gbit/s of line at 250 MHz",
 }
 """What takes less than a minute and is run, with a word of the output; each is on a page."""
 
@@ -150,6 +190,7 @@ def test_quick_commands_run(line: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "inceptionn.cli", *line.split()],
         capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
+        env={"INCEPTIONN_BUILD": str(ROOT / "build"), **os.environ},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert QUICK[line] in done.stdout
@@ -157,13 +198,24 @@ def test_quick_commands_run(line: str, tmp_path: Path) -> None:
 
 # Examples in Python
 
-EXAMPLES = [
+PYTHON = [
     (page.name, number, body)
     for page in PAGES
-    if page.name.startswith("tutorial-") or page.name == "getting-started.md"
     for number, (kind, body) in enumerate(CODE.findall(page.read_text(encoding="utf-8")))
     if kind == "python"
 ]
+EXAMPLES = [one for one in PYTHON if one[0].startswith("tutorial-") or one[0] == "getting-started.md"]
+"""Whole programs; on the other pages are parts of programs."""
+
+
+@pytest.mark.parametrize(("page", "number", "body"), PYTHON, ids=[f"{p}-{n}" for p, n, _ in PYTHON])
+def test_python_is_python_and_imports_what_is_there(page: str, number: int, body: str) -> None:
+    for node in ast.walk(ast.parse(body)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("inceptionn"):
+            if "torch" in node.module:
+                pytest.importorskip("torch")
+            module = importlib.import_module(node.module)
+            assert all(hasattr(module, name.name) for name in node.names)
 
 
 @pytest.mark.parametrize(("page", "number", "body"), EXAMPLES, ids=[f"{p}-{n}" for p, n, _ in EXAMPLES])
