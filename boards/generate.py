@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 
 from . import output_folder
@@ -131,7 +131,7 @@ def generate(
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
-    check_json(json_file)
+    check_outputs(json_file)
     with new_progress(Console(stderr=True)) as progress:
         task = progress.add_task("", total=None)
         files = package(chosen, options, lambda name: progress.update(task, description=name, advance=1))

@@ -57,7 +57,7 @@ class NicCodec:
         The paper's codec has the modes "bounded" (the default) and "literal"; planes has none.
         """
         if self.name == "paper":
-            return parameters(k, mode or DEFAULT_MODE)
+            return parameters(k, DEFAULT_MODE if mode is None else mode)
         if mode is not None:
             raise ValueError(f"the codec planes has no modes, so not {mode!r}")
         return planes_parameters(k)

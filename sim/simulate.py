@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from inceptionn.commands.console import Console, Table
+from inceptionn.commands.console import Console, Table, whole
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 
 from .models.cache import build_root
@@ -86,7 +86,9 @@ def simulate(
     test: Annotated[
         str | None, typer.Option("--test", metavar="NAME", help="Run this test of the bench only.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random generator.")] = DEFAULT_SEED,
+    seed: Annotated[
+        int, whole(0, 2**32 - 1, "Of the random generator.", "--seed")
+    ] = DEFAULT_SEED,
     listing: Annotated[bool, typer.Option("--list", help="Print the modules with their tests.")] = False,
 ) -> None:
     """Run one module's cocotb bench on its Verilog and leave a waveform."""
@@ -105,6 +107,10 @@ def simulate(
         found = component(module)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="MODULE") from error
+    known = tests_of(benches()[module])
+    # A test with parameters has them after its name, and the simulator takes a part of a name as well.
+    if test is not None and not (test and any(test in name or name in test for name in known)):
+        raise typer.BadParameter(f"must be one of {', '.join(known)}, not {test!r}", param_hint="--test")
     if waves is None and not no_waves:
         fst = simulator is SimulatorName.icarus or fst_available()
         waves = build_root() / f"{module}.{'fst' if fst else 'vcd'}"

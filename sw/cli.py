@@ -2,8 +2,9 @@
 """The command line, ``inceptionn``.
 
 Each command is part of the package that it belongs to and is imported when it is called, so that
-``inceptionn --help`` needs nothing beyond the host package. Exit status: 0; 2 for a usage error; 130 after
-Ctrl-C; 1 for any other error. An error is one line on standard error.
+``inceptionn --help`` needs nothing beyond the host package. Exit status: 0; 2 for what the caller can mend
+(a usage error, a file that cannot be read or written, a missing package); 130 after Ctrl-C; 1 for any other
+error, such as a check that fails. An error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .system.extras import pip_install
+from .system.signals import unwind_on_signals
 
 
 class Command(NamedTuple):
@@ -165,6 +167,10 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 _ClickException: Any = _UsageError.__bases__[0]
 
 _INTERRUPTED = 130
+_BAD_INPUT = (
+    ValueError, TypeError, ModuleNotFoundError,
+    FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError,
+)  # fmt: skip
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _MOST_LINES = 4
 
@@ -248,6 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ``arguments`` are those of the process if None. With ``--traceback`` before the command, errors other
     than usage errors are raised.
     """
+    if arguments is None:
+        unwind_on_signals()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         status = typer.main.get_command(app).main(
@@ -269,8 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--traceback" in arguments:
             raise
         if isinstance(error, ModuleNotFoundError) and (line := _missing_extra(error, arguments)):
-            return _fail(line, 1)
-        return _fail(_text(error) or type(error).__name__, 1)
+            return _fail(line, 2)
+        return _fail(_text(error) or type(error).__name__, 2 if isinstance(error, _BAD_INPUT) else 1)
 
 
 def _text(error: Any) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -35,6 +36,10 @@ class ClusterBus(Bus):
 
     def __init__(self, host: str, path: Path | None = None) -> None:
         self.host = f"host{host}" if host.isdecimal() else host
+        if not re.fullmatch(r"host\d+", self.host):
+            raise ValueError(f"host must be host0, host1, ... or a number, not {host!r}")
+        if path is not None and not path.is_socket():
+            raise ValueError(f"no socket of a virtual cluster: {str(path)!r}")
         path = path or find_socket()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(_PATIENCE)

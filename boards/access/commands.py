@@ -10,7 +10,16 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, check_json, write_csv, write_json
+from inceptionn.commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    whole,
+    write_csv,
+    write_json,
+)
 from inceptionn.wire import DEFAULT_MODE
 
 from .bar import BarBus
@@ -73,7 +82,7 @@ def dump_command(
     baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
     """Print every register with its fields, and every counter that is not 0."""
-    check_json(json_file)
+    check_outputs(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         values = {r.name: bus.read(r.name) for r in bus.registers if r.access != "wo"}
         registers = bus.registers
@@ -94,12 +103,12 @@ def get_command(
     uart: Uart = None, baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
     """Print one value: a register in hexadecimal, a field or counter in decimal."""
-    check_json(json_file)
+    check_outputs(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         register, part = _usage(lambda: bus.find(name))
         value = bus.read(name)
-    whole = part is None and register.fields
-    Console(json_file=json_file).print(f"{value:#010x}" if whole else str(value))
+    full = part is None and register.fields
+    Console(json_file=json_file).print(f"{value:#010x}" if full else str(value))
     write_json(json_file, {name.upper(): value})
 
 
@@ -133,7 +142,9 @@ def counters_command(
         float | None, typer.Option("--watch", metavar="SECONDS", help="Print repeatedly, with rates.")
     ] = None,
     times: Annotated[
-        int | None, typer.Option("--times", metavar="N", help="With --watch: N times; default: to Ctrl-C.")
+        int | None, whole(
+            1, 10**9, "With --watch: N times; default: to Ctrl-C.", "--times", metavar="N"
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also the counters that are 0.")] = False,
     json_file: JsonFile = None, csv_file: CsvFile = None,
@@ -141,11 +152,8 @@ def counters_command(
     """Print the counters. With --watch, --json holds the last values, --csv a row for each time."""
     if watch is not None and not 0 < watch <= 86_400:
         raise typer.BadParameter(f"seconds must be above 0 and at most 86400, not {watch!r}")
-    if times is not None and times < 1:
-        raise typer.BadParameter(f"times must be at least 1, not {times!r}")
-    check_json(json_file)
-    check_json(csv_file)
-    console = Console(json_file=json_file)
+    check_outputs(json_file, csv_file)
+    console = Console(json_file=json_file, csv_file=csv_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         begin, before, since, left = time.monotonic(), bus.counters(), time.monotonic(), times
         rows: list[dict[str, float]] = [{"seconds": 0.0, **before}]

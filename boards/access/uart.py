@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 class SerialLine:
     """A serial device, raw, 8 data bits, no parity, 1 stop bit.
 
-    ``ValueError`` for a speed that termios has not, `BusError` for a file that is no serial line.
+    ``ValueError`` for a speed that termios has not, and for a file that is no serial line.
     """
 
     def __init__(self, path: Path, baud: int = BAUD) -> None:
@@ -38,7 +38,7 @@ class SerialLine:
             termios.tcsetattr(self._line, termios.TCSANOW, settings)
         except termios.error as error:
             self.close()
-            raise BusError(f"{str(path)!r} is not a serial line: {error.args[1]}") from None
+            raise ValueError(f"{str(path)!r} is not a serial line: {error.args[1]}") from None
 
     def ask(self, command: str, wanted: re.Pattern[bytes], refused: re.Pattern[bytes]) -> re.Match[bytes]:
         """Sends a command and returns its answer. `BusError` if it is refused or no answer comes."""

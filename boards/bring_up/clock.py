@@ -30,10 +30,10 @@ def settings(mhz: float) -> ClockSettings:
 
     The multiplier moves in eighths. ``ValueError`` for a clock out of range or one that no setting gives.
     """
-    wanted = Fraction(mhz).limit_denominator(10_000)
     low, high = OUTPUT_MHZ
-    if not low <= wanted <= high:
+    if not low <= mhz <= high:
         raise ValueError(f"clock must be {low} to {high} MHz, not {mhz!r}")
+    wanted = Fraction(mhz).limit_denominator(10_000)
     found = []
     for divide in range(1, 9):
         for output_divide in range(1, 129):

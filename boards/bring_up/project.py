@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, write_json
 
 from .. import output_folder
 from ..vc709.platform import VC709Platform
@@ -130,7 +130,7 @@ def bring_up(
         settings(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from error
-    check_json(json_file)
+    check_outputs(json_file)
     with Console(stderr=True).status("elaborate and write Verilog"):
         written = write_project(Path(out), clock, force=force)
     table = Table(f"bring-up design, VC709, {clock:g} MHz", "file", "lines")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, whole, write_json
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
 
@@ -113,7 +113,7 @@ def build(
             "--codec", metavar="CODEC", help=f"{', '.join(CODECS)}, or {PASS}: frames pass unchanged."
         ),
     ] = PAPER,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="First seed of nextpnr.")] = 1,
+    seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="Route with N seeds from --seed on; keep the best.")
     ] = 1,
@@ -137,7 +137,7 @@ def build(
         recipe = recipe_of(board)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--board") from error
-    check_json(json_file)
+    check_outputs(json_file)
     folder = Path(out)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:

@@ -12,7 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    regular,
+    write_csv,
+    write_json,
+)
 from inceptionn.hdl.codec.codecs import PAPER
 
 from . import history as report_history
@@ -145,11 +156,13 @@ def report(
         bool, typer.Option("--route", help="Route components that were not routed yet: minutes each.")
     ] = False,
     json_file: JsonFile = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw them as bars: .svg, .png or .pdf.")
-    ] = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
     history: Annotated[
-        Path, typer.Option("--history", metavar="FILE", help="Earlier reports, one JSON line each.")
+        Path,
+        typer.Option(
+            "--history", metavar="FILE", callback=regular, help="Earlier reports, one JSON line each."
+        ),
     ] = HISTORY,
     record: Annotated[bool, typer.Option("--record", help="Add this report to the history.")] = False,
     compare: Annotated[
@@ -170,17 +183,13 @@ def report(
     """
     check_codec(codec)
     names = _checked(board, components or ([] if codec == PAPER else PLANES_COMPONENTS))
-    if not threshold >= 0:
-        message = f"percentage must be at least 0, not {threshold!r}"
+    if not 0 <= threshold <= 1000:
+        message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
-    if plot is not None:
-        try:
-            report_plot.check(plot)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--plot") from error
+    check_outputs(json_file, csv_file, files=[history] if record else [], plot=plot)
     before = report_history.last(history, board) if compare else None
-    check_json(json_file)
-    console, errors = Console(json_file=json_file), Console(stderr=True)
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     found: dict[str, Figures] = {}
     with new_progress(errors) as progress:
         task = progress.add_task("", total=len(names))
@@ -198,6 +207,7 @@ def report(
     if json_file:
         facts = {"capacity": asdict(CAPACITIES[board]), "clock_part": PART, **asdict(entry)}
         write_json(json_file, facts)
+    write_csv(csv_file, [{"component": name, **asdict(each)} for name, each in entry.components.items()])
     if plot is not None:
         report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
     worse = []
@@ -211,6 +221,6 @@ def report(
         report_history.append(history, entry)
     if worse:
         listed = ", ".join(f"{change.component} {change.what} {change.percent:+.1f} %" for change in worse)
-        raise ValueError(
+        raise RuntimeError(
             f"worse than {before.commit if before else '?'} by more than {threshold:g} %: {listed}"
         )

@@ -16,7 +16,17 @@ import typer
 from rich.progress import TaskID
 from rich.text import Text
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    new_progress,
+    whole,
+    write_csv,
+    write_json,
+)
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
 from inceptionn.wire import GROUP_LANES
 
@@ -186,10 +196,11 @@ def timing(
     ] = None,
     seed: Annotated[
         list[int] | None,
-        typer.Option("--seed", help="Random seed of the placer, 1 by default; repeat it for more runs."),
+        whole(0, 2**31 - 1, "Random seed of the placer, 1 by default; repeat it for more runs.", "--seed"),
     ] = None,
     codec: CodecName = PAPER,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
     with_route: Annotated[
         bool, typer.Option("--route/--no-route", help="Place and route for the clock.")
     ] = True,
@@ -205,8 +216,8 @@ def timing(
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
     series 7. Minutes per component; a result is kept until the circuit changes.
     """
-    check_json(json_file)
-    console, errors = Console(json_file=json_file), Console(stderr=True)
+    check_outputs(json_file, csv_file)
+    console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     check_codec(codec)
     for name in components or ():
@@ -214,6 +225,7 @@ def timing(
             resolve(name)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
+    cache_dir.mkdir(parents=True, exist_ok=True)
     results = []
     with new_progress(errors, bar=False) as progress:
         for name in components or DEFAULT_COMPONENTS:
@@ -243,5 +255,9 @@ def timing(
         if target and routes and median(found.mhz for found in routes) < target:
             missed.append(result["name"])
     write_json(json_file, {"part": PART, "components": results})
+    write_csv(csv_file, [
+        {"component": found["name"], "seed": one.get("seed"), "mhz": one.get("mhz"), **(found["area"] or {})}
+        for found in results for one in found["routes"] or [{}]
+    ])  # fmt: skip
     if check and missed:
-        raise ValueError(f"below the aimed clock: {', '.join(missed)}")
+        raise RuntimeError(f"below the aimed clock: {', '.join(missed)}")

@@ -15,7 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, write_json
+from inceptionn.commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    whole,
+    write_csv,
+    write_json,
+)
 from inceptionn.netns import require
 
 from ..nic_codec import NIC_CODECS
@@ -130,7 +139,9 @@ def table(flows: list[Flow], processors: int) -> Table:
 
 def bench(
     size: Annotated[int, typer.Option(metavar="MB", help="Payload of each transfer, in 10^6 bytes.")] = 40,
-    mtu: Annotated[list[int] | None, typer.Option(metavar="BYTES", help="MTU; repeatable.")] = None,
+    mtu: Annotated[
+        list[int] | None, whole(576, 9216, "MTU; repeatable.", metavar="BYTES")
+    ] = None,
     nic: Annotated[str, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}.")] = "rtl",
     verilog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
@@ -139,8 +150,12 @@ def bench(
         str, typer.Option(metavar="CODEC", help="paper or planes; default with --verilog: that of the file.")
     ] = "paper",
     report: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
-    """Measure how fast the virtual cluster carries tagged floats."""
+    """Measure how fast the virtual cluster carries tagged floats. A minute; needs root.
+
+    The floats are always the same ones: there is no seed.
+    """
     if nic not in KINDS:
         raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
     if codec not in NIC_CODECS:
@@ -148,10 +163,12 @@ def bench(
         raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
-    check_json(report)
+    check_outputs(report, csv_file)
+    if verilog is not None:
+        verilog_for(["rtl"], None, verilog, lambda text: None)
     require()
     available()
-    console, flows, size = Console(json_file=report), list[Flow](), size * 1_000_000
+    console, flows, size = Console(json_file=report, csv_file=csv_file), list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
         path = verilog_for([nic], [codec], verilog, step.say)
@@ -175,11 +192,12 @@ def bench(
         "The limit is processor time, most of it in the models. One way, the sender's and the "
         "receiver's model are at work, on a processor each; in the ring, four are, in both directions."
     )
+    rows = [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor} for flow in flows]
+    write_csv(csv_file, rows)
     if report is not None:
         facts: dict[str, Any] = {
             "processors": processors, "machine": platform.processor() or platform.machine(),
             "kernel": platform.release(), "load": load,
-            "flows": [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor}
-                      for flow in flows],
+            "flows": rows,
         }  # fmt: skip
         write_json(report, facts)

@@ -16,7 +16,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_json, write_json
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_outputs, whole, write_json
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
@@ -32,6 +32,7 @@ from .report import Report, end_table, live_table
 from .tap import available
 
 _REFRESH = 0.5
+_LONGEST = 1e9
 _EVENT = re.compile(r"(?P<seconds>[0-9.]+):(?:host)?(?P<host>\d+):(?P<register>\w+)=(?P<value>\w+)")
 
 Share = Annotated[str, typer.Option(metavar="SHARE")]
@@ -107,8 +108,10 @@ def run(
         str | None,
         typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
     ] = None,
-    mtu: Annotated[int, typer.Option(metavar="BYTES", help="576 to 9216.")] = 1500,
-    vlan: Annotated[int | None, typer.Option(metavar="ID", help="802.1Q tag of all traffic.")] = None,
+    mtu: Annotated[int, whole(576, 9216, "Of an IP packet.", metavar="BYTES")] = 1500,
+    vlan: Annotated[
+        int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")
+    ] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="TCP of the hosts uses ECN.")] = False,
     congestion: Annotated[
         str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")
@@ -146,7 +149,7 @@ def run(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="End the program after that; status 124."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the switch's faults.")] = 1,
+    seed: Annotated[int, whole(0, 2**32 - 1, "Of the switch's faults.", metavar="N")] = 1,
 ) -> int:
     """Run a program on virtual hosts whose NICs are the generated Verilog.
 
@@ -156,8 +159,8 @@ def run(
         if not 1 <= hosts <= 64:
             raise ValueError(f"hosts must be 1..64, not {hosts!r}")
     with _option("--timeout"):
-        if limit is not None and not limit > 0:
-            raise ValueError(f"time-out must be more than 0 seconds, not {limit!r}")
+        if limit is not None and not 0 < limit <= _LONGEST:
+            raise ValueError(f"time-out must be more than 0 seconds and at most {_LONGEST:g}, not {limit!r}")
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
     with _option("--codec"):
@@ -179,9 +182,15 @@ def run(
         for event in events:
             if kinds[event.host] == "none":
                 raise ValueError(f"host{event.host} has no NIC whose registers could be written")
+    with _option("--congestion"):
+        check_congestion(congestion)
+    if verilog is not None:
+        verilog_for(["rtl"], None, verilog, lambda text: None)
+    check_outputs(report_file)
+    if pcap is not None:
+        pcap.mkdir(parents=True, exist_ok=True)
     require()
     available()
-    check_json(report_file)
     errors = Console(stderr=True)
     shown = errors.is_terminal if live is None else live
     step = Status(errors)
@@ -212,6 +221,16 @@ def run(
             errors.print(f"models: {report.model_rate / 1e6:.1f} MB/s of host bytes per processor core")
     write_json(report_file, report.as_dict())
     return status
+
+
+def check_congestion(name: str | None) -> None:
+    """``ValueError`` for a TCP congestion control that this kernel does not have loaded."""
+    try:
+        known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    except OSError:
+        return
+    if name is not None and name not in known:
+        raise ValueError(f"congestion control must be one of {', '.join(known)}, not {name!r}")
 
 
 def _byte(text: str) -> int:

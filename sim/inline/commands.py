@@ -10,7 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_json, new_progress, write_json
+from inceptionn.commands.console import (
+    Console,
+    JsonFile,
+    Table,
+    check_outputs,
+    new_progress,
+    whole,
+    write_json,
+)
 
 from ..nic_codec import NIC_CODECS
 from ..replay.capture import read_pcap
@@ -29,10 +37,11 @@ def simulate(
         str, typer.Option("--codec", metavar="LIST", help="One or both of paper, planes, with commas.")
     ] = "paper,planes",
     frames: Annotated[
-        int | None, typer.Option("--frames", metavar="N", help="The capture's first N frames; default: all.")
+        int | None,
+        whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
     ] = None,
     gradients: Annotated[
-        int, typer.Option("--gradients", metavar="N", help="Frames of each measurement of the gain; 0: none.")
+        int, whole(0, 10**6, "Frames of each measurement of the gain; 0: none.", "--gradients", metavar="N")
     ] = 100,
     json_file: JsonFile = None,
 ) -> None:
@@ -48,13 +57,11 @@ def simulate(
             raise typer.BadParameter(
                 f"must be of {', '.join(NIC_CODECS)}, not {word!r}", param_hint="--codec"
             )
-    if frames is not None and frames < 1:
-        raise typer.BadParameter(f"must be at least 1, not {frames}", param_hint="--frames")
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
         raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
-    check_json(json_file)
+    check_outputs(json_file)
     sent = read_pcap(pcap)[:frames]
     console = Console(json_file=json_file)
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}

@@ -17,12 +17,12 @@ import typer
 from rich.progress import Progress
 
 from inceptionn.commands.console import (
-    STANDARD_OUTPUT,
     Console,
     JsonFile,
-    check_json,
+    check_outputs,
     new_progress,
     write_json,
+    write_text,
 )
 from inceptionn.wire import PAPER_MODES
 
@@ -121,7 +121,7 @@ def replay(
     measure: Annotated[bool, typer.Option(help="Measure throughput and latency too.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    console = Console(json_file=frames_file if str(frames_file) == STANDARD_OUTPUT else report)
+    console = Console(json_file=report, csv_file=frames_file)
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
@@ -131,8 +131,7 @@ def replay(
             wave_format(waves, "verilator")
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--waves") from error
-    for file in (report, frames_file, waves, out_pcap):
-        check_json(file)
+    check_outputs(report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
@@ -155,7 +154,8 @@ def replay(
         step("comparing the codecs")
         compared = ratios(frames)
     print_tables(console, pcap, done.totals, figures, compared)
-    write_json(frames_file, done.frames_csv(frames))
+    if frames_file is not None:
+        write_text(frames_file, done.frames_csv(frames))
     if out_pcap is not None:
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Output of all commands: literal text, tables that keep their headings, progress, and ``--json``.
+"""Output of all commands: literal text, whole headings, progress, JSON, CSV and pictures.
 
 Rich reads square brackets as markup by default and drops what it takes for a tag, such as the extra of
 ``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,24 +49,61 @@ JsonFile = Annotated[
         help="Write JSON to FILE; with - to standard output, and all else to standard error.",
     ),
 ]  # fmt: skip
-"""The option ``--json`` of every command that has one; see `check_json`, `Console` and `write_json`."""
-
+"""The option ``--json`` of every command that has one; see `check_outputs`, `Console` and `write_json`."""
 
 CsvFile = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the rows to FILE as CSV."),
+    typer.Option(
+        "--csv", metavar="FILE", dir_okay=False,
+        help="Write the rows as CSV to FILE; with - to standard output, and all else to standard error.",
+    ),
+]  # fmt: skip
+"""The option ``--csv`` of commands whose JSON holds rows; see `check_outputs`, `Console` and `write_csv`."""
+
+PICTURES = (".png", ".svg", ".pdf")
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", dir_okay=False, help=f"Draw a picture there ({', '.join(PICTURES)})."
+    ),
 ]
-"""The option ``--csv`` of commands whose JSON holds rows; see `write_csv`."""
+"""The option ``--plot``; see `check_outputs` and `write_plot`."""
+
+
+def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
+    """An option for a whole number, or several, whose error names the value. ``options``: of typer's."""
+
+    def check(value: Any) -> Any:
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if each is not None and not least <= each <= most:
+                raise typer.BadParameter(f"must be {least}..{most}, not {each}")
+        return value
+
+    return typer.Option(*names, callback=check, help=text, **options)
+
+
+def regular(path: Path | None) -> Path | None:
+    """The callback of options and arguments for files that are read: refuses a pipe, which may never end."""
+    if path is not None and path.exists() and not path.is_file():
+        raise typer.BadParameter(f"must be a file, not {_kind(path)} {str(path)!r}")
+    return path
+
+
+def _kind(path: Path) -> str:
+    return "the folder" if path.is_dir() else "the pipe" if path.is_fifo() else "the device or socket"
 
 
 class Console(rich.console.Console):
     """Standard output, or standard error: no markup, no emoji codes, no lines cut off.
 
-    With ``json_file`` "-" it is standard error, because standard output holds the JSON.
+    With ``json_file`` or ``csv_file`` "-" it is standard error, because standard output holds that.
     """
 
-    def __init__(self, *, stderr: bool = False, json_file: Path | None = None, **options: Any) -> None:
-        stderr = stderr or str(json_file) == STANDARD_OUTPUT
+    def __init__(
+        self, *, stderr: bool = False, json_file: Path | None = None, csv_file: Path | None = None,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        stderr = stderr or STANDARD_OUTPUT in (str(json_file), str(csv_file))
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
         if not self.is_terminal and "COLUMNS" not in os.environ and "width" not in options:
             self.width = FILE_WIDTH
@@ -165,11 +203,33 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not live)
 
 
-def check_json(path: Path | None) -> None:
-    """Refuse a file that could not be written, before the work; make its folder if it is missing."""
-    if path is not None and str(path) != STANDARD_OUTPUT:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_file.check(path)
+def check_outputs(*texts: Path | None, files: Sequence[Path | None] = (), plot: Path | None = None) -> None:
+    """Refuse files that could not be written, before the work; their folders are made if missing.
+
+    ``texts`` may be -, standard output. A usage error for two of these, or for a ``plot`` of another kind
+    than `PICTURES`; ``ModuleNotFoundError`` for a plot without matplotlib; errors of `atomic_file.check`.
+    """
+    if sum(str(path) == STANDARD_OUTPUT for path in texts) > 1:
+        raise typer.BadParameter("only one output can be -, standard output")
+    files = [*files, *(path for path in texts if str(path) != STANDARD_OUTPUT)]
+    if plot is not None:
+        if plot.suffix.lower() not in PICTURES:
+            raise typer.BadParameter(f"--plot must end in {', '.join(PICTURES)}, not {str(plot)!r}")
+        import_module("matplotlib")  # the extra `plot`; rather now than after the work
+        files.append(plot)
+    for path in files:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic_file.check(path)
+
+
+def write_plot(path: Path, figure: Any) -> None:
+    """Write a figure of matplotlib; the same figure gives the same bytes of SVG."""
+    import matplotlib
+
+    metadata: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
+    with matplotlib.rc_context({"svg.hashsalt": "inceptionn"}), atomic_file.writing(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower(), dpi=150, **metadata)
 
 
 def write_csv(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -184,14 +244,17 @@ def write_csv(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    atomic_file.write(path, text.getvalue())
+    write_text(path, text.getvalue())
 
 
 def write_json(path: Path | None, facts: Any) -> None:
     """Write what ``--json`` asks for, if anything: JSON of ``facts``, or a text that is JSON already."""
-    if path is None:
-        return
-    text = facts if isinstance(facts, str) else json.dumps(facts, indent=1) + "\n"
+    if path is not None:
+        write_text(path, facts if isinstance(facts, str) else json.dumps(facts, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, or standard output where ``path`` is -."""
     if str(path) == STANDARD_OUTPUT:
         sys.stdout.write(text)
     else:

@@ -26,7 +26,7 @@ from ..system.extras import pip_install
 from ..system.programs import find_program
 from ..tos.mark import TosError, tag, tos_of
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
-from .console import Console, JsonFile, Table, check_json, write_json
+from .console import Console, JsonFile, Table, check_outputs, write_json
 
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"
@@ -158,7 +158,11 @@ def doctor(
 
     Exit status 1 if something is wrong that should work everywhere.
     """
-    check_json(json_file)
+    check_outputs(json_file)
+    try:
+        socket.getaddrinfo(peer, None, socket.AF_INET)
+    except OSError as error:
+        raise typer.BadParameter(f"no such IPv4 host: {peer!r}", param_hint="--peer") from error
     checks: list[Callable[[], Finding]] = [
         system, codec, mpi, mark, lambda: seen_leaving(peer), foreign_sockets, nic,
     ]  # fmt: skip

@@ -24,7 +24,17 @@ from ..collectives.values.lost_energy import LIMIT
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
 from .choice import MODES, MOST_RELATIVE_ERROR, Choice, Errors, choices, recommended, scales_of
-from .console import Console, JsonFile, Table, write_json
+from .console import (
+    STANDARD_OUTPUT,
+    Console,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    regular,
+    write_json,
+    write_plot,
+)
 
 SUFFIX = ".inc"
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -64,18 +74,19 @@ def _exponent(scale: str, values: Any, codec: Codec) -> int:
 
 
 def encode(
-    file: Annotated[Path, typer.Argument(metavar="FILE.npy", exists=True, dir_okay=False)],
-    out: Annotated[Path | None, typer.Option(help="The message; default: the file's name and .inc.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE.npy", exists=True, callback=regular)],
+    out: Annotated[
+        Path | None, typer.Option(help="The message, or -; default: the file's name and .inc.")
+    ] = None,
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",
     force: Force = False,
 ) -> None:
     """Compress a float32 array into a message."""
-    out = out or file.with_name(file.name + SUFFIX)
-    atomic_file.check(out, force)
-    values = npy_file.load(file)
     codec = _codec(bound, mode)
+    out = _out(out or file.with_name(file.name + SUFFIX), force)
+    values = npy_file.load(file)
     exponent = _exponent(scale, values, codec)
     packed = message.pack(values, codec, exponent)
     atomic_file.write(out, packed)
@@ -91,7 +102,7 @@ def encode(
 
 
 def decode(
-    file: Annotated[Path, typer.Argument(metavar="FILE.inc", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE.inc", exists=True, callback=regular)],
     out: Annotated[
         Path | None, typer.Option(help="The array; default: the file with .decoded.npy for its suffixes.")
     ] = None,
@@ -99,12 +110,18 @@ def decode(
 ) -> None:
     """Write the array of a message."""
     stem = file.name.removesuffix(SUFFIX).removesuffix(".npy")
-    out = out or file.with_name(f"{stem}.decoded.npy")
-    atomic_file.check(out, force)
+    out = _out(out or file.with_name(f"{stem}.decoded.npy"), force)
     values = message.unpack(file.read_bytes())
     with atomic_file.writing(out) as opened:
         np.save(opened, values, allow_pickle=False)
     _say(out, f"{values.size} values of shape {values.shape}")
+
+
+def _out(path: Path, force: bool) -> Path:
+    """Where the result goes, which is checked: of -, standard output."""
+    out = Path(_STANDARD_OUTPUT[0]) if str(path) == STANDARD_OUTPUT else path
+    atomic_file.check(out, force)
+    return out
 
 
 def _say(out: Path, text: str) -> None:
@@ -113,11 +130,11 @@ def _say(out: Path, text: str) -> None:
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, callback=regular)],
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",
-    plot: Annotated[Path | None, typer.Option(help="Draw it into this file too (.png, .svg, .pdf).")] = None,
+    plot: PlotFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors.
@@ -125,7 +142,8 @@ def inspect(
     For an array, also what both codecs make of it at several bounds, and which one to choose: the highest
     ratio whose relative L2 error is at most 0.1, with --scale auto if that is better.
     """
-    console = Console(json_file=json_file)
+    check_outputs(json_file, plot=plot)
+    codec, console = _codec(bound, mode), Console(json_file=json_file)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
     if is_message:
@@ -140,7 +158,6 @@ def inspect(
         write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
     else:
         values = npy_file.load(file).reshape(-1)
-        codec = _codec(bound, mode)
         exponent = _exponent(scale, values, codec)
         counts = codec.histogram(values, scale=exponent)
         size = _stream_size(counts)
@@ -274,17 +291,16 @@ def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: s
         axes[0].set(title=title, ylabel="values", xlabel="tag class")
     else:
         bars = axes[0].bar(range(len(counts)), counts)
-        axes[0].set(title=title, ylabel="groups", xlabel="code")
+        axes[0].set(title=title, ylabel="groups", xlabel="code", xticks=range(len(counts)))
     total = int(counts.sum()) or 1
     _label(axes[0], bars, [f"{count / total:.1%}" if count else "" for count in counts.tolist()])
     if errors:
         rows = errors.rows()
         bars = axes[1].bar([label for label, _ in rows], [count for _, count in rows])
         _label(axes[1], bars, [f"{count:,}" if count else "" for _, count in rows])
-        axes[1].tick_params(axis="x", rotation=60)
+        axes[1].tick_params(axis="x", rotation=90)
         axes[1].set(title="absolute error", ylabel="values", xlabel=f"in bounds of {errors.bound:.3g}, from")
-    with atomic_file.writing(path) as file:
-        figure.savefig(file, format=path.suffix[1:])
+    write_plot(path, figure)
 
 
 def _label(axes: Any, bars: Any, values: Sequence[str]) -> None:

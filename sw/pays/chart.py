@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..commands.console import write_plot
 from .scenario import Scenario, predict
 
 BANDWIDTHS = tuple(float(rate) for rate in np.geomspace(1e8, 4e11, 37))
@@ -53,4 +54,4 @@ def draw(path: Path, scene: Scenario, title: str) -> None:
     right.minorticks_off()
     figure.suptitle(title, fontsize=10)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
-    figure.savefig(path)
+    write_plot(path, figure)

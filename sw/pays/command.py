@@ -13,14 +13,23 @@ import typer
 from ..bench.common import report
 from ..bench.common.environment import conditions, environment
 from ..codec import Codec
-from ..commands.console import Console, JsonFile, Table, write_json
+from ..commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    write_csv,
+    write_json,
+)
 from ..netns import rate_text
 from ..wire import DEFAULT_MODE, MODES, Mode
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .ratios import TABLE_III, Ratio, constant, of_file, of_synthetic, published
 from .scenario import TOPOLOGIES, Prediction, Scenario, Topology, facts_of, predict
-from .simulation import Simulated, simulate
+from .simulation import MOST_JITTER, Simulated, simulate
 
 SYNTHETIC = "synthetic"
 GRADIENTS = ("float32", "bfloat16")
@@ -84,42 +93,48 @@ def pays(
     ] = 0.1,
     seed: report.Seed = 1,
     json_file: JsonFile = None,
-    plot: report.PlotFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Predict a training step with compression, its speed-up over rings without, and say whether it pays.
 
     The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host in a
     second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
-    report.check_files(json_file, plot)
+    check_outputs(json_file, csv_file, plot=plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
     (chosen_where,) = report.choices(where, WHERE, "--where")
     (mode,) = report.choices(codec, MODES, "--codec")
     (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")
     coder = Codec(2.0**-bound, _mode(mode), threads=1)
-    host = measure.host()
-    if tcp_rate is not None:
-        host = replace(host, stack=_bytes_per_second(tcp_rate, "--tcp-rate"))
+    stack = None if tcp_rate is None else _bytes_per_second(tcp_rate, "--tcp-rate")
+    given = None if codec_rate is None else _bytes_per_second(codec_rate, "--codec-rate")
+    if not 0 <= jitter <= MOST_JITTER:
+        raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     form = Form(
         where=_where(chosen_where), ratio=_ratio(ratio, coder, bound),
-        coder=_coder(codec_rate, coder) if chosen_where == "software" else None,
         engine=report.rate(engine_rate, "--engine-rate"),
         box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
-        widen=host.add if dtype == "bfloat16" else None,
     )  # fmt: skip
     try:
         scene = Scenario(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
-            form=form, topology=_topology(chosen_topology), host=host,
+            form=form, topology=_topology(chosen_topology),
             gradients="bfloat16" if dtype == "bfloat16" else "float32", buckets=buckets, overlap=overlap,
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
+        host = measure.host()
+        form = replace(
+            form, widen=host.add if dtype == "bfloat16" else None,
+            coder=_coder(given, coder) if chosen_where == "software" else None,
+        )  # fmt: skip
+        scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
         found = predict(scene)
         trial = simulate(scene, jitter, seed) if simulated else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    facts, console = environment(seed), Console(json_file=json_file)
+    facts, console = environment(seed), Console(json_file=json_file, csv_file=csv_file)
     title = title_of(scene, mode, bound)
     console.print(f"{title}; {conditions(facts)}", soft_wrap=True)
     console.print(table_of(found))
@@ -135,6 +150,14 @@ def pays(
         "simulated": None if trial is None else trial._asdict(),
         "chart": chart.points(scene) if plot is not None else None,
     })  # fmt: skip
+    write_csv(csv_file, [
+        {
+            "way": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
+            "over_ring_raw": found.raw.step / option.step, "over_ring_bf16": found.bf16.step / option.step,
+            "limit": option.exchange.limit,
+        }
+        for option in found.options
+    ])  # fmt: skip
     if plot is not None:
         chart.draw(plot, scene, title)
 
@@ -186,12 +209,9 @@ def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: 
     return float(match[1]) * units[match[2].lower()]
 
 
-def _coder(rate: str | None, codec: Codec) -> Coder:
-    """Given rates, the same in all directions, or measured ones."""
-    if rate is None:
-        return measure.coder(codec)
-    given = _bytes_per_second(rate, "--codec-rate")
-    return Coder(given, given, given, given)
+def _coder(rate: float | None, codec: Codec) -> Coder:
+    """A given rate, the same in all directions, or measured ones."""
+    return measure.coder(codec) if rate is None else Coder(rate, rate, rate, rate)
 
 
 def _bytes_per_second(text: str, option: str) -> float:

@@ -19,6 +19,10 @@ from .scenario import Scenario
 Times = NDArray[np.float64]
 
 
+MOST_JITTER = 100
+"""Most mean delay, in steps."""
+
+
 class Simulated(NamedTuple):
     """Seconds until hosts have the result (the first, the median and the last), and without any jitter."""
 
@@ -73,8 +77,8 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     """
     if scene.topology not in ("ring", "hierarchical"):
         raise ValueError(f"the simulation knows ring and hierarchical, not {scene.topology!r}")
-    if not 0 <= jitter <= 100:
-        raise ValueError(f"jitter must be 0 to 100, not {jitter!r}")
+    if not 0 <= jitter <= MOST_JITTER:
+        raise ValueError(f"jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     levels = _levels(scene)
     random = np.random.default_rng(seed)
     group = scene.nodes if scene.topology == "ring" else scene.groups_of

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from ..bench.common.environment import conditions
-from ..commands.console import Console, Table
+from ..commands.console import Console, Table, write_plot
 from ..system import atomic_file
 
 Value = float | str | None
@@ -150,7 +150,7 @@ def write(
     atomic_file.write(paths[1], artefact.csv())
     figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     draw(figure, artefact)
-    figure.savefig(paths[2], dpi=120)
+    write_plot(paths[2], figure)
     return paths
 
 

@@ -14,7 +14,7 @@ import typer
 
 from ..bench.common import report
 from ..bench.common.environment import environment
-from ..commands.console import Console, JsonFile, Table, new_progress, write_json
+from ..commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
 from ..training.data import require_digits
 from .artefact import Artefact, Settings, show, write
 
@@ -74,7 +74,7 @@ def _prepared(
     out: Path, seed: int, quick: bool, torch: bool, network: bool, json_file: Path | None
 ) -> Settings:
     """Settings, after checks of everything that is required."""
-    report.check_files(json_file, out / "figure.png")
+    check_outputs(json_file, plot=out / "figure.png")
     require_digits()
     return Settings(seed, quick, torch, network)
 

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from ..commands.console import whole
 from ..system.address import parse_address
 from ..wire import DEFAULT_TOS
 from .mark import TosError, tag, tos_of, untag
@@ -123,14 +124,24 @@ def _change(pid: int, peer: str, change: Callable[[socket.socket], None]) -> Non
             typer.echo(f"process {pid}, descriptor {fd}, to {peer}: ToS {tos_of(sock):#04x}")
 
 
-Pid = Annotated[int, typer.Argument(help="The process.", min=1)]
+MOST_PID = 1 << 22
+"""PID_MAX_LIMIT of Linux."""
+
+
+def _checked(pid: int) -> int:
+    if not 1 <= pid <= MOST_PID:
+        raise typer.BadParameter(f"must be 1..{MOST_PID}, not {pid}")
+    return pid
+
+
+Pid = Annotated[int, typer.Argument(help="The process.", callback=_checked)]
 Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its connection goes.")]
 
 
 def tag_command(
     pid: Pid,
     peer: Peer,
-    tos: Annotated[int, typer.Option(help="The mark, 4..252, low bits 0.")] = DEFAULT_TOS,
+    tos: Annotated[int, whole(4, 252, "The mark, low bits 0.")] = DEFAULT_TOS,
 ) -> None:
     """Mark another process's TCP connection, so that NICs compress what it sends.
 

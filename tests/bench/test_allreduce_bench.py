@@ -154,7 +154,7 @@ def test_the_halves_of_an_all_reduce(tmp_path: Path) -> None:
         (["--hosts", "1"], "must be 2..16, not 1"),
         (["--op", "max"], "--op takes sum, mean, reduce-scatter, all-gather, not 'max'"),
         (["--only", "tree"], "contains 'tree'"),
-        (["--plot", "x.bmp"], "a picture must end in .png, .svg, .pdf, not '.bmp'"),
+        (["--plot", "x.bmp"], "--plot must end in .png, .svg, .pdf, not 'x.bmp'"),
     ],
 )
 def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

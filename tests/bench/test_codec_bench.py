@@ -200,7 +200,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--data", ","], "--data takes one or more of synthetic, real, not ','"),
         (["--bound", "15"], "'--bound': must be 1..14, not 15"),
         (["--size", "0"], "'--size': must be 1..4096, not 0"),
-        (["--plot", "x.txt"], "a picture must end in .png, .svg, .pdf, not '.txt'"),
+        (["--plot", "x.txt"], "--plot must end in .png, .svg, .pdf, not 'x.txt'"),
     ],
 )
 def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

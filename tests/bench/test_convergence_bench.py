@@ -49,16 +49,21 @@ def test_the_command(
     monkeypatch.setenv("COLUMNS", "120")
     out, picture = tmp_path / "x.json", tmp_path / "x.svg"
     arguments = ["--steps", "4", "--seeds", "2", "--models", "mlp", "--workers", "2"]
-    assert cli.main(["bench", "convergence", *arguments, "--json", str(out), "--plot", str(picture)]) == 0
+    rows = tmp_path / "x.csv"
+    arguments += ["--seed", "3", "--json", str(out), "--csv", str(rows), "--plot", str(picture)]
+    assert cli.main(["bench", "convergence", *arguments]) == 0
     text = capsys.readouterr().out
     assert "2 workers, 4 steps, 2 seeds, bound 2**-6, scale auto; " in text
     runs = json.loads(out.read_text())["runs"]
     assert [(run["variant"], run["seed"]) for run in runs] == [
         (variant, seed)
         for variant in ("raw", "bounded", "planes, equal bound", "planes, equal bytes")
-        for seed in (0, 1)
+        for seed in (3, 4)
     ]
     assert "planes, equal bytes" in text
     assert picture.read_text().startswith("<?xml")
+    heading, *lines = rows.read_text().splitlines()
+    assert heading == "model,variant,k,seed,steps,accuracy,sent,loss"
+    assert len(lines) == len(runs)
     assert cli.main(["bench", "convergence", "--models", "rnn"]) == 2
     assert "--models takes mlp, cnn, transformer, not 'rnn'" in " ".join(capsys.readouterr().err.split())

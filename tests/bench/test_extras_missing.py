@@ -58,7 +58,7 @@ def test_bench_codec_measures_what_it_can() -> None:
 )
 def test_other_benches_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
     done = command("bench", *arguments)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"inceptionn: scikit-learn is not installed: {pip_install('bench')}\n"
 
 
@@ -70,7 +70,7 @@ def test_the_example_says_in_one_line_what_to_install() -> None:
         f"runpy.run_path({path!r}, run_name='__main__')"
     )
     said = f"train.py: scikit-learn is not installed: {pip_install('train')}\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_quick_changes_defaults_only(tmp_path: Path) -> None:

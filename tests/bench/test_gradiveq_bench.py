@@ -16,8 +16,10 @@ from inceptionn.cli import main
 def test_times_between_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "g.json"
     arguments = ["--only", "times", "--hosts", "2", "--rates", "1g", "--repeats", "1", "--json", str(figures)]
-    assert main(["bench", "gradiveq", *arguments]) == 0
+    rows = tmp_path / "g.csv"
+    assert main(["bench", "gradiveq", *arguments, "--csv", str(rows)]) == 0
     out = capsys.readouterr().out
+    assert rows.read_text().splitlines()[1].startswith("time,1000000000,raw,")
     assert "All-reduce of ResNet-32's convolutions, 461232 values, 2 hosts" in out
     lines = json.loads(figures.read_text())["times"]["1000000000"]
     raw = lines["raw"]["sent"]
@@ -34,7 +36,9 @@ def test_training(
     monkeypatch.setattr(gradiveq, "CHANNELS", (4, 8))
     figures = tmp_path / "g.json"
     arguments = ["--only", "training", "--steps", "20", "--seeds", "1", "--json", str(figures)]
-    assert main(["bench", "gradiveq", *arguments]) == 0
+    rows = tmp_path / "g.csv"
+    assert main(["bench", "gradiveq", *arguments, "--seed", "7", "--csv", str(rows)]) == 0
+    assert rows.read_text().splitlines()[1].startswith("training,raw,7,")
     assert "CNN 4-8 on digits, 4 workers, 20 steps, mean of 1 seeds" in capsys.readouterr().out
     found = json.loads(figures.read_text())
     assert list(found["training"]) == list(gradiveq.NAMES)
@@ -73,9 +77,10 @@ def test_figures_of_training() -> None:
 
 def test_packing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "a.json"
-    arguments = ["--size", "1", "--repeats", "1", "--json", str(figures)]
+    arguments = ["--size", "1", "--repeats", "1", "--json", str(figures), "--csv", "-"]
     assert main(["bench", "a2dtwp", *arguments]) == 0
-    out = capsys.readouterr().out
+    rows, out = capsys.readouterr()  # all but the rows goes to standard error then
+    assert rows.startswith("path,memcpy,pack1,")
     assert "numpy, bitunpack" in out
     assert "GPU" in out or "torch" in out
     paths = json.loads(figures.read_text())["paths"]

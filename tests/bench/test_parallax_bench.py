@@ -21,7 +21,10 @@ def test_a_small_run(
     monkeypatch.setattr(parallax, "GRID", (1, 2, 4, 8))
     figures, picture = tmp_path / "p.json", tmp_path / "p.svg"
     arguments = ["bench", "parallax", "--hosts", "2", "--steps", "2", "--rounds", "1", "--batch", "4"]
-    assert main([*arguments, "--json", str(figures), "--plot", str(picture)]) == 0
+    rows = tmp_path / "p.csv"
+    arguments += ["--json", str(figures), "--csv", str(rows), "--plot", str(picture)]
+    assert main(arguments) == 0
+    assert rows.read_text().splitlines()[1].startswith(f"sparse,{parallax.HYBRID},")
     out = capsys.readouterr().out
     assert "2 hosts, links of 1 Gbit/s" in out
     assert "(chosen)" in out

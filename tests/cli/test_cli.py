@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -85,10 +86,10 @@ def test_usage_errors_are_one_line_and_status_2(
         (["generate", "--board", "generic", "--out", "/dev/null/out"], "Not a directory: '/dev/null/out'"),
     ],
 )
-def test_other_errors_are_one_line_and_status_1(
+def test_files_that_cannot_be_used_are_one_line_and_status_2(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(arguments) == 1
+    assert cli.main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("inceptionn: ")
     assert captured.err.count("\n") == 1
@@ -143,7 +144,7 @@ def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path:
         f"from inceptionn.cli import main\nsys.exit(main({arguments!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == 2, done.stdout
     assert done.stderr == f"inceptionn: {module} is not installed: {pip_install(extra)}\n"
 
 
@@ -160,13 +161,37 @@ def test_the_shell_completes_commands_and_options(words: str, place: int, found:
     assert done.stdout.split() == [found], done.stderr
 
 
-def test_logging_is_silent_until_it_is_asked_for(tmp_path: Path) -> None:
-    """A write to a register is logged by the logger of its module, and by no other way."""
+@pytest.fixture
+def bar(tmp_path: Path) -> Path:
+    """A file that answers as the registers of a NIC after reset."""
     memory = bytearray(1 << 12)
     for register in REGISTERS:
         struct.pack_into("<I", memory, register.offset, register.reset)
-    bar = tmp_path / "bar"
-    bar.write_bytes(memory)
+    path = tmp_path / "bar"
+    path.write_bytes(memory)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "inceptionn: interrupted\n"), (signal.SIGTERM, 143, ""), (signal.SIGHUP, 129, "")],
+)
+def test_signals_unwind_a_command(number: int, status: int, said: str, bar: Path) -> None:
+    """Files that it has not finished are gone then, and processes that it has started."""
+    out = bar.with_name("counters.json")
+    words = ["regs", "counters", "--bar", str(bar), "--watch", "3600", "--json", str(out)]
+    program = [sys.executable, "-u", "-m", "inceptionn.cli", *words]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it has begun
+        process.send_signal(number)
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (status, said)
+    assert sorted(bar.parent.iterdir()) == [bar]
+
+
+def test_logging_is_silent_until_it_is_asked_for(bar: Path) -> None:
+    """A write to a register is logged by the logger of its module, and by no other way."""
     words = ["regs", "set", "TOS.VALUE", "8", "--bar", str(bar)]
     program = [sys.executable, "-m", "inceptionn.cli"]
     quiet = subprocess.run([*program, *words], capture_output=True, text=True, check=True)

@@ -116,15 +116,24 @@ def leaves() -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(leaves())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_json_is_the_same_option_wherever_it_is(name: str) -> None:
-    options = [option for option in COMMANDS[name].params if "--json" in option.opts]
-    reference = next(option for option in COMMANDS["doctor"].params if "--json" in option.opts)
-    for option in options:
-        assert not option.is_flag
-        assert (option.metavar, option.help) == ("FILE", reference.help)
-    if name.startswith("bench") or name in ("generate", "bring-up", "doctor", "replay", "report", "timing"):
-        assert options
+BENCHES = [name for name in COMMANDS if name.startswith("bench ")]
+WITH_ROWS = [*BENCHES, "pays", "scale", "report", "timing", "cluster bench", "regs counters"]
+"""Commands whose JSON holds rows."""
+
+
+@pytest.mark.parametrize(
+    ("option", "commands"),
+    [
+        ("--json", [*WITH_ROWS, "generate", "bring-up", "doctor", "replay", "inspect"]),
+        ("--csv", WITH_ROWS),
+        ("--plot", ["inspect", "pays", "report", "bench codec", "bench allreduce"]),
+    ],
+)
+def test_an_output_is_the_same_option_wherever_it_is(option: str, commands: list[str]) -> None:
+    found = {name: one for name, command in COMMANDS.items() for one in command.params if option in one.opts}
+    assert set(commands) <= set(found)
+    assert not any(one.is_flag for one in found.values())
+    assert {(one.metavar, one.help) for one in found.values()} == {("FILE", found[commands[0]].help)}
 
 
 @pytest.mark.parametrize("as_file", [False, True])
@@ -139,9 +148,14 @@ def test_json_goes_to_a_file_or_alone_to_standard_output(
 
 
 def test_json_that_cannot_be_written_is_one_line_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "--json", "/dev/null/a/facts.json"]) == 1
+    assert cli.main(["doctor", "--json", "/dev/null/a/facts.json"]) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "inceptionn: Not a directory: '/dev/null/a'\n")
+
+
+def test_two_outputs_cannot_both_be_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "codec", "--json", "-", "--csv", "-"]) == 2
+    assert capsys.readouterr().err == "inceptionn: Invalid value: only one output can be -, standard output\n"
 
 
 def test_no_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

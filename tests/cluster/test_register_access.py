@@ -49,8 +49,8 @@ def test_the_socket_is_found_and_is_its_owners_alone(
     assert path in [folder / SOCKET for folder in access.folders()]
     cluster.close()
     assert not path.exists()
-    assert main(["regs", "dump", "--cluster", "0", "--socket", str(path)]) == 1
-    assert "does not answer: No such file or directory" in capsys.readouterr().err
+    assert main(["regs", "dump", "--cluster", "0", "--socket", str(path)]) == 2
+    assert "no socket of a virtual cluster: " in capsys.readouterr().err
 
 
 def test_one_cluster_is_chosen(

@@ -23,7 +23,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from inceptionn.boards.corundum.target import APP_ID
-from inceptionn.commands.console import Console, Table, check_json, write_json
+from inceptionn.commands.console import Console, Table, check_outputs, write_json
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path("build/corundum"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON to FILE; - is standard output")
     given = parser.parse_args()
-    check_json(given.json)
+    check_outputs(given.json)
     lanes = [] if given.lanes is None else ["--lanes", given.lanes]
     try:
         rows = run(given.corundum or URL, given.build, given.width or [512], lanes)

@@ -115,7 +115,7 @@ def test_accuracies_are_measured() -> None:
         (["layers", "--sizes", "8,x"], "--sizes takes whole numbers, not '8,x'"),
         (["layers", "--sizes", "8,8,8,8"], "--sizes takes whole numbers, not '8,8,8,8'"),
         (["layers", "--hosts", "1"], "must be 2..16, not 1"),
-        (["layers", "--plot", "curves.txt"], "not '.txt'"),
+        (["layers", "--plot", "curves.txt"], "not 'curves.txt'"),
         (["ssd-sgd", "--rate", "fast"], "--rate: rate must be"),
         (["ssd-sgd", "--only", "speed"], "--only takes times, accuracy, not 'speed'"),
     ],

@@ -146,7 +146,7 @@ def test_command_line_and_data(installed: SimpleNamespace) -> None:
 def test_simulate_says_that_a_wheel_has_no_benches(installed: SimpleNamespace) -> None:
     command = [installed.command, "simulate", "nic"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "inceptionn: the benches are in the source tree, not in an installed wheel: "
         "run this in a clone of the project\n"

@@ -221,9 +221,9 @@ def test_replay_command_names_what_is_missing(tmp_path: Path, capfd: pytest.Capt
     from inceptionn.cli import main
 
     capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
-    assert main(["replay", str(tmp_path / "no.pcap")]) == 1
+    assert main(["replay", str(tmp_path / "no.pcap")]) == 2
     assert "no such capture" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--verilog", str(tmp_path / "no.v")]) == 1
+    assert main(["replay", str(capture), "--verilog", str(tmp_path / "no.v")]) == 2
     assert "inceptionn generate writes it" in capfd.readouterr().err
     assert main(["replay", str(capture), "--mode", "lossless"]) == 2
     assert "mode must be one of literal, bounded, not 'lossless'" in capfd.readouterr().err

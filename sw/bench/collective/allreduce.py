@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ...commands.console import Console, CsvFile, JsonFile, new_progress, write_csv, write_json
+from ...codec.speed import Floats
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    check_outputs,
+    new_progress,
+    regular,
+    write_csv,
+    write_json,
+)
 from ...netns import Network, bits_per_second, rate_text, require
 from ...system.extras import pip_install
 from ...training.data import require_digits
@@ -39,7 +50,14 @@ def allreduce(
         str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
     ] = "synthetic,real",
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="NPY",
+            exists=True,
+            callback=regular,
+            help="float32 values to measure with instead.",
+        ),
     ] = None,
     ops: Annotated[
         str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")
@@ -54,25 +72,26 @@ def allreduce(
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
-    plot: report.PlotFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """All-reduce between hosts whose links have a rate: with the codec, without, and by MPI. Needs root.
 
-    About five minutes.
+    About five minutes, with --quick one.
 
     The hosts are network namespaces of this machine, joined by a bridge; tc gives every link its rate, in
     each direction. They share this machine's processors and memory. Everything is removed at the end.
     """
-    report.check_files(json_file, plot, csv_file)
+    check_outputs(json_file, csv_file, plot=plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
     names = _variants(only)
-    if data.REAL in chosen and file is None:
+    if file is None and data.REAL in chosen:
         require_digits()
-    require()
-    console, facts = Console(json_file=json_file), environment(seed)
     count = size * 1_000_000 // 4
+    given = None if file is None else {file.name: data.own(file, count, hosts)}
+    require()
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     if MPI in names and not with_mpi():
         names.remove(MPI)
         console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
@@ -80,7 +99,9 @@ def allreduce(
         task = progress.add_task("data", total=None)
         plan: dict[str, Any] = {
             "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
-            "arrays": _save(network.folder, chosen, file, count, seed, hosts),
+            "arrays": _save(
+                network.folder, given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
+            ),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
         times = sum(
@@ -144,21 +165,18 @@ def _variants(only: str | None) -> list[str]:
     """All variants, or the requested ones; always with the raw ring, for comparison."""
     if only is None:
         return list(VARIANTS)
-    words = [word.strip() for word in only.split(",") if word.strip()]
+    words = [word.strip() for word in only.split(",")]
     for word in words:
-        if not any(word in name for name in VARIANTS):
+        if not word or not any(word in name for name in VARIANTS):
             raise typer.BadParameter(f"--only: no variant of {', '.join(VARIANTS)} contains {word!r}")
     return [name for name in VARIANTS if name == RING_RAW or any(word in name for word in words)]
 
 
-def _save(
-    folder: Path, kinds: list[str], file: Path | None, count: int, seed: int, hosts: int
-) -> dict[str, list[str]]:
+def _save(folder: Path, ranks_arrays: dict[str, list[Floats]]) -> dict[str, list[str]]:
     """Writes every rank's array; the paths by kind of data."""
     saved: dict[str, list[str]] = {}
-    for kind in kinds if file is None else [file.name]:
-        arrays = data.arrays(kind, count, seed, hosts) if file is None else data.own(file, count, hosts)
-        paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(hosts)]
+    for kind, arrays in ranks_arrays.items():
+        paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(len(arrays))]
         for path, values in zip(paths, arrays, strict=True):
             np.save(path, values)
         saved[kind] = [str(path) for path in paths]

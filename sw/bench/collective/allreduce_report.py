@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...commands.console import Table
+from ...commands.console import Table, write_plot
 from ...netns import rate_text
 from ..common import report
 from ..common.data import REAL, SYNTHETIC
@@ -174,4 +174,4 @@ def draw(path: Path, results: Results) -> None:
             axes.set_xticks(range(len(rates)), [rate_text(rate) for rate in rates])
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
-    figure.savefig(path)
+    write_plot(path, figure)

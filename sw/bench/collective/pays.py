@@ -16,7 +16,18 @@ from ...codec import Codec
 from ...codec.speed import Floats
 from ...collectives import BFloat16
 from ...collectives.algorithms.hierarchical import default_group_size
-from ...commands.console import Console, CsvFile, JsonFile, Table, new_progress, write_csv, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+    write_plot,
+)
 from ...netns import Network, rate_text, require
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
@@ -73,7 +84,7 @@ def pays(
     quick: Annotated[bool, report.quick(hosts="4", sizes="4", rates="500m,2g", repeats=2)] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
-    plot: report.PlotFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Predicted and measured times of all-reduces between shaped hosts. Needs root; about two minutes.
 
@@ -81,13 +92,13 @@ def pays(
     sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
     The shaped measurements play no part in the prediction.
     """
-    report.check_files(json_file, plot, csv_file)
+    check_outputs(json_file, csv_file, plot=plot)
     chosen_hosts = _whole(hosts, "--hosts", 2, 16)
     chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
     chosen_rates = report.rates(rates)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     require()
-    console, facts = Console(json_file=json_file), environment(seed)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     points: list[Point] = []
     machines = {}
     with new_progress(console) as progress:
@@ -275,4 +286,4 @@ def draw(path: Path, points: list[Point]) -> None:
              title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
     )  # fmt: skip
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)
-    figure.savefig(path)
+    write_plot(path, figure)

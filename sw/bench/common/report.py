@@ -1,38 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all benches share: options, figures with what was asked of them, pictures."""
+"""What all benches share: options, figures with what was asked of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
 
-from ...commands.console import Table, check_json
+from ...commands.console import Table
+from ...commands.console import whole as whole
 from ...netns import bits_per_second
-from ...system import atomic_file
-
-PlotFile = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", dir_okay=False, help="Draw a picture there (.png, .svg, .pdf)."),
-]
-
-
-def whole(least: int, most: int, text: str) -> Any:
-    """An option for whole numbers, whose error names the value."""
-
-    def check(value: int) -> int:
-        if not least <= value <= most:
-            raise typer.BadParameter(f"must be {least}..{most}, not {value}")
-        return value
-
-    return typer.Option(callback=check, help=text)
-
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
+FirstSeed = Annotated[int, whole(0, 2**31, "Of the first training; each further one has the next.")]
 
 
 def quick(**defaults: Any) -> Any:
@@ -47,7 +31,6 @@ def quick(**defaults: Any) -> Any:
     return typer.Option("--quick", callback=apply, is_eager=True, help=text)
 
 
-PICTURES = (".png", ".svg", ".pdf")
 _VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
 
 
@@ -86,6 +69,19 @@ def figures_table(figures: Iterable[Figure]) -> Table:
     return table
 
 
+def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A line of JSON as a row of CSV: names inside names joined by dots; of a list of numbers, the median."""
+    row: dict[str, Any] = {}
+    for name, value in line.items():
+        if isinstance(value, Mapping):
+            row |= flat(value, f"{prefix}{name}.")
+        elif not isinstance(value, list):
+            row[f"{prefix}{name}"] = value
+        elif value and all(isinstance(each, int | float) for each in value):
+            row[f"{prefix}{name}"] = median(value)
+    return row
+
+
 def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
     """The words of a list with commas, each once; a usage error names one that is not allowed."""
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -111,16 +107,3 @@ def rates(text: str) -> list[float]:
     if not found:
         raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
     return sorted(found)
-
-
-def check_files(json_file: Path | None, plot: Path | None, csv_file: Path | None = None) -> None:
-    """Refuses files that could not be written, before anything is measured."""
-    if plot is not None:
-        if plot.suffix.lower() not in PICTURES:
-            raise typer.BadParameter(f"a picture must end in {', '.join(PICTURES)}, not {plot.suffix!r}")
-        import matplotlib  # noqa: F401  # the extra `plot`; rather now than after the measurement
-
-        plot.parent.mkdir(parents=True, exist_ok=True)
-        atomic_file.check(plot)
-    check_json(json_file)
-    check_json(csv_file)

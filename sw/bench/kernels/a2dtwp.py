@@ -11,7 +11,15 @@ import numpy as np
 import typer
 
 from ...codec.speed import MEMCPY, Calls, best_seconds, copying
-from ...commands.console import Console, JsonFile, Table, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    write_csv,
+    write_json,
+)
 from ...layers.a2dtwp import adt, host_to_device
 from ..common import report
 from ..common.environment import conditions, environment
@@ -31,14 +39,15 @@ def a2dtwp(
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
-    """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights in the same run.
+    """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights. Half a minute.
 
     Where torch and a GPU are, also copies from pinned memory to the device: raw, and packed here and unpacked
     there (always by the clock on the wall). Rates in GB/s of fp32.
     """
-    report.check_files(json_file, None)
-    console, facts = Console(json_file=json_file), environment(seed)
+    check_outputs(json_file, csv_file)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
@@ -66,6 +75,7 @@ def a2dtwp(
         "device": device,
         "figures": [figure.json() for figure in figures],
     })  # fmt: skip
+    write_csv(csv_file, [{"path": path, **rates} for path, rates in found.items()])
 
 
 def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:

@@ -17,7 +17,19 @@ from ...codec import Codec, active_path, available_paths, force_path
 from ...codec.paths import NUMPY
 from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ...commands.choice import MODES, Choice, choices
-from ...commands.console import Console, CsvFile, JsonFile, Table, new_progress, write_csv, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    regular,
+    write_csv,
+    write_json,
+    write_plot,
+)
 from ...training.data import require_digits
 from ...wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ..common import data, report
@@ -77,7 +89,14 @@ def codec(
         typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="NPY", help="float32 values to measure with instead.")
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="NPY",
+            exists=True,
+            callback=regular,
+            help="float32 values to measure with instead.",
+        ),
     ] = None,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
@@ -85,7 +104,7 @@ def codec(
     quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
-    plot: report.PlotFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Both codecs against memcpy and other compressors, on the same data in the same run.
 
@@ -93,9 +112,9 @@ def codec(
     bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
     1e-3 to 1e-2. "real": gradients of a network while it is trained on handwritten digits (scikit-learn).
     Other compressors get the same error bound; those that are not installed are named (the extra `bench`
-    installs all). About two minutes.
+    installs all). About two minutes, with --quick half a minute.
     """
-    report.check_files(json_file, plot, csv_file)
+    check_outputs(json_file, csv_file, plot=plot)
     known = (data.SYNTHETIC, data.REAL)
     chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
     missing = None
@@ -106,7 +125,7 @@ def codec(
             if kinds is not None:
                 raise
             chosen, missing = [data.SYNTHETIC], f"{data.REAL}: {error}"
-    console, facts = Console(json_file=json_file), environment(seed)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
     rows, absent = [], []
@@ -355,7 +374,9 @@ def _draw(path: Path, rows: list[Row]) -> None:
         for offset, what, colour in ((-0.2, "compress", "C0"), (0.2, "decompress", "C1")):
             places = [place + offset for place in range(len(lines))]
             bars = axes.barh(places, [getattr(row, what) for row in lines], 0.38, label=what, color=colour)
-            axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=7)
+            # On white, where the line of memcpy would cross them.
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+            axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=7, bbox=box)
         axes.axvline(max(row.memcpy for row in lines), color="C3", linestyle=":", label="memcpy")
         labels = [f"{name} ({row.ratio:.2f})" for name, row in zip(names, lines, strict=True)]
         axes.set_yticks(range(len(lines)), labels)
@@ -363,4 +384,4 @@ def _draw(path: Path, rows: list[Row]) -> None:
         axes.set(title=f"{kind}: name (ratio)", xscale="log", xlabel="GB/s of fp32, one thread")
         axes.margins(x=0.15)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    figure.savefig(path)
+    write_plot(path, figure)

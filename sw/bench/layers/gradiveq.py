@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from statistics import mean, median
 from typing import Annotated, Any
@@ -11,7 +12,16 @@ import numpy as np
 import typer
 
 from ... import Codec
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+)
 from ...layers.gradiveq import GradiVeQ
 from ...netns import Network, rate_text, require
 from ...training import CNN, Batches, digits
@@ -52,13 +62,17 @@ def gradiveq(
     ] = 99,
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 530,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 2,
+    seed: report.FirstSeed = 0,
     only: Annotated[
         str, typer.Option(metavar="LIST", help="Some of times, parts, training.")
     ] = "times,parts,training",
     quick: Annotated[bool, report.quick(repeats=5, steps=60, seeds=1)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
     """GradiVeQ: all-reduce times against raw and 4-bit QSGD and their parts, bytes and accuracy of trainings.
+
+    About eight minutes, with --quick one.
 
     Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts whose links have a rate,
     compression and decompression included; compressors have K/8 columns (the paper's average ratio), or no
@@ -67,10 +81,10 @@ def gradiveq(
     """
     parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = report.rates(rates)
-    report.check_files(json_file, None)
+    check_outputs(json_file, csv_file)
     if "training" in parts:
         require_digits()
-    console, facts = Console(json_file=json_file), environment(0)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     found: dict[str, Any] = {"bench": "gradiveq", "environment": facts}
     figures: list[report.Figure] = []
     console.print(conditions(facts), soft_wrap=True)
@@ -78,7 +92,7 @@ def gradiveq(
         require()
         plan = {
             "port": PORT, "timeout": TIMEOUT, "repeats": repeats, "ratio": RATIO, "dimension": dimension,
-            "bound": 2.0**-BOUND,
+            "bound": 2.0**-BOUND, "seed": seed,
         }  # fmt: skip
         times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
         with new_progress(console) as progress, Network(hosts) as network:
@@ -100,13 +114,30 @@ def gradiveq(
         console.print(parts_table(milliseconds, settings_of))
         found["parts"] = milliseconds
     if "training" in parts:
-        trained = study(steps, seeds, console)
+        trained = study(steps, range(seed, seed + seeds), console)
         console.print(training_table(trained, steps, seeds))
         figures += training_figures(trained)
         found |= {"trained_steps": steps, "training": trained}
     if figures:
         console.print(report.figures_table(figures))
     write_json(json_file, {**found, "figures": [figure.json() for figure in figures]})
+    write_csv(csv_file, rows_of(found, seed))
+
+
+def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:
+    """Rows of what was measured: times by rate and variant, parts by variant, trainings by seed."""
+    times, parts, trained = (found.get(name, {}) for name in ("times", "parts", "training"))
+    return [
+        *(
+            {"what": "time", "rate": rate, **report.flat(line)}
+            for rate, lines in times.items() for line in lines.values()
+        ),
+        *({"what": "parts", "variant": name, **line} for name, line in parts.items()),
+        *(
+            {"what": "training", "variant": name, "seed": first_seed + place, **line}
+            for name in trained for place, line in enumerate(trained[name])
+        ),
+    ]  # fmt: skip
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
@@ -154,13 +185,13 @@ def settings(name: str, steps: int) -> dict[str, Any]:
 NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
-def study(steps: int, seeds: int, console: Any) -> dict[str, list[dict[str, float]]]:
+def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict[str, float]]]:
     """Accuracy (0..1) and ratios of bytes of each training, one per seed."""
     found: dict[str, list[dict[str, float]]] = {}
     with new_progress(console) as progress:
-        task = progress.add_task("", total=len(NAMES) * seeds)
+        task = progress.add_task("", total=len(NAMES) * len(seeds))
         for name in NAMES:
-            for seed in range(seeds):
+            for seed in seeds:
                 found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
                 progress.update(task, advance=1, description=name)
     return found

@@ -61,7 +61,7 @@ def compressors(ratio: float, most: int) -> dict[int, Floats]:
 def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]]:
     """What is timed, by name: from the gradients of this worker to their mean, in slices."""
     size = transport.size
-    random = np.random.default_rng(transport.rank)
+    random = np.random.default_rng((plan["seed"], transport.rank))
     gradients = [random.standard_normal(shape, np.float32) * np.float32(1e-3) for shape in RESNET_32]
     slicings = [Slicing(str(number), shape) for number, shape in enumerate(RESNET_32)]
     codec = Codec(plan["bound"], threads=1)

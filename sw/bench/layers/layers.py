@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+    write_plot,
+)
 from ...netns import Network, bits_per_second, rate_text, require
 from ...training import count_of
 from ...training.data import require_digits
@@ -59,9 +70,12 @@ def layers(
     seed: report.Seed = 0,
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=60, rates="100m,1g")] = False,
     json_file: JsonFile = None,
-    plot: report.PlotFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Bytes per step, iteration time and final accuracy of each training system. Needs root.
+
+    About fifteen minutes, with --quick three.
 
     A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
     mean over the timed steps, computation included; hosts share this machine's processors. Each system is
@@ -73,10 +87,10 @@ def layers(
     if kind != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = report.rates(rates)
-    report.check_files(json_file, plot)
+    check_outputs(json_file, csv_file, plot=plot)
     require_digits()
     require()
-    console, facts = Console(json_file=json_file), environment(seed)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     plan = plan_of(kind, sizes, batch, bound, seed)
     timing = [
         {"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen
@@ -128,6 +142,7 @@ def layers(
         "time": {str(int(rate)): found for rate, found in results["time"].items()},
         "train": results["train"], "figures": [figure.json() for figure in figures],
     })  # fmt: skip
+    write_csv(csv_file, rows_of(results))
     if plot is not None:
         draw(plot, results)
 
@@ -137,7 +152,7 @@ def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) ->
     widths, samples = MODELS[model]
     found: dict[str, Any] = {"model": model}
     try:
-        found["sizes"] = [int(word) for word in (sizes or widths).split(",")]
+        found["sizes"] = [int(word) for word in (widths if sizes is None else sizes).split(",")]
         model_of(found).initial()
     except ValueError as error:
         raise typer.BadParameter(f"--sizes takes whole numbers, not {sizes!r} ({error})") from error
@@ -183,6 +198,15 @@ def table_of(results: dict[str, Any], rate: float) -> Table:
     return table
 
 
+def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each system and rate: seconds per step, bytes by class, accuracy at the end (0..1)."""
+    return [
+        {"rate": rate, **report.flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
+        for rate, found in results["time"].items()
+        for name, line in found.items()
+    ]
+
+
 def figures_of(results: dict[str, Any]) -> list[report.Figure]:
     """What is asked of SSD-SGD, at the rate that bounds it by communication."""
     rate = bits_per_second(BOUND_BY_COMMUNICATION)
@@ -205,13 +229,11 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
 
 def draw(path: Path, results: dict[str, Any]) -> None:
     """Accuracy over time, one panel per rate: the trainings' steps at the measured time per step."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure  # the extra `plot`
 
     rates = list(results["time"])
-    figure, axes = plt.subplots(1, len(rates), figsize=(5 * len(rates), 4.5), squeeze=False, sharey=True)
+    figure = Figure(figsize=(5 * len(rates), 5.2), layout="constrained")
+    axes = figure.subplots(1, len(rates), squeeze=False, sharey=True)
     for axis, rate in zip(axes[0], rates, strict=True):
         for name, line in results["time"][rate].items():
             steps, accuracies = zip(*results["train"][name]["curve"], strict=True)
@@ -221,7 +243,5 @@ def draw(path: Path, results: dict[str, Any]) -> None:
         axis.set(title=rate_text(rate), xlabel="seconds", xscale="symlog")
         axis.grid(alpha=0.3)
     axes[0][0].set(ylabel="test accuracy, %", ylim=(70, 100))
-    axes[0][-1].legend(fontsize="x-small", loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    write_plot(path, figure)

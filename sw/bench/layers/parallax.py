@@ -9,7 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+    write_plot,
+)
 from ...layers.parallax import CostModel, fit
 from ...netns import Network, rate_text, require
 from ..common import report
@@ -40,11 +51,15 @@ def parallax(
     batch: Annotated[int, report.whole(1, 2000, "Documents per worker and step.")] = 200,
     steps: Annotated[int, report.whole(1, 1000, "Steps of each turn.")] = 4,
     rounds: Annotated[int, report.whole(1, 1000, "Turns; the median step counts.")] = 5,
+    seed: report.Seed = 0,
     quick: Annotated[bool, report.quick(hosts=4, steps=2, rounds=2)] = False,
     json_file: JsonFile = None,
-    plot: report.PlotFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Training with sparse gradients between hosts whose links have a rate: Parallax and what it replaces.
+
+    About three minutes, with --quick one.
 
     Three questions: how fast is a model with a large embedding (against all-gathers of the sparse gradients,
     and against dense ones), does a dense model lose anything, and how good is the number of partitions that
@@ -53,10 +68,10 @@ def parallax(
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
     bits = report.rate(rate)
-    report.check_files(json_file, plot)
+    check_outputs(json_file, csv_file, plot=plot)
     require()
-    console, facts = Console(json_file=json_file), environment(0)
-    groups = plan_of(batch, steps, rounds, quick)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    groups = plan_of(batch, steps, rounds, quick, seed)
     results = {}
     with new_progress(console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
@@ -72,13 +87,17 @@ def parallax(
         "bench": "parallax", "environment": facts, "hosts": hosts, "rate": bits, "groups": groups,
         "results": results, "figures": [figure.json() for figure in figures],
     })  # fmt: skip
+    write_csv(csv_file, [
+        {"model": model, "variant": name, **report.flat(variant)}
+        for model, group in results.items() for name, variant in group["variants"].items()
+    ])  # fmt: skip
     if plot is not None:
         draw(plot, results)
 
 
-def plan_of(batch: int, steps: int, rounds: int, quick: bool) -> list[dict[str, Any]]:
+def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:
     """What the ranks train."""
-    common = {"steps": steps, "rounds": rounds, "warm_up": 2}
+    common = {"steps": steps, "rounds": rounds, "warm_up": 2, "seed": seed}
     sparse = {HYBRID: {"search": True}, ALL_GATHER: {"strategy": "all_gather"}, DENSE: {"strategy": "dense"}}
     dense = {HYBRID: {"strategy": "hybrid"}, ALL_REDUCE: {"strategy": "dense"}}
     grid = GRID[::3] if quick else GRID
@@ -159,15 +178,15 @@ def _partitions_table(group: dict[str, Any]) -> Table:
 
 def draw(path: Path, results: dict[str, Any]) -> None:
     """Step times of the strategies, and the search next to brute force."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure  # the extra `plot`
 
     group = results[SPARSE]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
     names = list(group["variants"])
-    left.barh(names, [1e3 * step_seconds(group, name) for name in names])
+    bars = left.barh(names, [1e3 * step_seconds(group, name) for name in names])
+    left.bar_label(bars, fmt="{:.1f}", padding=3, fontsize=8)
+    left.margins(x=0.15)
     left.invert_yaxis()
     left.set_xlabel("ms per step")
     model, samples = model_of(group)
@@ -180,5 +199,4 @@ def draw(path: Path, results: dict[str, Any]) -> None:
     right.set_xlabel("partitions")
     right.set_ylabel("ms per step")
     right.legend()
-    figure.savefig(path)
-    pyplot.close(figure)
+    write_plot(path, figure)

@@ -45,7 +45,7 @@ class Trained:
             config,
             partitioners=[partitioner([EMBEDDING])] if searched else [],
         )
-        self.batches = Batches(self.data.train, group["batch"], transport.rank, transport.size)
+        self.batches = Batches(self.data.train, group["batch"], transport.rank, transport.size, group["seed"])
         while not self.runner.settled:
             self.runner.run(self.batches.at(self.runner.step))
         self.before = dict(self.runner.traffic.sent)
@@ -87,9 +87,11 @@ class Trained:
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
     """The data and the model of a group; made again each time, since a runner trains its model's arrays."""
     if group["model"] == "mlp":
-        data = digits()
+        data = digits(group["seed"])
         return data, MLP(64, (group["width"], group["width"]), data.classes)
-    data = zipf_documents(group["rows"], group["length"], group["samples"], exponent=group["exponent"])
+    data = zipf_documents(
+        group["rows"], group["length"], group["samples"], exponent=group["exponent"], seed=group["seed"]
+    )
     return data, EmbeddingClassifier(group["rows"], group["width"], data.classes)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from statistics import median
 from typing import Annotated, Any
@@ -10,7 +11,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ...commands.console import Console, JsonFile, Table, new_progress, write_json
+from ...commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+)
 from ...layers.parameter_server import MomentumSGD, ParameterServer
 from ...layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ...netns import Network, rate_text, require
@@ -40,11 +50,15 @@ def ssd_sgd(
     trained: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 300,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 5,
     bound: report.Bound = 10,
+    seed: report.FirstSeed = 0,
     only: Annotated[str, typer.Option(metavar="LIST", help="times, accuracy, or both.")] = "times,accuracy",
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=100, seeds=2)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
     """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
+
+    About five minutes, with --quick one.
 
     Times (needs root): a perceptron with two hidden layers, between hosts whose links have a rate, next to
     what equations 2 and 4 make of its measured parts. Accuracy: a perceptron with 48 hidden units on
@@ -52,16 +66,17 @@ def ssd_sgd(
     """
     parts = report.choices(only, ("times", "accuracy"), "--only")
     bits = report.rate(rate)
-    report.check_files(json_file, None)
+    check_outputs(json_file, csv_file)
     if "accuracy" in parts:
         require_digits()
-    console, facts = Console(json_file=json_file), environment(0)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     facts_out: dict[str, Any] = {"bench": "ssd-sgd", "environment": facts}
     figures: list[report.Figure] = []
+    rows: list[dict[str, Any]] = []
     console.print(conditions(facts), soft_wrap=True)
     if "times" in parts:
         require()
-        plan = plan_of("mlp", f"{hidden},{hidden}", batch, bound, 0)
+        plan = plan_of("mlp", f"{hidden},{hidden}", batch, bound, seed)
         few = max(5, steps // 4)
         forms = ({"codec": False}, {"codec": True})
         cases = [{"what": "parts", "k": 0, **form, "steps": few} for form in forms]
@@ -79,14 +94,20 @@ def ssd_sgd(
             times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10, batch {batch}")
         )
         figures += time_figures(lines)
+        rows += map(report.flat, lines)
         facts_out |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
     if "accuracy" in parts:
-        accuracies = study(trained, seeds, console)
+        accuracies = study(trained, range(seed, seed + seeds), console)
         console.print(accuracy_table(accuracies, trained))
         figures += accuracy_figures(accuracies)
+        rows += [
+            {"what": "accuracy", "configuration": name, "seed": seed + place, "accuracy": accuracy}
+            for name, found in accuracies.items() for place, accuracy in enumerate(found)
+        ]  # fmt: skip
         facts_out |= {"accuracy": accuracies, "trained_steps": trained}
     console.print(report.figures_table(figures))
     write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
+    write_csv(csv_file, rows)
 
 
 def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:
@@ -142,16 +163,16 @@ def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
     ]
 
 
-def study(steps: int, seeds: int, console: Any) -> dict[str, list[float]]:
+def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[float]]:
     """Final accuracies by configuration, one per seed: SSGD, k = 1..5 with GLU, and k = 5 with others."""
     configurations: dict[str, tuple[int, str]] = {"SSGD": (0, "glu")}
     configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
     configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
     found: dict[str, list[float]] = {}
     with new_progress(console) as progress:
-        task = progress.add_task("", total=len(configurations) * seeds)
+        task = progress.add_task("", total=len(configurations) * len(seeds))
         for title, (k, update) in configurations.items():
-            for seed in range(seeds):
+            for seed in seeds:
                 found.setdefault(title, []).append(final_accuracy(k, update, steps, seed))
                 progress.update(task, advance=1, description=title)
     return found

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...commands.console import Console, JsonFile, new_progress, write_json
+from ...commands.console import Console, CsvFile, JsonFile, check_outputs, new_progress, write_csv, write_json
 from ...netns import Network, require
 from ...system.extras import pip_install
 from ...training.data import require_digits
@@ -51,8 +51,11 @@ def torch(
     only: Annotated[str, typer.Option(metavar="LIST", help=", ".join(PARTS))] = ",".join(PARTS),
     quick: Annotated[bool, report.quick(rates="1g", models="mlp", steps=4, trained=60, seeds=1)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
     """PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's ways.
+
+    About half an hour, with --quick two minutes.
 
     Times (needs root): a process on each host, links with a rate. Communication is a step's time less that of
     the same step under ``no_sync``, in turn with it: what hides behind the backward pass does not count.
@@ -63,11 +66,11 @@ def torch(
     named = report.choices(models, MODELS, "--models")
     ways = report.choices(systems, tuple(SYSTEMS), "--systems")
     bits = report.rates(rates)
-    report.check_files(json_file, None)
+    check_outputs(json_file, csv_file)
     if find_spec("torch") is None:
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
-    console, facts = Console(json_file=json_file), environment(seed)
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     console.print(conditions(facts), soft_wrap=True)
     common = {"bound": 2.0**-bound, "seed": seed}
     cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
@@ -82,7 +85,7 @@ def torch(
     lines: list[dict[str, Any]] = []
     with new_progress(console) as progress, ExitStack() as at_the_end:
         # An interrupted run shows what it has measured.
-        at_the_end.callback(finished, console, json_file, facts, hosts, trained, lines)
+        at_the_end.callback(finished, console, (json_file, csv_file), facts, hosts, trained, lines)
         total = sum(len(plan) for _, plan in runs) + len(BUCKETS) * ("overhead" in chosen)
         bar = progress.add_task("", total=total)
 
@@ -104,7 +107,7 @@ def torch(
 
 
 def finished(
-    console: Console, json_file: Path | None, facts: dict[str, Any], hosts: int, trained: int,
+    console: Console, files: tuple[Path | None, Path | None], facts: dict[str, Any], hosts: int, trained: int,
     lines: list[dict[str, Any]],
 ) -> None:  # fmt: skip
     """Prints and writes what the lines say, as far as there are any."""
@@ -114,10 +117,12 @@ def finished(
     if figures:
         console.print(report.figures_table(figures))
     if lines:
+        json_file, csv_file = files
         write_json(json_file, {
             "bench": "torch", "environment": facts, "hosts": hosts, "lines": lines,
             "figures": [figure.json() for figure in figures],
         })  # fmt: skip
+        write_csv(csv_file, [report.flat(line) for line in lines])
 
 
 def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

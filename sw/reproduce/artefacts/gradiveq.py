@@ -49,7 +49,7 @@ def make(settings: Settings) -> Artefact:
         settings.step("four hosts")
         plan = {
             "port": bench.PORT, "timeout": bench.TIMEOUT, "repeats": settings.of(9, 3), "ratio": bench.RATIO,
-            "dimension": DIMENSION, "bound": 2.0**-bench.BOUND,
+            "dimension": DIMENSION, "bound": 2.0**-bench.BOUND, "seed": settings.seed,
         }  # fmt: skip
         with Network(4, RATE) as network:
             times = {

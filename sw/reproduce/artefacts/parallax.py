@@ -23,7 +23,7 @@ def make(settings: Settings) -> Artefact:
     measured: dict[str, float] = {}
     if reason is None:
         settings.step("hosts")
-        groups = bench.plan_of(settings.of(200, 100), 2, settings.of(3, 1), True)
+        groups = bench.plan_of(settings.of(200, 100), 2, settings.of(3, 1), True, settings.seed)
         for group in groups:
             group["grid"] = (
                 group.get("grid", bench.GRID)[:1] if settings.quick else group.get("grid", bench.GRID)
