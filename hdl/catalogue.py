@@ -84,15 +84,21 @@ CATALOGUE = {
             ({"marks": ("tags", 16), "lanes": 8}, {"marks": ("tags", 32), "lanes": 16}),
             bench="",
         ),
-        Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS),
-        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS),
+        Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS, "ring_window"),
+        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "plane_decoder"),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
         # The planes codec.
         Entry("plane_unit", "codec.planes.plane_unit:PlaneUnit", _BOTH_WIDTHS, facts=_PLANES),
         Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
-        Entry("planes_statistics", "codec.planes.block_statistics:BlockStatistics", _BOTH_WIDTHS, bench=""),
+        Entry(
+            "planes_statistics",
+            "codec.planes.block_statistics:BlockStatistics",
+            _BOTH_WIDTHS,
+            "block_statistics",
+            _PLANES,
+        ),
         Entry(
             "planes_compressor",
             "codec.planes.compressor:Compressor",
@@ -106,8 +112,10 @@ CATALOGUE = {
             _both_widths(**_PLANES),
             bench="standalone_compressor",
         ),
-        Entry("code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, bench=""),
-        Entry("plane_buffer", "codec.planes.plane_buffer:PlaneBuffer", _BOTH_WIDTHS, bench=""),
+        Entry(
+            "code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, "plane_decoder", _PLANES
+        ),
+        Entry("plane_buffer", "codec.planes.plane_buffer:PlaneBuffer", _BOTH_WIDTHS, "ring_window", _PLANES),
         Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
         Entry("dequantisation_unit", "codec.planes.dequantisation_unit:DequantisationUnit", _BOTH_WIDTHS),
         Entry(

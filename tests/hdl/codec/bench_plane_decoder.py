@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of TagDecoder: tag planes in, groups with their places out."""
+"""cocotb bench of both codecs' decoders of a plane, TagDecoder and CodeDecoder: groups with their places."""
 
 from __future__ import annotations
 
@@ -11,26 +11,49 @@ from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder
 from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, plane_beat, position_bits
+from inceptionn.hdl.codec.planes.code_decoder import CodeDecoder
+from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_BYTES
+from inceptionn.wire import (
+    CODE_BYTES,
+    CODE_WORD_GROUPS,
+    GROUP_LANES,
+    LANE_BYTES,
+    MAX_LANES,
+    RAW_CODE,
+    TAG_BYTES,
+)
 
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
-"""Lanes of a word: tags of one group, or two."""
+"""Lanes of a word of marks: tags or codes of one group, or two."""
+PLANES = bench_parameters().get("codec") == "planes"
+DECODER = CodeDecoder if PLANES else TagDecoder
+WORDS = DECODER.WORDS
 BEAT_BITS = 8 * LANE_BYTES * WIDTH
-BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH, "tags", 2 * WIDTH)
+MARK_BITS = BEAT_BITS // WORDS
+ONE_GROUP = (1 << MARK_BITS * GROUP_LANES // WIDTH) - 1
+"""The marks of a word's first group."""
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH, DECODER.MARKS, MARK_BITS)
 BEAT_LAYOUT = plane_beat(WIDTH)
-WORDS = TagDecoder.WORDS
 POSITIONS = 1 << position_bits(WIDTH)
 CYCLE_LIMIT = 100_000
 
 
+def size_of(word: int) -> int:
+    """Bytes of the data that a word of marks announces."""
+    if PLANES:
+        return sum(CODE_BYTES[word >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS))
+    return sum(TAG_BYTES[word >> at & 3] for at in range(0, MARK_BITS, 2))
+
+
 @dataclass
 class Plane:
-    """A block's tag words, and how many of its beats arrive."""
+    """A block's words of marks, what follows them in their last beat, and how many beats arrive."""
 
     words: list[int]
+    rest: int
     lanes: int
     base: int
     origin: int
@@ -40,17 +63,38 @@ class Plane:
     @classmethod
     def random(cls, groups: int, cut: bool = False) -> Plane:
         beats = -(-groups // WORDS)
-        return cls(
-            words=[random.choice([0, 4**WIDTH - 1, random.getrandbits(2 * WIDTH)]) for _ in range(groups)],
+        made = cls(
+            words=[
+                random.choice([0, (1 << MARK_BITS) - 1, random.getrandbits(MARK_BITS)]) for _ in range(groups)
+            ],
+            rest=random.getrandbits(BEAT_BITS),
             lanes=random.randint(1, WIDTH),
             base=random.getrandbits(8),
             origin=random.randrange(POSITIONS),
             unusable=random.random() < 0.1,
             beats=random.randint(1, beats - 1) if cut and beats > 1 else beats,
         )
+        if PLANES and random.random() < 0.7:  # what would be a fault, at random
+            made.rest = 0
+            made.words[-1] &= ONE_GROUP if made.alone else -1
+        return made
+
+    @property
+    def alone(self) -> bool:
+        """The last word has the marks of one group instead of two."""
+        return self.lanes <= WIDTH - GROUP_LANES
+
+    @property
+    def surplus(self) -> bool:
+        """The plane says more than its lanes allow: tags of absent lanes, or codes after the last group."""
+        last = self.words[-1]
+        if not PLANES:
+            return bool((last & (ONE_GROUP if self.alone else -1)) >> 2 * self.lanes)
+        after = -len(self.words) * MARK_BITS % (CODE_BITS * CODE_WORD_GROUPS)
+        return bool(self.rest & (1 << after) - 1 or (self.alone and last > ONE_GROUP))
 
     def sent(self) -> list[tuple[int, int, bool]]:
-        """Data, block, and whether the block ends, of every beat. It may go on after its tag plane."""
+        """Data, block, and whether the block ends, of every beat. It may go on after its plane."""
         block = {
             "more_groups": len(self.words) - 1,
             "more_lanes": self.lanes - 1,
@@ -60,9 +104,8 @@ class Plane:
         }
         beats = []
         for beat in range(self.beats):
-            words = self.words[beat * WORDS : (beat + 1) * WORDS]
-            data = random.getrandbits(BEAT_BITS) >> 2 * WIDTH * len(words) << 2 * WIDTH * len(words)
-            data |= sum(word << 2 * WIDTH * index for index, word in enumerate(words))
+            words = [*self.words[beat * WORDS : (beat + 1) * WORDS], self.rest]
+            data = sum(word << MARK_BITS * index for index, word in enumerate(words)) % (1 << BEAT_BITS)
             cut = self.beats < -(-len(self.words) // WORDS)
             ends = beat == self.beats - 1 and (cut or random.random() < 0.5)
             meaning = (
@@ -72,24 +115,21 @@ class Plane:
         return beats
 
     def expected(self) -> list[dict[str, int]]:
-        """Fields of every group; None is arbitrary."""
+        """Fields of every group that are not arbitrary."""
         groups = []
         position = self.origin
         for index, word in enumerate(self.words):
             last = index == len(self.words) - 1
-            if last and self.lanes <= WIDTH - GROUP_LANES:
-                # What lies after the last group's own tags is no tag word.
-                word &= 4**GROUP_LANES - 1
-            tags = [word >> 2 * lane & 3 for lane in range(WIDTH)]
-            end = (position + sum(TAG_BYTES[tag] for tag in tags)) % POSITIONS
+            marks = word & ONE_GROUP if last and self.alone else word
+            end = (position + size_of(marks)) % POSITIONS
             group = {
-                "tags": word,
+                DECODER.MARKS: word if PLANES else marks,
                 "start": position,
                 "end": end,
                 "last": last,
                 "more_lanes": self.lanes - 1,
                 "base": self.base,
-                "fault": self.unusable or (last and any(tags[self.lanes :])),
+                "fault": self.unusable or (last and self.surplus),
             }
             if index >= self.beats * WORDS:
                 group = {key: group[key] for key in ("last", "more_lanes", "base")}
@@ -99,7 +139,7 @@ class Plane:
 
 
 class TB(TestBench):
-    """Drives tag planes and takes groups, each with a probability per cycle."""
+    """Drives planes and takes groups, each with a probability per cycle."""
 
     async def reset(self) -> None:
         self.dut.beats_valid.value = self.dut.groups_ready.value = 0
@@ -118,7 +158,7 @@ class TB(TestBench):
                 dut.beats_valid.value = 0
                 return first_out - first_in, cycle - first_in
             # Inputs change while the clock is low; outputs are read just before it rises.
-            send = bool(beats) and int(dut.stored.value) < TagDecoder.DEPTH - 4 and random.random() < write
+            send = bool(beats) and int(dut.stored.value) < DECODER.DEPTH - 4 and random.random() < write
             dut.beats_valid.value = send
             data, block, ends = (
                 beats.pop(0) if send else (random.getrandbits(BEAT_BITS), 0, random.getrandbits(1))
@@ -177,5 +217,5 @@ async def one_group_per_cycle(dut):
         await tb.reset()
         latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
         tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
-        assert latency == TagDecoder.latency_of(Beat(WIDTH))
+        assert latency == DECODER.latency_of(Beat(WIDTH))
         assert cycles == latency + sum(counts)

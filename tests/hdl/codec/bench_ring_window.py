@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of BurstBuffer: every position, every mix of vector sizes."""
+"""cocotb bench of both codecs' windows, BurstBuffer and PlaneBuffer: every position, every mix of sizes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
 from inceptionn.hdl.codec.plane_decoder import BEAT_BITS, position_bits
+from inceptionn.hdl.codec.planes.plane_buffer import PlaneBuffer
+from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
 from inceptionn.hdl.codec.ring_window import group_request
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import LANE_BYTES, TAG_BYTES
+from inceptionn.wire import BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE, TAG_BYTES
 
 WIDTH = bench_parameters().get("lanes", 8)
 """Lanes of a beat."""
 BEAT_BYTES = WIDTH * LANE_BYTES
 POSITIONS = 1 << position_bits(WIDTH)
-REQUEST = group_request(WIDTH, "tags", 2 * WIDTH)
-LATENCY = BurstBuffer.latency_of(Beat(WIDTH))
+PLANES = bench_parameters().get("codec") == "planes"
+BUFFER = PlaneBuffer if PLANES else BurstBuffer
+LATENCY = BUFFER.latency_of(Beat(WIDTH))
+MARKS, MARK_BITS = ("codes", CODE_BITS * WIDTH // GROUP_LANES) if PLANES else ("tags", 2 * WIDTH)
+"""What tells the sizes: a code per group, or a tag per lane."""
+REQUEST = group_request(WIDTH, MARKS, MARK_BITS)
 
 
 class TB(TestBench):
@@ -30,7 +36,7 @@ class TB(TestBench):
 
     def __init__(self, dut):
         super().__init__(dut)
-        self.kept: deque[bytes] = deque([bytes(BEAT_BYTES)], maxlen=BurstBuffer.DEPTH - 2)
+        self.kept: deque[bytes] = deque([bytes(BEAT_BYTES)], maxlen=BUFFER.DEPTH - 2)
         """The newest beats; the model of the buffer, less the two slots that it may be overwriting."""
         self.newest = (1 << BEAT_BITS) - 1
         self.pending: deque[tuple[int, bytes] | None] = deque([None] * LATENCY)
@@ -42,14 +48,14 @@ class TB(TestBench):
         await super().reset()
         await FallingEdge(self.dut.aclk)
 
-    def ask(self, beat: int, offset: int, tags: int) -> None:
+    def ask(self, beat: int, offset: int, marks: int) -> None:
         """Requests the group after byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
         number = self.newest - (len(self.kept) - 1) + beat
         position = (number * BEAT_BYTES + offset) % POSITIONS
         window = b"".join(list(self.kept)[beat : beat + 2])
-        self.dut.requests_payload.value = REQUEST.const({"position": position, "tags": tags}).as_bits()
+        self.dut.requests_payload.value = REQUEST.const({"position": position, MARKS: marks}).as_bits()
         self.dut.requests_valid.value = 1
-        self._loading = (tags, window[offset + 1 : offset + 1 + BEAT_BYTES])
+        self._loading = (marks, window[offset + 1 : offset + 1 + BEAT_BYTES])
 
     async def step(self, append: bool) -> None:
         """One cycle: whatever was asked for is loaded, ``append`` adds a random beat, outputs are checked."""
@@ -72,21 +78,32 @@ class TB(TestBench):
 
     _loading: tuple[int, bytes] | None = None
 
-    def check(self, tags: int, data: bytes) -> None:
-        vectors = int(self.dut.vectors.value).to_bytes(BEAT_BYTES, "little")
-        assert int(self.dut.vector_tags.value) == tags
-        at = 0
-        for lane in range(WIDTH):
-            size = TAG_BYTES[tags >> 2 * lane & 3]
-            found = vectors[4 * lane : 4 * lane + size]
-            assert found == data[at : at + size], f"lane {lane} of tags {tags:#06x}: {found.hex()}"
+    def check(self, marks: int, data: bytes) -> None:
+        beside, name = (self.dut.data_codes, "data") if PLANES else (self.dut.vector_tags, "vectors")
+        assert int(beside.value) == marks
+        found = int(getattr(self.dut, name).value).to_bytes(BEAT_BYTES, "little")
+        sizes, at = sizes_of(marks), 0
+        for part, size in enumerate(sizes):
+            expected = data[at : at + size]
+            if PLANES and size < BURST_BYTES:  # the planes that the group lacks are zero
+                expected = expected.ljust(CODE_BYTES[RAW_CODE - 1], b"\0")
+            start = part * BEAT_BYTES // len(sizes)
+            came = found[start : start + len(expected)]
+            assert came == expected, f"part {part} of {MARKS} {marks:#06x}: {came.hex()}"
             at += size
         self.checked += 1
 
 
+def sizes_of(marks: int) -> list[int]:
+    """Bytes of each group, or of each lane."""
+    if PLANES:
+        return [CODE_BYTES[marks >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS)]
+    return [TAG_BYTES[marks >> at & 3] for at in range(0, MARK_BITS, 2)]
+
+
 @cocotb.test()
 async def every_position(dut):
-    """Even and odd first beats, all of their bytes, with all lanes raw, then with random tags."""
+    """Even and odd first beats, all of their bytes, all raw, then of random sizes."""
     tb = TB(dut)
     await tb.reset()
     for _ in range(8):
@@ -94,7 +111,7 @@ async def every_position(dut):
     for round_ in range(20):
         for beat in range(2, 5):
             for offset in range(BEAT_BYTES):
-                tb.ask(beat, offset, random.getrandbits(2 * WIDTH) if round_ else 4**WIDTH - 1)
+                tb.ask(beat, offset, random.getrandbits(MARK_BITS) if round_ else (1 << MARK_BITS) - 1)
                 await tb.step(append=False)
     for _ in range(LATENCY + 1):
         await tb.step(append=False)
@@ -110,7 +127,7 @@ async def while_it_fills(dut):
         if len(tb.kept) > 2 and random.random() < 0.8:
             beat = random.choice([0, len(tb.kept) - 2, random.randrange(len(tb.kept) - 1)])
             oldest_goes = len(tb.kept) == tb.kept.maxlen and beat == 0
-            tb.ask(beat + oldest_goes, random.randrange(BEAT_BYTES), random.getrandbits(2 * WIDTH))
+            tb.ask(beat + oldest_goes, random.randrange(BEAT_BYTES), random.getrandbits(MARK_BITS))
         await tb.step(append=random.random() < 0.6)
     assert tb.newest > 2 << BEAT_BITS
     assert tb.checked > 4000

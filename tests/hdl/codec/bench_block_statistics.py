@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of both codecs' BlockStatistics: sums and counts of every block, reported in their cycle."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from typing import Any
+
+import cocotb
+import numpy as np
+from compressor_blocks import (
+    BEAT_BYTES,
+    CODEC,
+    DEFAULT,
+    WIDTH,
+    Group,
+    Packing,
+    any_parameters,
+    groups_of,
+    plane_of,
+    some_lanes,
+    some_length,
+)
+from lockstep import Lockstep
+from reports import Report
+
+from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
+from inceptionn.hdl.codec.block_statistics import BlockStatistics
+from inceptionn.hdl.codec.paper.block_statistics import compressed_burst
+from inceptionn.hdl.codec.planes.block_statistics import burst_gain, coded_burst
+from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
+from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
+from inceptionn.hdl.codec.word_plane import plane_words
+from inceptionn.hdl.parts.beat import Beat
+from inceptionn.sim.golden.values import KINDS
+from inceptionn.wire import (
+    CODE_WORD_BYTES,
+    CODE_WORD_GROUPS,
+    GROUP_LANES,
+    MAX_LANES,
+    RAW_CODE,
+    Parameters,
+    Tag,
+)
+
+PLANES = CODEC == "planes"
+LEAD = PlaneUnit.latency_of(Beat(WIDTH)) - LaneQuantiser.LATENCY if PLANES else 0
+"""Cycles from what a burst's lanes gained to its vector."""
+LATENCY = LEAD + BlockStatistics.latency_of(Beat(WIDTH))
+PACKED = AlignmentUnit.latency_of(Beat(WIDTH))
+
+
+class TB(Lockstep):
+    """Sends a block's groups, and the Alignment Unit's beats when that would send them."""
+
+    def __init__(self, dut):
+        pulses = ("bursts_valid", "beats_valid", "done")
+        layouts = {"bursts_payload": compressed_burst(WIDTH)}
+        if PLANES:
+            pulses += ("gains_valid", "words_valid")
+            layouts = {
+                "bursts_payload": coded_burst(WIDTH),
+                "gains_payload": burst_gain(WIDTH),
+                "words_payload": plane_words(WIDTH),
+            }
+        super().__init__(dut, pulses=pulses, quiet={"reports_valid": 0}, layouts=layouts)
+        self.packing = Packing()
+        self.reports: deque[Report] = deque()
+        self._later: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+
+    async def cycle(self, **inputs: Any) -> None:
+        if self.read("reports_valid"):
+            self.reports.popleft().check(self.read("reports_payload"))
+        noise: dict[str, Any] = {"beats_payload": random.getrandbits(8 * BEAT_BYTES)}
+        noise |= {"block_bytes": random.getrandbits(14), "bursts_payload": {}}
+        if PLANES:  # the Code Plane's `last` is low without `valid`
+            noise |= {"gains_payload": {}, "words_payload": {"last": 0}}
+        await super().cycle(**noise | self._later.pop(self.now, {}) | inputs)
+
+    async def gap(self) -> None:
+        await self.cycle()
+
+    async def send(self, groups: list[Group], gaps: float = 0.0) -> None:
+        """One block, and with 8 lanes the idle cycle after it."""
+        report, plane, codes = Report.of(groups), plane_of(groups), 0
+        for index, group in enumerate(groups):
+            while random.random() < gaps:
+                await self.gap()
+            last = index == len(groups) - 1
+            at = self.now + LEAD
+            for extra, beat, done in self.packing.push(group.data, last, at):
+                found = {"beats_payload": int.from_bytes(beat, "little")} if beat else {}
+                moment = at + PACKED + extra
+                self._later[moment] |= {"beats_valid": bool(beat), "done": done} | found
+            if last:
+                self._later[at + 3]["block_bytes"] = report.block_bytes
+                self.due(LATENCY, reports_valid=1)
+                self.reports.append(report)
+            if not PLANES:
+                cleared = int.from_bytes(group.cleared.astype("<u4").tobytes(), "little")
+                payload = {"last": last, "tags": group.tags, "present": group.present, "cleared": cleared}
+                await self.cycle(bursts_valid=1, bursts_payload=payload)
+                continue
+            burst = {"last": last, "codes": group.tags}
+            if WIDTH > GROUP_LANES:
+                burst["upper"] = group.count == WIDTH // GROUP_LANES
+            self._later[at] |= {"bursts_valid": 1, "bursts_payload": burst}
+            codes += group.count
+            if last or codes % CODE_WORD_GROUPS == 0:
+                start = (codes - 1) // CODE_WORD_GROUPS * CODE_WORD_BYTES
+                word = int.from_bytes(plane[start : start + CODE_WORD_BYTES], "little")
+                self._later[at + 1] |= {"words_valid": 1, "words_payload": {"last": last, "words": word}}
+            await self.cycle(gains_valid=1, gains_payload={"last": last, **gain_of(group)})
+        if not Beat(WIDTH).payload_overlaps:
+            await self.gap()
+
+    async def finish(self) -> None:
+        await self.drain()
+        assert not self.reports
+
+
+def gain_of(group: Group) -> dict[str, int]:
+    """Numbers that say, modulo 65535, what ``group.cleared`` says, some of them with carries."""
+    lanes, carries = 0, 0
+    for lane, cleared in enumerate(group.cleared):
+        gain = 0xFFFFFFFF - int(cleared)
+        carry = gain and random.getrandbits(1)
+        lanes |= gain - carry << 32 * lane
+        carries |= carry << lane
+    return {"lanes": lanes, "carries": carries}
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.4])
+async def blocks_back_to_back(dut, gaps):
+    """Every length to 40 lanes and some more, blocks as close as they may be."""
+    tb = await TB.started(dut)
+    counts = [*range(1, 41), *(some_length(random) for _ in range(20))]
+    for count in random.sample(counts, len(counts)):
+        params = random.choice([DEFAULT, any_parameters(random)])
+        await tb.send(groups_of(some_lanes(count, params, random), params), gaps)
+    await tb.finish()
+
+
+@cocotb.test()
+async def one_burst_each(dut):
+    """The shortest blocks in the shortest distance, with data of every size."""
+    tb = await TB.started(dut)
+    for _ in range(400):
+        await tb.send(groups_of(some_lanes(random.randint(1, WIDTH), DEFAULT, random), DEFAULT))
+    await tb.finish()
+
+
+@cocotb.test()
+async def longest(dut):
+    """2304 lanes of each kind, and those with the greatest sums."""
+    tb = await TB.started(dut)
+    for kind in KINDS.values():
+        await tb.send(groups_of(kind(MAX_LANES, random), DEFAULT))
+    ones = np.full(MAX_LANES, 0xFFFFFFFF, np.uint32)
+    groups = groups_of(ones, DEFAULT)
+    await tb.send(groups)
+    if PLANES:
+        assert Report.of(groups).counts[RAW_CODE] == MAX_LANES // GROUP_LANES
+    else:
+        assert Report.of(groups).counts[Tag.RAW] == MAX_LANES
+        # All bits but the exponent's are cleared, and more are set than in any other lane.
+        await tb.send(groups_of(ones & 0x80FFFFFF, Parameters(127, 127, 127)))
+    await tb.finish()
