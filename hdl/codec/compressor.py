@@ -237,7 +237,10 @@ class StandaloneCompressor(wiring.Component):
         first = Signal(init=1)
         last = Signal()
         room = core.room if self.width.payload_overlaps else core.room & ~(accept & self.s_axis.tlast)
-        m.d.comb += last.eq(self.s_axis.tlast | (count == most - 1))
+        m.d.comb += [
+            last.eq(self.s_axis.tlast | (count == most - 1)),
+            burst.place.eq(0),
+        ]
         m.d.sync += [
             self.s_axis.tready.eq(room),
             core.bursts.valid.eq(accept & more),
