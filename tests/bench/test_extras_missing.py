@@ -70,7 +70,7 @@ def test_the_example_says_in_one_line_what_to_install() -> None:
         f"runpy.run_path({path!r}, run_name='__main__')"
     )
     said = f"train.py: scikit-learn is not installed: {pip_install('train')}\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_quick_changes_defaults_only(tmp_path: Path) -> None:
