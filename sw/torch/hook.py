@@ -30,7 +30,7 @@ class CompressState:
 
     ::
 
-        state = CompressState(codec=Codec(2**-10), error_feedback=True, warm_up=100)
+        state = CompressState(error_feedback=True, warm_up=100)
         ddp.register_comm_hook(state, compress_hook)
 
     Parameters
