@@ -48,11 +48,13 @@ def open_uart(path: Path, baud: int = BAUD) -> Bus:
     """The bus of the design at a serial line; it is asked which it is.
 
     To an inline device ``r 0`` means register 0, which the pass-through design has not. To the bring-up
-    design it means a report.
+    design it means a report. The first answer may be to a line that somebody else has left unfinished.
     """
     line = SerialLine(path, baud)
     try:
         found = line.ask("r 0", _EITHER, _NEVER)
+        if found["ports"]:
+            found = line.ask("r 0", _EITHER, _NEVER)
         if found["nic"] or found["ports"]:
             return InlineBus(line, engines=bool(found["nic"]))
         return BringUpBus(line)

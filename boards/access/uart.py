@@ -34,6 +34,7 @@ class SerialLine:
         try:
             tty.setraw(self._line, termios.TCSANOW)
             settings = termios.tcgetattr(self._line)
+            settings[2] &= ~(termios.CSTOPB | termios.CRTSCTS)  # one stop bit, no flow control
             settings[4] = settings[5] = speed  # input and output
             termios.tcsetattr(self._line, termios.TCSANOW, settings)
         except termios.error as error:

@@ -18,7 +18,20 @@ from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
 
 from .. import output_folder
-from .flow import NAME, ROUTE_OPTIONS, BuildError, Note, Routed, pack, route, synthesize, versions
+from .flow import (
+    ECPPACK,
+    NAME,
+    NEXTPNR,
+    ROUTE_OPTIONS,
+    BuildError,
+    Note,
+    Routed,
+    pack,
+    route,
+    synthesize,
+    tool,
+    versions,
+)
 from .readme import readme
 from .recipes import RECIPES, Recipe, recipe_of
 from .top import InlineTop
@@ -35,9 +48,11 @@ def build_device(
     """The files of a device by name, with `output_folder.MANIFEST` among them.
 
     The bitstream is of the seed whose least margin is the largest. The same version, tools, options and seeds
-    give the same bits. `BuildError` where a tool fails, routing fails, a clock is unconstrained, or no seed
-    meets every clock.
+    give the same bits. `BuildError` where a tool fails, no seed can be routed, a clock has no constraint, or
+    no seed meets every clock.
     """
+    for name in (NEXTPNR, ECPPACK):
+        tool(name)  # missing ones are reported before the work
     note("elaborate")
     platform = recipe.platform()
     top = InlineTop(recipe, codec)
@@ -49,11 +64,17 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        synthesize(rtlil, folder, lambda text: note(f"synthesize: {text}"))
-        routes = [
-            route(platform, folder, seed, top.clocks(), lambda text, n=seed: note(f"route, seed {n}: {text}"))
-            for seed in seeds
-        ]
+        synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        routes, failures = [], []
+        for seed in seeds:
+            try:
+                routes.append(
+                    route(platform, folder, seed, top.clocks(), _prefixed(note, f"route, seed {seed}"))
+                )
+            except BuildError as error:
+                failures.append(error)
+        if not routes:
+            raise failures[0]
         best = max(routes, key=lambda routed: routed.margin)
         missed = [clock for clock in best.clocks if clock.margin < 0]
         if missed:
@@ -77,6 +98,10 @@ def build_device(
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
 
 
+def _prefixed(note: Note, prefix: str) -> Note:
+    return lambda text: note(f"{prefix}: {text}")
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -86,7 +111,8 @@ def _facts(routed: Routed) -> dict[str, Any]:
     clocks = {
         clock.name: {"asked": clock.asked, "reached": round(clock.reached, 2)} for clock in routed.clocks
     }
-    return {"seed": routed.seed, "clocks": clocks, "used": {k: list(v) for k, v in routed.used.items()}}
+    used = {kind: list(counts) for kind, counts in routed.used.items()}
+    return {"seed": routed.seed, "clocks": clocks, "crossings_ns": routed.crossings, "used": used}
 
 
 def table(recipe: Recipe, routes: Sequence[Any]) -> Table:
@@ -123,7 +149,7 @@ def build(
     """Write the inline device's bitstream for a board, by Yosys, nextpnr and ecppack.
 
     Takes about 25 minutes of one processor per seed, and 3 GB; with --codec none about two minutes. Fails if
-    routing fails, a clock is missed or has no constraint. Nothing is left behind after Ctrl-C.
+    routing fails, a clock is missed or has no constraint. Nothing is left behind after Ctrl-C or SIGTERM.
     """
     if not out:
         raise typer.BadParameter("a folder must be named, not ''", param_hint="--out")

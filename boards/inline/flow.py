@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +53,16 @@ class Clock:
 
 @dataclass(frozen=True)
 class Routed:
-    """A placed and routed design: its text configuration's name in the folder, clocks, cells by kind."""
+    """A placed and routed design: its text configuration's name in the folder, clocks, cells by kind.
+
+    ``crossings``: nanoseconds of the slowest path from one clock to another, ``"mac_clk -> clk"``.
+    """
 
     seed: int
     config: str
     clocks: tuple[Clock, ...]
     used: dict[str, tuple[int, int]]
+    crossings: dict[str, float]
 
     @property
     def margin(self) -> float:
@@ -85,7 +89,9 @@ def versions() -> dict[str, str]:
 
 
 def run(command: list[str], folder: Path, log: str, note: Note = lambda text: None) -> None:
-    """Runs a tool in ``folder`` with its output in the file ``log``, whose last line ``note`` gets.
+    """Runs a tool in ``folder``, its temporary files too, with its output in the file ``log``.
+
+    ``note`` gets the log's last line.
 
     `BuildError` where it fails or takes longer than six hours. However this ends, no process is left.
     """
@@ -93,7 +99,7 @@ def run(command: list[str], folder: Path, log: str, note: Note = lambda text: No
     with path.open("wb") as output:
         process = subprocess.Popen(
             command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True, env={**os.environ, "TMPDIR": str(folder)},
         )  # fmt: skip
     deadline = time.monotonic() + _LIMIT
     try:
@@ -145,18 +151,19 @@ def route(platform: Any, folder: Path, seed: int, asked: Mapping[str, int], note
     run(command, folder, f"nextpnr-{seed}.log", note)
     found = json.loads((folder / report).read_text())
     clocks = clocks_of(found["fmax"], asked)
+    crossings = crossings_of(found["critical_paths"], asked)
     used = {
         name: (found["utilization"][cell]["used"], found["utilization"][cell]["available"])
         for cell, name in _AREA.items()
     }
-    return Routed(seed, config, clocks, used)
+    return Routed(seed, config, clocks, used, crossings)
 
 
 def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int]) -> tuple[Clock, ...]:
     """The clocks of nextpnr's report; `BuildError` unless they are those asked, each with its constraint."""
     clocks = []
     for net, values in fmax.items():
-        name = re.split(r"[$.]", net)[-1]
+        name = _clock_name(net)
         if name not in asked:
             raise BuildError(f"clock {net!r} has no constraint: nobody asked for it")
         if abs(values["constraint"] - asked[name] / 1e6) > 0.01:
@@ -168,6 +175,29 @@ def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int])
     if missing := set(asked) - {clock.name for clock in clocks}:
         raise BuildError(f"no path is timed in {', '.join(sorted(missing))}: the clock is not in the report")
     return tuple(sorted(clocks, key=lambda clock: clock.name))
+
+
+def _clock_name(net: str) -> str:
+    """The clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
+    return re.split(r"[$.]", net)[-1]
+
+
+def crossings_of(paths: Sequence[Mapping[str, Any]], asked: Mapping[str, int]) -> dict[str, float]:
+    """Nanoseconds of the paths between clocks in nextpnr's report.
+
+    `BuildError` for one that takes longer than a period of the clock where it begins. Less keeps the bits of
+    a Gray-coded pointer from arriving more than a period apart, and a word in place when its pointer is seen.
+    """
+    found = {}
+    for path in paths:
+        begin, end = (_clock_name(path[key].removeprefix("posedge ")) for key in ("from", "to"))
+        if begin == end or begin not in asked or end not in asked:
+            continue
+        taken, period = sum(hop["delay"] for hop in path["path"]), 1e9 / asked[begin]
+        if taken > period:
+            raise BuildError(f"a path from {begin} to {end} takes {taken:.1f} ns, more than {period:g} ns")
+        found[f"{begin} -> {end}"] = round(taken, 2)
+    return found
 
 
 def pack(routed: Routed, folder: Path, note: Note) -> tuple[bytes, bytes]:

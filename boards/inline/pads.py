@@ -113,6 +113,10 @@ class RgmiiPads(wiring.Component):
 class RmiiPads(wiring.Component):
     """RMII's pins with flip-flops at the pads; the PHY gives the reference clock of 50 MHz.
 
+    The PHY changes its outputs some nanoseconds after the clock's rising edge, and the clock needs some more
+    to the flip-flops, since PMOD pins reach no clock network directly. So the falling edge samples: in the
+    middle of the data, whichever side makes the clock.
+
     Parameters
     ----------
     resource
@@ -138,8 +142,16 @@ class RmiiPads(wiring.Component):
         m.submodules.ref_clk = ref_clk = io.Buffer("i", self.resource.ref_clk)
         m.d.comb += ClockSignal(domain).eq(ref_clk.i)
         for name in ("rxd", "crs_dv"):
-            m.submodules[name] = pad = io.FFBuffer("i", getattr(self.resource, name), i_domain=domain)
-            m.d.comb += getattr(self.pins, name).eq(pad.i)
+            port = getattr(self.resource, name)
+            m.submodules[name] = buffer = io.Buffer("i", port)
+            for bit in range(len(port)):
+                m.submodules[f"{name}_ddr{bit}"] = Instance(
+                    "IDDRX1F",
+                    i_D=buffer.i[bit],
+                    i_SCLK=ClockSignal(domain),
+                    i_RST=Const(0),
+                    o_Q1=getattr(self.pins, name)[bit],
+                )
         for name in ("txd", "tx_en"):
             m.submodules[name] = pad = io.FFBuffer("o", getattr(self.resource, name), o_domain=domain)
             m.d.comb += pad.o.eq(getattr(self.pins, name))

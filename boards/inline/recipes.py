@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,22 +49,33 @@ _RMII_MODULE = Resource(
     Subsignal("txd", Pins("1 2", dir="o", conn=("pmod", 0))),
     Subsignal("tx_en", Pins("3", dir="o", conn=("pmod", 0))),
     Subsignal("mdc", Pins("4", dir="o", conn=("pmod", 0))),
-    Subsignal("rxd", Pins("7 8", dir="i", conn=("pmod", 0))),
-    Subsignal("crs_dv", Pins("9", dir="i", conn=("pmod", 0))),
-    Subsignal("mdio", Pins("10", dir="io", conn=("pmod", 0))),
+    Subsignal("rxd", Pins("7 8", dir="i", conn=("pmod", 0)), Attrs(PULLMODE="UP")),
+    Subsignal("crs_dv", Pins("9", dir="i", conn=("pmod", 0)), Attrs(PULLMODE="UP")),
+    Subsignal("mdio", Pins("10", dir="io", conn=("pmod", 0)), Attrs(PULLMODE="UP")),
     Subsignal("ref_clk", Pins("1", dir="i", conn=("pmod", 1))),
     Subsignal("rst", PinsN("2", dir="o", conn=("pmod", 1))),
     Attrs(IO_TYPE="LVCMOS33"),
 )  # fmt: skip
-"""A module with a LAN8720 or the like on two PMOD connectors; 3.3 V and ground from either."""
+"""A module with a LAN8720 or the like on two PMOD connectors; 3.3 V and ground from either.
+
+Pull-ups where the PHY reads its mode at the end of its reset: all ones means all speeds, negotiated.
+"""
 
 
 def _ecpix5() -> Any:
     from amaranth_boards.ecpix5 import ECPIX585Platform
 
-    platform = ECPIX585Platform()
-    platform.add_resources([_RMII_MODULE])
-    return platform
+    class Platform(ECPIX585Platform):  # type: ignore[misc]
+        resources = [*deepcopy(ECPIX585Platform.resources), _RMII_MODULE]
+
+    for resource in Platform.resources:
+        if resource.name == "rst":
+            resource.attrs["PULLMODE"] = "UP"  # the button's pin must not float
+        if resource.name == "eth_rgmii":
+            for part in resource.ios:
+                if part.name in ("rx_data", "rx_ctrl"):
+                    part.attrs["PULLMODE"] = "UP"  # the KSZ9031's mode, read at the end of its reset
+    return Platform()
 
 
 def _versa() -> Any:

@@ -20,12 +20,12 @@ SLOTS = 16
 COUNTER_BYTES = 8
 
 EVENTS = {
-    "good": "Received frames that are whole and correct; OVERFLOW counts those of them that were lost.",
+    "good": "Received frames that are whole and correct; some may be lost after that (OVERFLOW).",
     "error": "Received frames with an error reported by the PHY, or cut inside an octet; dropped.",
     "short": "Received frames of fewer than 64 octets; dropped.",
     "fcs": "Received frames with a wrong frame check sequence; dropped.",
     "control": "Received MAC control frames (PAUSE); dropped.",
-    "overflow": "Good frames that were lost whole: no room in the queue, or the engines were reset.",
+    "overflow": "Frames that were lost whole: no room in the queue, or a reset of the engines.",
     "unsent": "Frames from the engines that were not sent: marked bad, or longer than the queue.",
     "underrun": "Frames cut while they were sent, with an inverted check sequence.",
     "sent": "Frames given to the transmitter.",

@@ -17,7 +17,7 @@ import pytest
 
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import build_device
-from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, run
+from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, run
 from inceptionn.boards.inline.pads import steps
 from inceptionn.boards.inline.recipes import RECIPES, recipe_of
 from inceptionn.boards.inline.top import InlineTop
@@ -53,6 +53,24 @@ def test_clocks_are_read_by_name() -> None:
 def test_a_clock_that_is_not_constrained(fmax: dict[str, Any], text: str) -> None:
     with pytest.raises(BuildError, match=text):
         clocks_of(fmax, ASKED)
+
+
+def test_paths_between_clocks() -> None:
+    """Bounded by a period of the clock in which they begin; others are not looked at."""
+
+    def path(begin: str, end: str, *delays: float) -> dict[str, Any]:
+        return {"from": begin, "to": end, "path": [{"delay": delay} for delay in delays]}
+
+    fast, slow = "posedge $glbnet$clocks.mac_clk", "posedge $glbnet$clocks.clk"
+    paths = [
+        path(fast, fast, 9.0),
+        path("<async>", slow, 30.0),
+        path(slow, fast, 9.0, 8.0),
+        path(fast, slow, 7.5),
+    ]
+    assert crossings_of(paths, ASKED) == {"clk -> mac_clk": 17.0, "mac_clk -> clk": 7.5}
+    with pytest.raises(BuildError, match=r"from mac_clk to clk takes 8\.5 ns, more than 8 ns"):
+        crossings_of([path(fast, slow, 8.0, 0.5)], ASKED)
 
 
 def test_a_tool_that_fails(tmp_path: Path) -> None:
@@ -111,7 +129,21 @@ def test_every_pin_and_clock_of_a_board(name: str) -> None:
         assert f'FREQUENCY PORT "{port.resource}_{port.number}__{clock}__io" {rate}.0 HZ' in text
     rgmii = sum(port.interface == "rgmii" for port in (recipe.host, recipe.network))
     cells = {kind: netlist.count(f"cell \\{kind} ") for kind in ("IDDRX1F", "ODDRX1F", "DELAYG", "EHXPLLL")}
-    assert cells == {"IDDRX1F": 5 * rgmii, "ODDRX1F": 6 * rgmii, "DELAYG": 11 * rgmii, "EHXPLLL": 1}
+    assert cells == {
+        "IDDRX1F": 5 * rgmii + 3 * (2 - rgmii),
+        "ODDRX1F": 6 * rgmii,
+        "DELAYG": 11 * rgmii,
+        "EHXPLLL": 1,
+    }
+    pulled = [line.split('"')[1] for line in text.splitlines() if "PULLMODE=UP" in line and "eth_" in line]
+    phys = {
+        "eth_rgmii_0__rx_data",
+        "eth_rgmii_0__rx_ctrl",
+        "eth_rmii_0__rxd",
+        "eth_rmii_0__crs_dv",
+        "eth_rmii_0__mdio",
+    }
+    assert {pin.partition("__io")[0] for pin in pulled} == (phys if name == "ecpix5-85f" else set())
     for port in (recipe.host, recipe.network):
         if port.transmit_ps:
             assert f"parameter signed \\DEL_VALUE {steps(port.transmit_ps)}" in netlist or (
@@ -137,7 +169,7 @@ def test_bad_arguments(
 
 def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").touch()
-    assert main(["inline", "build", "--out", str(tmp_path)]) == 1
+    assert main(["inline", "build", "--out", str(tmp_path)]) == 2
     assert "not empty (--force" in capsys.readouterr().err
 
 
@@ -146,7 +178,7 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     reached = {1: 49.0, 2: 49.5}
 
     def route(platform: Any, folder: Path, seed: int, asked: dict[str, int], note: Any) -> flow.Routed:
-        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed]),), {})
+        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed]),), {}, {})
 
     monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
@@ -167,6 +199,7 @@ def test_the_pass_through_design_is_routed(tmp_path: Path) -> None:
     (route,) = manifest["routes"]
     assert set(route["clocks"]) == {"clk", "mac_clk", "host_rx_clk", "network_rx_clk"}
     assert all(clock["reached"] >= clock["asked"] for clock in route["clocks"].values())
+    assert {"clk -> host_rx_clk", "clk -> mac_clk", "clk -> network_rx_clk"} <= set(route["crossings_ns"])
     for name, entry in manifest["files"].items():
         data = (out / name).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (entry["bytes"], entry["sha256"])
@@ -174,8 +207,10 @@ def test_the_pass_through_design_is_routed(tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in (out / "inline.bit").read_bytes()
 
 
-def test_ctrl_c(tmp_path: Path) -> None:
-    """The command ends with status 130 and leaves no file."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals(number: int, status: int, tmp_path: Path) -> None:
+    """The command ends with the signal's status and leaves neither a file nor a process."""
     out = tmp_path / "out"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [
@@ -193,7 +228,19 @@ def test_ctrl_c(tmp_path: Path) -> None:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not list(tmp_path.glob("*/yosys.log")):
             time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "inceptionn: interrupted")
+    assert process.returncode == status
+    assert number != signal.SIGINT or said.strip().splitlines()[-1] == "inceptionn: interrupted"
     assert list(tmp_path.iterdir()) == []
+    assert not [
+        place for place in map(_working_folder, Path("/proc").glob("[0-9]*")) if str(tmp_path) in place
+    ]
+
+
+def _working_folder(process: Path) -> str:
+    """Of a process, "" if it has ended or is another user's."""
+    try:
+        return os.readlink(process / "cwd")
+    except OSError:
+        return ""
