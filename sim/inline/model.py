@@ -25,7 +25,7 @@ SPEEDS = {10: 0, 100: 1, 1000: 2}
 _DIVISOR = 4
 _CLOCK_HZ = 50_000_000
 _PATIENCE = 40_000 * 20 * NS
-_HARNESS = Path(__file__).parents[1] / "models" / "inline.cpp"
+_HARNESS = tuple(Path(__file__).parents[1] / "models" / name for name in ("inline.cpp", "inline_phy.h"))
 
 
 class NoAnswer(RuntimeError):
@@ -227,6 +227,6 @@ def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path
     files = {
         f"{top}.v": emit(InlinePins(device), top, own_clocks=True),
         "top.h": header,
-        _HARNESS.name: _HARNESS.read_text(),
+        **{path.name: path.read_text() for path in _HARNESS},
     }
     return build(library_kind(), top, files, step=step) / LIBRARY

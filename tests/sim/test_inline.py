@@ -100,7 +100,9 @@ def test_damaged_frames_are_counted(plain: Pair) -> None:
     assert (model.read("HOST_FCS"), model.read("HOST_CONTROL"), model.read("HOST_GOOD")) == (4, 1, 4)
 
 
-@pytest.mark.parametrize("domain", [SYNC, MAC, HOST_RX, NETWORK_RX])
+@pytest.mark.parametrize(
+    "domain", [SYNC, *(pytest.param(domain, marks=pytest.mark.slow) for domain in (MAC, HOST_RX, NETWORK_RX))]
+)
 def test_one_clock_is_reset_in_mid_frame(plain: Pair, domain: int) -> None:
     """Device B loses the frames that it holds, whole; afterwards all pass again."""
     sent = frames_of(80)
