@@ -189,7 +189,7 @@ QUICK = {
 def test_quick_commands_run(line: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "inceptionn.cli", *line.split()],
-        capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
+        capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path,
         env={"INCEPTIONN_BUILD": str(ROOT / "build"), **os.environ},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -35,7 +35,7 @@ def not_yet(lanes: Lanes) -> None:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of ``group_size`` consecutive ranks of 0..``ranks`` - 1, as ``rank`` sees them."""
+    """Groups of ``group_size`` consecutive ranks of ``0..ranks - 1``, as ``rank`` sees them."""
 
     rank: int
     ranks: int
