@@ -65,7 +65,7 @@ Pull-ups where the PHY reads its mode at the end of its reset: all ones means al
 def _ecpix5() -> Any:
     from amaranth_boards.ecpix5 import ECPIX585Platform
 
-    class Platform(ECPIX585Platform):  # type: ignore[misc]
+    class Platform(ECPIX585Platform):
         resources = [*deepcopy(ECPIX585Platform.resources), _RMII_MODULE]
 
     for resource in Platform.resources:
