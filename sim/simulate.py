@@ -42,9 +42,9 @@ def bench_folder() -> Path:
 
 
 def benches() -> dict[str, Path]:
-    """Module names that have a bench, and the benches' files."""
-    found = {path.stem.removeprefix("bench_"): path for path in bench_folder().rglob("bench_*.py")}
-    return dict(sorted(found.items()))
+    """Names of the catalogue's components that have a bench, and the benches' files."""
+    files = {path.stem.removeprefix("bench_"): path for path in bench_folder().rglob("bench_*.py")}
+    return {name: files[entry.bench] for name, entry in sorted(CATALOGUE.items()) if entry.bench in files}
 
 
 def summary(entry: Entry) -> str:
@@ -64,7 +64,7 @@ def tests_of(bench: Path) -> list[str]:
 def component(name: str) -> Entry:
     """The catalogue's entry of this name; ``ValueError`` for one that has no bench of its own."""
     known = benches()
-    if name not in known or name not in CATALOGUE:
+    if name not in known:
         raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}")
     return CATALOGUE[name]
 
@@ -96,8 +96,7 @@ def simulate(
     if listing:
         table = Table("", "module", "what it is", "tests", left=3, wrap=1)
         for name, bench in benches().items():
-            what = summary(CATALOGUE[name]) if name in CATALOGUE else ""
-            table.add_row(name, what, "\n".join(tests_of(bench)))
+            table.add_row(name, summary(CATALOGUE[name]), "\n".join(tests_of(bench)))
             table.add_section()
         console.print(table)
         return

@@ -4,7 +4,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 
 
 class Pipeline:
@@ -83,7 +83,10 @@ class Pipeline:
         if self._m.d._depth:
             raise RuntimeError(f"value {name!r} of stage {number} would depend on the condition around it")
         full_name, is_data = f"{self._prefix}{name}_{number}", name not in self._control
-        signal = Signal.like(value, name=full_name, reset_less=is_data)
-        self._m.d[domain] += signal.eq(value)
+        signal: Any = Signal.like(value, name=full_name, reset_less=is_data)
+        if len(Value.cast(signal)) == 0:
+            signal = value  # Verilog has no signal of no bits
+        else:
+            self._m.d[domain] += signal.eq(value)
         self._values[name] = number, signal
         return signal

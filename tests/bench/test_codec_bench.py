@@ -165,6 +165,7 @@ def test_environment_names_what_the_figures_depend_on() -> None:
     json.dumps(facts)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
     out, picture = tmp_path / "made" / "x.json", tmp_path / "x.svg"

@@ -49,6 +49,7 @@ def test_bench() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
 
 
+@pytest.mark.slow
 def test_registers_over_the_serial_line() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up_terminal.py", parameters={"divisor": DIVISOR})
 

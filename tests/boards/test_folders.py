@@ -47,12 +47,12 @@ BLACK_BOXES = """
 """
 
 
-SIXTEEN_LANES = ("corundum-512", "generic-16-lanes", "generic-prefix")
-"""Their NICs take twice as long to emit."""
+QUICK = ("generic", "vc709", "netfpga-sume", "corundum-64")
+"""Variants of `make test`."""
 
 each_variant = pytest.mark.parametrize(
     "variant",
-    [pytest.param(name, marks=pytest.mark.slow if name in SIXTEEN_LANES else ()) for name in VARIANTS],
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in VARIANTS],
 )
 
 
@@ -87,6 +87,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return Folders(tmp_path_factory.mktemp("folders"))
 
 
+@pytest.mark.slow
 def test_nothing_is_built_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Amaranth warns of a component that is made and never elaborated."""
     chosen = load_board("generic")

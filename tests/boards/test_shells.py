@@ -79,6 +79,7 @@ def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_netfpga_sume(tmp_path: Path) -> None:
     simulate(tmp_path, "netfpga-sume", Options())
 

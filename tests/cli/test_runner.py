@@ -102,7 +102,7 @@ def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: P
     assert text.count("\n#") > 100
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("simulator", [pytest.param("verilator", marks=pytest.mark.slow), "icarus"])
 def test_fst_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
     fst = tmp_path / "waves.fst"
     if simulator == "verilator" and not fst_available():

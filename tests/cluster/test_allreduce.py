@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from cluster_hosts import (
     BOUND,
     Floats,
@@ -90,6 +91,7 @@ def predicted(raw: list[list[tuple[int, int]]]) -> Floats:
     return sums
 
 
+@pytest.mark.slow
 def test_bit_equal_to_the_golden_prediction(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster(RANKS, pcap=tmp_path)
     ranks = [start(cluster, rank, "allreduce", COUNT, "nic", tmp_path) for rank in range(RANKS)]

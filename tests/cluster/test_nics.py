@@ -15,7 +15,9 @@ from inceptionn.sim.replay.capture import read_pcap
 VECTORS = Path(__file__).parent.parent / "vectors"
 
 
-@pytest.mark.parametrize(("codec", "prefix"), [("paper", ""), ("planes", "planes_")])
+@pytest.mark.parametrize(
+    ("codec", "prefix"), [("paper", ""), pytest.param("planes", "planes_", marks=pytest.mark.slow)]
+)
 def test_golden_and_rtl_agree_frame_by_frame_and_in_every_counter(
     verilog_of: Callable[[str], Path], codec: str, prefix: str
 ) -> None:

@@ -35,6 +35,7 @@ def training(cluster: Namespaces, folder: Path) -> subprocess.Popen[str]:
     return mpi_popen(cluster, argv, environment=variables, mca=idle, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_same_accuracy_on_fewer_bytes(make_cluster: MakeCluster, tmp_path: Path) -> None:
     if (missing := _no_mpi()) is not None:
         if os.environ.get("CI"):

@@ -18,9 +18,12 @@ ROOT = HERE.parents[1]
     ("function", "ranks"),
     [
         ("collectives", 4), ("collectives", 3), ("communicator", 3), ("bootstrap", 3), ("disagreement", 3),
-        ("silence", 3), ("stall", 4), ("patience", 3), ("parts", 4), ("raw", 2),
+        ("parts", 4), ("raw", 2),
         ("too_long", 3), ("collectives", 1), ("every_collective", 4), ("every_collective", 3),
-        ("in_flight", 3),
+        *(
+            pytest.param(*waits, marks=pytest.mark.slow)
+            for waits in (("silence", 3), ("stall", 4), ("patience", 3), ("in_flight", 3))
+        ),
     ],
 )  # fmt: skip
 def test_under_mpirun(mpirun: Callable[..., str], function: str, ranks: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every component of the catalogue on its cocotb bench, in every size."""
+"""Every component of the catalogue on its cocotb bench; `make test` runs its usual size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from inceptionn.sim.runner import run_bench
 
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
-SLOW = {"compression_engine", "decompression_engine"}
-"""A minute each; without them, the vectors on the NIC still run."""
+SLOW = {
+    "compression_engine",
+    "decompression_engine",
+    "decompressor",
+    "planes_decompressor",
+    "planes_standalone_compressor",
+}
+"""Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
 
 
 def variants() -> Iterator[object]:
@@ -22,7 +28,7 @@ def variants() -> Iterator[object]:
         for variant, arguments in enumerate(entry.variants):
             if entry.bench and entry.name not in ELSEWHERE:
                 name = "-".join([entry.name, *map(str, arguments.values())])
-                marks = pytest.mark.slow if entry.name in SLOW else ()
+                marks = pytest.mark.slow if variant or entry.name in SLOW else ()
                 yield pytest.param(entry, variant, id=name, marks=marks)
 
 

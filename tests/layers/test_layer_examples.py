@@ -41,6 +41,7 @@ def test_parallax(mpirun: Mpirun) -> None:
     assert re.search(r"bytes/step +local +\d+", out)  # three ranks of one machine
 
 
+@pytest.mark.slow
 def test_ssd_sgd(mpirun: Mpirun) -> None:
     out = mpirun(4, str(EXAMPLES / "ssd_sgd.py"), "--k", "3", "--steps", "120", "--warm-up", "30", "--codec")
     assert out.startswith("SSD-SGD, k = 3, glu")

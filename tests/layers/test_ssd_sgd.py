@@ -297,6 +297,7 @@ def test_servers_must_be_synchronous(threads: Group) -> None:
         assert "mode 'sync', not 'async'" in str(error)
 
 
+@pytest.mark.slow
 def test_it_converges_as_ssgd_does(threads: Group) -> None:
     """A short run of what `inceptionn bench layers` measures at length: 4 workers, mean of two seeds."""
 

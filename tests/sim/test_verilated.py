@@ -158,6 +158,7 @@ def test_waves(passthrough_verilog: Path, tmp_path: Path) -> None:
     assert text.count("\n#") > 100
 
 
+@pytest.mark.slow
 def test_fst_waves(passthrough_verilog: Path, tmp_path: Path) -> None:
     path = tmp_path / "nic.fst"
     if not fst_available():

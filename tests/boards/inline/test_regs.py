@@ -46,6 +46,7 @@ def device() -> Iterator[tuple[InlineModel, str]]:
     os.close(slave)
 
 
+@pytest.mark.slow
 def test_registers_by_name(
     device: tuple[InlineModel, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
