@@ -148,6 +148,7 @@ def files() -> dict[str, str]:
     return project_files(250)
 
 
+@pytest.mark.slow
 def test_constraints_place_what_the_design_uses(files: dict[str, str]) -> None:
     table = {pin.port: pin for pin in pin_table.pins("vc709")}
     wanted = ["sysclk200_p", "sysclk200_n", "cpu_reset", "uart_rx", "uart_tx", "uart_cts"]

@@ -14,11 +14,9 @@ from inceptionn.sim.runner import run_bench
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
 SLOW = {
-    "compression_engine",
-    "decompression_engine",
-    "decompressor",
-    "planes_decompressor",
-    "planes_standalone_compressor",
+    *("compression_engine", "decompression_engine", "decompressor", "planes_decompressor"),
+    *("standalone_compressor", "planes_standalone_compressor"),
+    *("flow_directory", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
 

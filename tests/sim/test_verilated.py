@@ -149,6 +149,7 @@ def test_progress_adds_up(pass_nic: VerilatedNic) -> None:
     assert len(told) > 1
 
 
+@pytest.mark.slow
 def test_waves(passthrough_verilog: Path, tmp_path: Path) -> None:
     path = tmp_path / "nic.vcd"
     with VerilatedNic(passthrough_verilog, waves=path) as nic:

@@ -191,7 +191,11 @@ _MACS = {"rgmii": RgmiiMac, "rmii": RmiiMac}
 
 
 @pytest.mark.parametrize(
-    ("interface", "speed"), [("rgmii", 1000), ("rgmii", 100), ("rgmii", 10), ("rmii", 100), ("rmii", 10)]
+    ("interface", "speed"),
+    [
+        *(("rgmii", 1000), ("rgmii", 100), ("rmii", 100)),
+        *(pytest.param(interface, 10, marks=pytest.mark.slow) for interface in ("rgmii", "rmii")),
+    ],
 )
 def test_bench(interface: str, speed: int, tmp_path: Path) -> None:
     source = tmp_path / f"{interface}_mac.v"
