@@ -115,7 +115,7 @@ LINE_RATE: dict[str, tuple[str, Options]] = {
 }
 
 
-QUICK = ("netfpga-sume", "corundum-64")
+QUICK = ("corundum-64",)
 
 
 @pytest.mark.parametrize(
