@@ -33,6 +33,9 @@ def _of_code(code: int) -> list[float]:
     return [0.0] * (GROUP_LANES - 1) + [largest]
 
 
+LITTLE_SAVED = "less than a beat saved"
+
+
 def _saving_little(random: np.random.Generator, n: int) -> NDArray[np.float32]:
     """For the paper's codec: a block that with its shim is 4 bytes shorter than the payload."""
     values = np.full(n, 1.5, "<f4")
@@ -47,7 +50,7 @@ PAYLOADS: dict[str, dict[str, Values]] = {
         "8 bits": repeated([0.0015]),
         "16 bits": repeated([0.3]),
         "nearly raw": repeated([1.5] * 6 + [0.3] * 2),
-        "less than a beat saved": _saving_little,
+        LITTLE_SAVED: _saving_little,
     },
     "planes": {
         "gradients": gradients,

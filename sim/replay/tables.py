@@ -9,7 +9,7 @@ from pathlib import Path
 from inceptionn.commands.console import Console, Table
 
 from ..nic_codec import NIC_CODECS
-from .performance import MOST_IDLE_CYCLES, Performance, Rate
+from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
 from .ratios import Ratio
 from .totals import Totals
 
@@ -58,7 +58,7 @@ def throughput(figures: Performance) -> Table:
     """Beats per cycle: the worst of both payload offsets, by MTU."""
     mtus = sorted({rate.mtu for rate in figures.rates})
     heads = [f"MTU {mtu}" for mtu in mtus]
-    table = Table(f"Beats per cycle, sustained (at least {figures.least_rate})", "", "ratio", *heads)
+    table = Table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
     for (direction, kind), rates in _rows(figures.rates).items():
         side = {"bypass": "in and out", "raw fallback": "in"}.get(
             kind, "in" if direction == "transmit" else "out"
