@@ -13,7 +13,6 @@ BOARD ?= vc709
 CODEC ?= paper
 OUT ?= build/$(BOARD)$(if $(filter planes,$(CODEC)),-planes)
 CAPTURE ?=
-JOBS ?= 2
 PYTEST_ARGS ?=
 CORUNDUM ?=
 CORUNDUM_ARGS ?=
@@ -24,6 +23,9 @@ SAME_RTL_ARGS ?=
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
   "$$p" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; \
   done)
+
+# Tests at a time: one more than processors, since some tests wait.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8) + 1)')
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

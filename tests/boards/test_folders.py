@@ -47,7 +47,7 @@ BLACK_BOXES = """
 """
 
 
-QUICK = ("generic", "vc709", "netfpga-sume", "corundum-64")
+QUICK = ("generic", "vc709", "corundum-64")
 """Variants of `make test`."""
 
 each_variant = pytest.mark.parametrize(

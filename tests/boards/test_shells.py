@@ -115,12 +115,8 @@ LINE_RATE: dict[str, tuple[str, Options]] = {
 }
 
 
-QUICK = ("corundum-64",)
-
-
-@pytest.mark.parametrize(
-    "variant", [pytest.param(v, marks=() if v in QUICK else pytest.mark.slow) for v in LINE_RATE]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", LINE_RATE)
 def test_untagged_frames_at_line_rate(variant: str, tmp_path: Path) -> None:
     """Every shell with the engines that it gets by default; the slowest clock that the VC709 may have."""
     board, options = LINE_RATE[variant]

@@ -16,6 +16,8 @@ from inceptionn.sim.models.waves import fst_available
 from inceptionn.sim.runner import BenchFailure, ToolMissing, emit, run_bench
 
 BENCH = Path(__file__).with_name("bench_accumulator.py")
+WAVES = [pytest.param("verilator", marks=pytest.mark.slow), "icarus"]
+"""A Verilator that writes waves compiles a run-time of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_module_from_a_library(bench: ModuleType, simulator: cocotb_model.Simula
     assert [test.name for test in tests] == ["adds", "holds"]
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("simulator", WAVES)
 def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
     vcd = tmp_path / "waves.vcd"
     run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=vcd)
@@ -102,7 +104,7 @@ def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: P
     assert text.count("\n#") > 100
 
 
-@pytest.mark.parametrize("simulator", [pytest.param("verilator", marks=pytest.mark.slow), "icarus"])
+@pytest.mark.parametrize("simulator", WAVES)
 def test_fst_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
     fst = tmp_path / "waves.fst"
     if simulator == "verilator" and not fst_available():

@@ -16,7 +16,9 @@ from inceptionn.hdl.control.registers import VERDICTS
 from inceptionn.sim.cluster import HostReport
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))
-CODECS = os.environ.get("SOAK_CODEC", "paper,planes").split(",")
+CODECS = os.environ.get("SOAK_CODEC", "").split(",")
+if CODECS == [""]:
+    CODECS = ["paper", pytest.param("planes", marks=pytest.mark.slow)]
 RANKS = 4
 _RAW = ("SHORT", "LONG", "ALIGNMENT", "PHASE", "EXPANDED", "AMBIGUOUS")
 _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
 SLOW = {
     *("compression_engine", "decompression_engine", "decompressor", "planes_decompressor"),
-    *("standalone_compressor", "planes_standalone_compressor"),
+    *("planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
     *("flow_directory", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
