@@ -36,6 +36,9 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
+    "vc709-planes": ("vc709", Options(ports=2, codec="planes")),
+    "netfpga-sume-planes": ("netfpga-sume", Options(codec="planes")),
+    "corundum-256-planes": ("corundum", Options(ports=1, data_width=256, codec="planes")),
     "generic-prefix": ("generic", Options(lanes=16, prefix="wide", codec="planes")),
 }
 BLACK_BOXES = """
@@ -62,10 +65,11 @@ class Folders(dict[str, Path]):
     def __init__(self, root: Path):
         super().__init__()
         self.root = root
-        self.emitted: dict[tuple[str, int, int], str] = {}
+        self.codec = ""
+        self.emitted: dict[tuple[str, str, int, int], str] = {}
 
     def convert(self, component: Any, module: str, sources: object = None) -> str:
-        key = module, getattr(component, "engines", 1), getattr(component, "lanes", 8)
+        key = module, self.codec, getattr(component, "engines", 1), getattr(component, "lanes", 8)
         if key not in self.emitted:
             self.emitted[key] = runner.emit(component, module)
         return self.emitted[key]
@@ -73,7 +77,8 @@ class Folders(dict[str, Path]):
     def __missing__(self, name: str) -> Path:
         board, options = VARIANTS[name]
         chosen = load_board(board)
-        folder = self[name] = self.root / name
+        folder, self.codec = self.root / name, options.codec
+        self[name] = folder
         folder.mkdir()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(package_files, "convert", self.convert)
