@@ -90,7 +90,7 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
 
 def accuracy_table(lines: Lines, steps: int) -> Table:
     """What became of the trainings, over all seeds: the mean, the extremes, and how far behind plain DDP."""
-    columns = ("", "model", "accuracy or loss", "least", "most", "behind DDP", "same bits", "seeds")
+    columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
     found = _trained(lines)
     for (model, system), several in found.items():
