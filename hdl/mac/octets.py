@@ -28,4 +28,4 @@ class Octet(data.Struct):
 
     data: 8
     active: 1
-    error: 1  # this octet is spoilt; of the idle one after a frame: the frame ended inside an octet
+    error: 1  # it is spoilt; of the idle one after a frame: the frame ended inside an octet, or had no start

@@ -15,9 +15,9 @@ _TYPE_AT = 12
 
 
 class ReceiveEvents(data.Struct):
-    """One bit per frame, high for a cycle after its end: the first that applies."""
+    """One bit per frame, high for a cycle two cycles after its end: the first that applies."""
 
-    error: 1  # the PHY reported an error, or the frame ended inside an octet
+    error: 1  # the PHY reported an error; no start delimiter; wrong FCS and an end inside an octet
     short: 1  # fewer than 64 octets
     fcs: 1  # a wrong frame check sequence
     control: 1  # MAC control (PAUSE): the link's own
@@ -35,10 +35,11 @@ class MacReceiver(wiring.Component):
 
     ``tuser`` at ``tlast`` marks a frame to be dropped: damaged, shorter than 64 octets, or MAC control.
     PAUSE is therefore neither forwarded nor obeyed. A run of octets that does not begin with preamble and
-    start delimiter is ignored, and so is a frame of fewer than 5 octets.
+    start delimiter is counted as an error and no more, a frame of fewer than 5 octets as short. What follows
+    the last whole octet is cut off, and the frame is good if its FCS is (IEEE 802.3, 4.2.4.2.1).
 
     At most one octet per cycle. A byte leaves one cycle after the fifth octet that follows it, the last
-    one after the frame's end.
+    two cycles after the frame's end: the first of them looks at the FCS, the second judges the frame.
 
     Members
     -------
@@ -63,10 +64,18 @@ class MacReceiver(wiring.Component):
         control = Signal()
         error = Signal()
         taken = Signal()
-        ended = Signal()
+        ended = Signal()  # one cycle late, as the three that follow
+        lost = Signal()  # no frame has begun
+        matches = Signal()  # the FCS does
+        ragged = Signal()  # the frame ended inside an octet
+        m.d.sync += [
+            ended.eq(valid & ~octet.active & (state == _State.FRAME)),
+            lost.eq(0),
+            matches.eq(check.match_detected),
+            ragged.eq(octet.error),
+        ]
         m.d.comb += [
             taken.eq(valid & octet.active & (state == _State.FRAME)),
-            ended.eq(valid & ~octet.active & (state == _State.FRAME)),
             check.start.eq(state == _State.SEARCH),
             check.valid.eq(taken),
             check.data.eq(octet.data),
@@ -74,10 +83,12 @@ class MacReceiver(wiring.Component):
         ]
         with m.If(valid & ~octet.active):
             m.d.sync += state.eq(_State.SEARCH)
+            m.d.sync += lost.eq(octet.error & (state == _State.SEARCH))
         with m.Elif(valid & (state == _State.SEARCH)):
             m.d.sync += [count.eq(0), error.eq(0), control.eq(0)]
             with m.If(octet.error | ((octet.data != PREAMBLE) & (octet.data != START))):
                 m.d.sync += state.eq(_State.IGNORE)
+                m.d.sync += lost.eq(1)
             with m.Elif(octet.data == START):
                 m.d.sync += state.eq(_State.FRAME)
         with m.If(taken):
@@ -92,18 +103,18 @@ class MacReceiver(wiring.Component):
                 m.d.sync += control.eq(type_high & (octet.data == MAC_CONTROL & 0xFF))
 
         event = Signal(ReceiveEvents)
-        with m.If(error | octet.error):
+        with m.If(error | lost | (ragged & ~matches)):
             m.d.comb += event.error.eq(1)
         with m.Elif(count < MIN_FRAME):
             m.d.comb += event.short.eq(1)
-        with m.Elif(~check.match_detected):
+        with m.Elif(~matches):
             m.d.comb += event.fcs.eq(1)
         with m.Elif(control):
             m.d.comb += event.control.eq(1)
         with m.Else():
             m.d.comb += event.good.eq(1)
         m.d.sync += [
-            self.events.eq(Mux(ended, event, 0)),
+            self.events.eq(Mux(ended | lost, event, 0)),
             self.m_axis.tvalid.eq((taken | ended) & (count >= _HELD)),
             self.m_axis.tdata.eq(held[:8]),
             self.m_axis.tlast.eq(ended),

@@ -31,7 +31,7 @@ class LinkStatus(data.Struct):
 class RgmiiReceive(wiring.Component):
     """Octets from the PHY, and its in-band status; everything is in the PHY's receive clock.
 
-    At 1000 Mbit/s an octet per cycle, one cycle late; at 10 and 100 Mbit/s a nibble per cycle, at the rising
+    At 1000 Mbit/s an octet per cycle, two cycles late; at 10 and 100 Mbit/s a nibble per cycle, at the rising
     edge. The status counts once it has been the same for 16 idle cycles. The PHY changes the clock with the
     speed, between frames.
 
@@ -68,8 +68,9 @@ class RgmiiReceive(wiring.Component):
                 m.d.sync += self.status.eq(newest)
 
         m.submodules.aligner = aligner = SymbolAligner(4)
-        nibble = Signal(symbol(4))
-        whole = Signal(Octet)
+        # Active after a reset, which may fall into a frame: the rest of that is passed over.
+        nibble = Signal(symbol(4), init={"active": 1})
+        whole = Signal(Octet, init={"active": 1})
         m.d.sync += [
             nibble.eq(Cat(rise.data, rise.control, error)),
             whole.eq(Cat(rise.data, fall.data, rise.control, error)),
@@ -77,6 +78,8 @@ class RgmiiReceive(wiring.Component):
         m.d.comb += [
             aligner.symbols.valid.eq(~self.gigabit),
             aligner.symbols.payload.eq(nibble),
+        ]
+        m.d.sync += [
             self.octets.valid.eq(self.gigabit | aligner.octets.valid),
             self.octets.payload.eq(Mux(self.gigabit, whole, aligner.octets.payload)),
         ]
@@ -87,7 +90,14 @@ class RgmiiTransmit(wiring.Component):
     """Octets to the PHY, in a clock of 125 MHz; slower interface clocks are made of its half cycles.
 
     Control and data change with the rising edge of the interface's clock. A delay of the clock against them
-    belongs to the pads, the board or the PHY. A change of ``speed`` takes effect at the next idle octet.
+    belongs to the pads, the board or the PHY. A change of ``speed`` waits for an idle octet, which then lasts
+    50 cycles.
+
+    ``ready`` comes from a register: the octet is fetched one octet time ahead, and the cycles of a nibble are
+    counted one cycle ahead. Latency from the ``ready`` cycle to ``pins`` is 3 cycles::
+
+        octets ─► now ─► nibble, halves, control ─► pins, clock
+          t      t + 1            t + 2                t + 3
 
     Members
     -------
@@ -104,41 +114,62 @@ class RgmiiTransmit(wiring.Component):
     pins: Out(Edges)
     clock: Out(2)
 
-    # Cycles of a nibble, in half cycles of 4 ns each: as many high as low.
-    HALVES = {Speed.MBIT_10: 100, Speed.MBIT_100: 10}
+    # Cycles of a nibble. The interface's clock is high in the first half of them.
+    CYCLES = {Speed.MBIT_10: 50, Speed.MBIT_100: 5}
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        slow, fast = self.CYCLES[Speed.MBIT_10], self.CYCLES[Speed.MBIT_100]
         octet = self.octets.payload
-        speed = Signal(2, init=Speed.MBIT_1000)
-        upper = Signal()  # the octet's second nibble
-        cycle = Signal(range(max(self.HALVES.values()) // 2))
-        last = Signal(len(cycle))
-        middle = Signal(len(cycle))  # the cycle in which the clock falls, or before which it fell
-        odd = Signal()  # it falls in the middle of that cycle
-        with m.Switch(speed):
-            for value, halves in self.HALVES.items():
-                with m.Case(value):
-                    m.d.comb += [last.eq(halves // 2 - 1), middle.eq(halves // 4), odd.eq(halves // 2 % 2)]
-        gigabit = speed == Speed.MBIT_1000
-        ends = cycle == last
-        m.d.comb += self.octets.ready.eq(gigabit | (ends & upper))
-        m.d.sync += cycle.eq(Mux(ends, 0, cycle + 1))
-        with m.If(ends):
-            m.d.sync += upper.eq(~upper & ~gigabit)
-        with m.If(self.octets.ready & ~octet.active):
-            m.d.sync += speed.eq(Mux(self.speed[1], Speed.MBIT_1000, self.speed))
+        now = Signal(Octet)  # it is being sent
+        gigabit = Signal(init=1)
+        slowest = Signal()  # 10 Mbit/s
+        upper = Signal()  # the second nibble
+        left = Signal(range(slow))  # cycles of the nibble after this one
+        ends = Signal(init=1)  # none is left
+        tick = Signal(init=1)  # nor of the octet
+        wanted = Signal(2, init=Speed.MBIT_1000)
+        change = Signal()
+        m.d.sync += wanted.eq(Mux(self.speed[1], Speed.MBIT_1000, self.speed))
+        m.d.comb += [
+            self.octets.ready.eq(tick),
+            change.eq((gigabit != wanted[1]) | (slowest != (wanted == Speed.MBIT_10))),
+        ]
+        with m.If(tick):
+            m.d.sync += now.eq(octet)
+        with m.If(tick & ~octet.active & change):
+            m.d.sync += [
+                gigabit.eq(wanted[1]),
+                slowest.eq(wanted == Speed.MBIT_10),
+                upper.eq(1),
+                left.eq(slow - 1),
+                ends.eq(0),
+                tick.eq(0),
+            ]
+        with m.Elif(ends):
+            m.d.sync += [
+                upper.eq(~upper & ~gigabit),
+                left.eq(Mux(slowest, slow - 1, fast - 1)),
+                ends.eq(gigabit),
+                tick.eq(gigabit),
+            ]
+        with m.Else():
+            m.d.sync += [left.eq(left - 1), ends.eq(left == 1), tick.eq((left == 1) & upper)]
 
+        nibble = Signal(4)
+        other = Signal(4)  # at the falling edge
         control = Signal(2)
-        m.d.comb += control.eq(Cat(octet.active, octet.active ^ octet.error))
-        nibble = Mux(upper, octet.data[4:], octet.data[:4])
-        high_first = gigabit | (cycle < middle) | ((cycle == middle) & odd)
-        high_second = ~gigabit & (cycle < middle)
+        halves = Signal(2)
         m.d.sync += [
-            self.clock.eq(Cat(high_first, high_second)),
+            nibble.eq(Mux(upper, now.data[4:], now.data[:4])),
+            other.eq(Mux(upper | gigabit, now.data[4:], now.data[:4])),
+            control.eq(Cat(now.active, now.active ^ now.error)),
+            halves[0].eq(gigabit | (left >= Mux(slowest, slow // 2, fast // 2))),
+            halves[1].eq(~gigabit & (left >= Mux(slowest, slow // 2, (fast + 1) // 2))),
+            self.clock.eq(halves),
             self.pins.rise.data.eq(nibble),
-            self.pins.fall.data.eq(Mux(gigabit, octet.data[4:], nibble)),
-            self.pins.rise.control.eq(Mux(high_first, control[0], control[1])),
-            self.pins.fall.control.eq(Mux(high_second, control[0], control[1])),
+            self.pins.fall.data.eq(other),
+            self.pins.rise.control.eq(Mux(halves[0], control[0], control[1])),
+            self.pins.fall.control.eq(Mux(halves[1], control[0], control[1])),
         ]
         return m

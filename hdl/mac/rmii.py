@@ -48,7 +48,8 @@ class RmiiReceive(wiring.Component):
         m = Module()
         m.submodules.aligner = aligner = SymbolAligner(2)
         tick = _pace(m, self.slow)
-        dibit = Signal(symbol(2))  # `active` of the pin alone
+        # `active` is that of the pin alone; after a reset, which may fall into a frame, it is set.
+        dibit = Signal(symbol(2), init={"active": 1})
         with m.If(tick):
             m.d.sync += dibit.eq(Cat(self.rxd, self.crs_dv, self.rx_er))
         m.d.comb += [

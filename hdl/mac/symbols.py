@@ -16,9 +16,10 @@ def symbol(bits: int) -> data.StructLayout:
 
 
 class _State(enum.Enum):
-    IGNORE = 0
+    IGNORE = 0  # after a reset, which may fall into a frame
     SEARCH = 1
     OCTETS = 2
+    DAMAGED = 3  # ignored, too
 
 
 class SymbolAligner(wiring.Component):
@@ -38,7 +39,7 @@ class SymbolAligner(wiring.Component):
     symbols : :py:`In(stream.Signature(symbol(bits), always_ready=True))`
     octets : :py:`Out(stream.Signature(Octet, always_ready=True))`
         Each idle symbol gives an idle octet; the first after a frame has ``error`` set if the frame ended
-        inside an octet.
+        inside an octet, or was ignored.
     """
 
     def __init__(self, bits: int):
@@ -69,12 +70,14 @@ class SymbolAligner(wiring.Component):
                 preamble.eq(0),
                 self.octets.valid.eq(1),
                 octet.active.eq(0),
-                octet.error.eq((state == _State.OCTETS) & (error | (place != 0))),
+                octet.error.eq(
+                    (state == _State.DAMAGED) | ((state == _State.OCTETS) & (error | (place != 0)))
+                ),
             ]
         with m.Elif(valid & (state == _State.SEARCH)):
             m.d.sync += [place.eq(0), error.eq(0)]
             with m.If(taken.error):
-                m.d.sync += state.eq(_State.IGNORE)
+                m.d.sync += state.eq(_State.DAMAGED)
             with m.Elif(taken.data == PREAMBLE & ((1 << self.bits) - 1)):
                 m.d.sync += preamble.eq(1)
             with m.Elif(preamble & (taken.data == START >> 8 - self.bits)):
@@ -86,7 +89,7 @@ class SymbolAligner(wiring.Component):
                     octet.error.eq(0),
                 ]
             with m.Elif(preamble | (taken.data != 0)):
-                m.d.sync += state.eq(_State.IGNORE)
+                m.d.sync += state.eq(_State.DAMAGED)
         with m.Elif(valid & (state == _State.OCTETS)):
             m.d.sync += [
                 parts.eq(Cat(parts, taken.data)[self.bits :]),

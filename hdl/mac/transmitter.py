@@ -3,11 +3,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import crc, enum, stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import crc, data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream
+from ..parts.elastic_register import ElasticRegister
 from .octets import FCS_BYTES, MIN_FRAME, PREAMBLE, START, Octet
 
 _GAP = 12
@@ -25,6 +26,15 @@ class _State(enum.Enum):
     DISCARD = 6  # the rest of a frame that came too slowly
 
 
+class _Kind(enum.Enum):
+    """Of an octet."""
+
+    IDLE = 0
+    PREAMBLE = 1
+    DATA = 2  # counts in the FCS
+    FCS = 3
+
+
 class MacTransmitter(wiring.Component):
     """Sends frames of bytes, from the destination address to the last byte before the FCS.
 
@@ -33,81 +43,113 @@ class MacTransmitter(wiring.Component):
     does a frame whose next byte is missing when its time has come. Give it frames that wait whole
     (:class:`~inceptionn.hdl.attach.frame_queue.FrameQueue`).
 
-    Latency: the first preamble octet is offered one cycle after ``tvalid``, at the next octet time.
+    A register that waits, so that ``tready`` is one, and two stages of an octet time each: the first chooses
+    the octet, the second brings in the FCS::
+
+        s_axis ─► byte ─► chosen ─► octets ─► medium
+         `ready` number:  n       n + 1     n + 2
+
+    Latency: the first preamble octet is there two octet times after the frame's first byte is in ``byte``,
+    which is a cycle after ``tvalid``.
 
     Members
     -------
     s_axis : :py:`In(AXIStream(1))`
         ``tuser`` at ``tlast``: bad frame.
     octets : :py:`Out(stream.Signature(Octet))`
-        ``valid`` is always high; ``ready`` is the octet clock.
+        ``valid`` is always high; ``ready`` is the octet clock and should come from a register.
     underrun : :py:`Out(1)`
         For one cycle: a frame came too slowly.
+    sent : :py:`Out(1)`
+        For one cycle: a frame's last octet has been taken, cut frames included.
     """
 
     s_axis: In(AXIStream(1))
     octets: Out(stream.Signature(Octet))
     underrun: Out(1)
+    sent: Out(1)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
-        source = self.s_axis
+        byte = data.StructLayout({"tdata": 8, "tuser": 1, "tlast": 1})
+        m.submodules.input = waiting = ElasticRegister(byte)
+        source = waiting.o.payload
         octet = self.octets.payload
         state = Signal(_State)
         count = Signal(range(_PADDED + 1))
         spoilt = Signal()  # the frame's FCS is inverted
         missing = Signal()  # and its rest is still to come
-        m.d.comb += [self.octets.valid.eq(1), check.start.eq(state == _State.PREAMBLE)]
-        m.d.sync += self.underrun.eq(0)
+        kind = Signal(_Kind)
+        place = Signal(range(FCS_BYTES))  # of an octet of the FCS
+        chosen = Signal(8)
+        error = Signal()
+        m.d.comb += [
+            waiting.i.valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(waiting.i.ready),
+            self.octets.valid.eq(1),
+        ]
+        m.d.comb += [waiting.i.payload[name].eq(getattr(self.s_axis, name)) for name in byte.members]
+        m.d.sync += [self.underrun.eq(0), self.sent.eq(0)]
+
+        # The first stage.
         with m.If(self.octets.ready):
-            m.d.sync += [octet.active.eq(1), octet.error.eq(0), count.eq(count + 1)]
+            m.d.sync += [error.eq(0), count.eq(count + 1), place.eq(count[: len(place)])]
             with m.Switch(state):
                 with m.Case(_State.GAP):
-                    m.d.sync += octet.active.eq(0)
+                    m.d.sync += kind.eq(_Kind.IDLE)
                     with m.If(count == _GAP - 1):
                         m.d.sync += state.eq(_State.IDLE)
                 with m.Case(_State.IDLE):
-                    m.d.sync += [octet.active.eq(source.tvalid), octet.data.eq(PREAMBLE), count.eq(1)]
-                    with m.If(source.tvalid):
-                        m.d.sync += state.eq(_State.PREAMBLE)
+                    m.d.sync += [chosen.eq(PREAMBLE), count.eq(1)]
+                    with m.If(waiting.o.valid):
+                        m.d.sync += [kind.eq(_Kind.PREAMBLE), state.eq(_State.PREAMBLE)]
                 with m.Case(_State.PREAMBLE):
                     m.d.sync += [spoilt.eq(0), missing.eq(0)]
                     with m.If(count == _PREAMBLES):
-                        m.d.sync += [octet.data.eq(START), state.eq(_State.DATA), count.eq(0)]
+                        m.d.sync += [chosen.eq(START), state.eq(_State.DATA), count.eq(0)]
                 with m.Case(_State.DATA):
-                    m.d.comb += [
-                        source.tready.eq(1),
-                        check.valid.eq(source.tvalid),
-                        check.data.eq(source.tdata),
-                    ]
-                    m.d.sync += octet.data.eq(source.tdata)
+                    m.d.comb += waiting.o.ready.eq(1)
+                    m.d.sync += [kind.eq(_Kind.DATA), chosen.eq(source.tdata)]
                     with m.If(count == _PADDED):
                         m.d.sync += count.eq(_PADDED)
-                    with m.If(~source.tvalid):
-                        m.d.sync += [octet.error.eq(1), spoilt.eq(1), missing.eq(1), self.underrun.eq(1)]
+                    with m.If(~waiting.o.valid):
+                        m.d.sync += [error.eq(1), spoilt.eq(1), missing.eq(1), self.underrun.eq(1)]
                         m.d.sync += [state.eq(_State.FCS), count.eq(0)]
                     with m.Elif(source.tlast):
-                        m.d.sync += [octet.error.eq(source.tuser), spoilt.eq(source.tuser)]
+                        m.d.sync += [error.eq(source.tuser), spoilt.eq(source.tuser)]
                         with m.If(count >= _PADDED - 1):
                             m.d.sync += [state.eq(_State.FCS), count.eq(0)]
                         with m.Else():
                             m.d.sync += state.eq(_State.PAD)
                 with m.Case(_State.PAD):
-                    m.d.comb += check.valid.eq(1)
-                    m.d.sync += octet.data.eq(0)
+                    m.d.sync += chosen.eq(0)
                     with m.If(count == _PADDED - 1):
                         m.d.sync += [state.eq(_State.FCS), count.eq(0)]
                 with m.Case(_State.FCS):
-                    fcs = check.crc.word_select(count[: (FCS_BYTES - 1).bit_length()], 8)
-                    m.d.sync += octet.data.eq(fcs ^ spoilt.replicate(8))
+                    m.d.sync += kind.eq(_Kind.FCS)
                     with m.If(count == FCS_BYTES - 1):
                         m.d.sync += [state.eq(_State.GAP), count.eq(0)]
                         with m.If(missing):
                             m.d.sync += state.eq(_State.DISCARD)
                 with m.Case(_State.DISCARD):
-                    m.d.comb += source.tready.eq(1)
-                    m.d.sync += [octet.active.eq(0), count.eq(0)]
-                    with m.If(source.tvalid & source.tlast):
+                    m.d.comb += waiting.o.ready.eq(1)
+                    m.d.sync += [kind.eq(_Kind.IDLE), count.eq(0)]
+                    with m.If(waiting.o.valid & source.tlast):
                         m.d.sync += state.eq(_State.GAP)
+
+        # The second.
+        fcs = check.crc.word_select(place, 8) ^ spoilt.replicate(8)
+        m.d.comb += [
+            check.start.eq(kind == _Kind.PREAMBLE),
+            check.valid.eq((kind == _Kind.DATA) & self.octets.ready),
+            check.data.eq(chosen),
+        ]
+        with m.If(self.octets.ready):
+            m.d.sync += [
+                octet.active.eq(kind != _Kind.IDLE),
+                octet.data.eq(Mux(kind == _Kind.FCS, fcs, chosen)),
+                octet.error.eq(error),
+                self.sent.eq(octet.active & (kind == _Kind.IDLE)),
+            ]
         return m

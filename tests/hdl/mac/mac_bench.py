@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import zlib
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
+from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from cocotbext.eth import GmiiFrame, RgmiiPhy
 from rmii_phy import RmiiPhy
@@ -121,6 +123,38 @@ async def sends(dut):
     assert tb.underruns == 0
 
 
+@cocotb.test(timeout_time=2_000, timeout_unit="us", skip=(INTERFACE, SPEED) != ("rgmii", 1000))
+async def changes_the_speed(dut):
+    """A frame leaves at one rate, whenever the speed changes."""
+    tb = await TB.started(dut)
+    cocotb.start_soon(_change(dut.rgmii_speed))
+    for _ in range(60):
+        await tb.source.send(AxiStreamFrame(frame_bytes(60)))
+    rates: list[set[int]] = []
+    periods: list[int] = []
+    before = 0
+    while len(rates) < 60:
+        await RisingEdge(dut.rgmii_tx_clk)
+        now = get_sim_time("ps")
+        if int(dut.rgmii_tx_ctl.value):
+            periods.append(now - before)
+        elif periods:
+            nibbles = 1 if periods[1] == 8000 else 2
+            assert len(periods) == nibbles * (8 + 60 + 4), periods
+            rates.append(set(periods[1:]))
+            periods = []
+        before = now
+    mixed = [rate for rate in rates if rate not in ({8_000}, {40_000}, {400_000})]
+    assert mixed == []
+    assert len({min(rate) for rate in rates}) > 1
+
+
+async def _change(speed) -> None:
+    for number in itertools.cycle((1, 2, 1, 2, 0, 2)):
+        speed.value = number
+        await Timer(random.randrange(100, 20_000), "ns")
+
+
 @cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def spoils(dut):
     """A frame that is marked bad, or that comes too slowly, is not good on the wire; the next one is."""
@@ -178,14 +212,14 @@ async def drops(dut):
     wrong[30] ^= 4
     false_start = bytearray(good.data)
     false_start[3] = 0xAA
+    no_starts = [GmiiFrame(false_start), spoilt(2)]
     faults = [
         (GmiiFrame(wrong), "fcs"),
         (spoilt(40), "error"),
         (GmiiFrame(b"\x55" * 7 + b"\xd5" + data[:50] + fcs), "short"),
         (GmiiFrame(b"\x55" * 7 + b"\xd5" + data[:3]), "short"),
         (GmiiFrame.from_payload(frame_bytes(60, 0x8808)), "control"),
-        (GmiiFrame(false_start), None),
-        (spoilt(2), None),
+        *((fault, "error") for fault in no_starts),
         (GmiiFrame(b"\x55" * 20), None),
     ]
     counts: dict[str, int] = {}
@@ -195,11 +229,30 @@ async def drops(dut):
         await tb.idle()
         if name is not None:
             counts[name] = counts.get(name, 0) + 1
-        if name is not None and len(fault.data) > 16:
+        if name is not None and not any(fault is no_start for no_start in no_starts) and len(fault.data) > 16:
             assert tb.received()[1], name
         assert tb.received() == (data, False), name
         assert tb.sink.empty()
     tb.expect(good=len(faults), **counts)
+
+
+@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns", skip=INTERFACE != "rmii")
+async def dribble_bits(dut):
+    """What follows the last whole octet is cut off; the FCS decides (IEEE 802.3, 4.2.4.2.1)."""
+    tb = await TB.started(dut)
+    data = frame_bytes(70)
+    wrong = GmiiFrame.from_payload(data)
+    wrong.data[30] ^= 1
+    for dibits in (1, 2, 3) * 4:
+        await tb.phy.rx.send(GmiiFrame.from_payload(data), dribble=dibits)
+    await tb.idle()
+    for _ in range(12):
+        assert tb.received() == (data, False)
+    tb.expect(good=12)
+    await tb.phy.rx.send(wrong)
+    await tb.idle()
+    assert tb.received()[1]
+    tb.expect(good=12, fcs=1)
 
 
 @cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")

@@ -27,20 +27,21 @@ class RmiiPhy:
 class _Source:
     def __init__(self, dut: Any, hold: int):
         self.dut, self.hold = dut, hold
-        self.queue: Queue[GmiiFrame] = Queue()
+        self.queue: Queue[tuple[GmiiFrame, int]] = Queue()
         self.idle = Event()
         self.idle.set()
         dut.crs_dv.value = dut.rxd.value = dut.rx_er.value = 0
         cocotb.start_soon(self._run())
 
-    async def send(self, frame: GmiiFrame) -> None:
+    async def send(self, frame: GmiiFrame, *, dribble: int = 0) -> None:
+        """``dribble``: dibits after the last octet."""
         self.idle.clear()
-        self.queue.put_nowait(GmiiFrame(frame))
+        self.queue.put_nowait((GmiiFrame(frame), dribble))
 
     async def wait(self) -> None:
         await self.idle.wait()
 
-    def _dibits(self, frame: GmiiFrame) -> Iterator[tuple[int, int, int]]:
+    def _dibits(self, frame: GmiiFrame, dribble: int) -> Iterator[tuple[int, int, int]]:
         """``crs_dv``, ``rxd``, ``rx_er``: zeros first; half of the frames lose the carrier early."""
         frame.normalize()
         early = random.getrandbits(1)
@@ -50,6 +51,7 @@ class _Source:
             for octet, error in zip(frame.data, frame.error, strict=True)
             for place in range(4)
         ]
+        dibits += [(random.getrandbits(2), 0)] * dribble
         for number, (bits, error) in enumerate(dibits):
             ending = early and len(dibits) - number <= 8
             yield int(not ending or number % 2), bits, error
@@ -58,8 +60,8 @@ class _Source:
         while True:
             if self.queue.empty():
                 self.idle.set()
-            frame = await self.queue.get()
-            for valid, bits, error in [*self._dibits(frame), *[(0, 0, 0)] * _GAP_DIBITS]:
+            frame, dribble = await self.queue.get()
+            for valid, bits, error in [*self._dibits(frame, dribble), *[(0, 0, 0)] * _GAP_DIBITS]:
                 for _ in range(self.hold):
                     await FallingEdge(self.dut.clk)
                     self.dut.crs_dv.value, self.dut.rxd.value, self.dut.rx_er.value = valid, bits, error

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -66,13 +66,15 @@ class RgmiiPads(wiring.Component):
         ]
 
         # Inputs: both edges are handed over with the next rising one.
-        rise = Signal(5)
-        fall = Signal(5)
+        rise = Signal(5, reset_less=True)
+        fall = Signal(5, reset_less=True)
         taken = Signal(5)
         m.d.comb += [taken[:4].eq(self.rgmii.rxd), taken[4].eq(self.rgmii.rx_ctl)]
         m.d.receive += rise.eq(taken)
         m.d.falling += fall.eq(taken)
-        m.d.receive += [receive.pins.rise.eq(rise), receive.pins.fall.eq(fall)]
+        handed = Signal(10, reset_less=True)
+        m.d.receive += handed.eq(Cat(rise, fall))
+        m.d.comb += receive.pins.eq(handed)
         return m
 
 
