@@ -29,6 +29,23 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
     return level
 
 
+def pulse_seen(m: Module, name: str, pulse: Any, source: str, domain: str) -> Signal:
+    """A cycle in ``domain`` for each cycle of ``pulse`` in the domain ``source``, 2 to 3 cycles late.
+
+    Pulses must be 2 cycles of ``domain`` apart. What crosses is a level that changes with each pulse and that
+    no reset touches, so a reset of either domain makes no pulse.
+    """
+    level = Signal(name=f"{name}_level", reset_less=True)
+    level_seen = Signal(name=f"{name}_level_seen")
+    before = Signal(name=f"{name}_before", reset_less=True)
+    seen = Signal(name=f"{name}_seen")
+    m.submodules[f"{name}_level"] = FFSynchronizer(level, level_seen, o_domain=domain)
+    m.d[source] += level.eq(level ^ pulse)
+    m.d[domain] += before.eq(level_seen)
+    m.d.comb += seen.eq(level_seen ^ before)
+    return seen
+
+
 class StreamCrossing(wiring.Component):
     """A stream from one clock to another, beat by beat, through an :class:`AsyncQueue`.
 

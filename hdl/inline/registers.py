@@ -21,14 +21,14 @@ COUNTER_BYTES = 8
 
 EVENTS = {
     "good": "Received frames that are whole and correct; some may be lost after that (OVERFLOW).",
-    "error": "Received frames with an error reported by the PHY, or cut inside an octet; dropped.",
+    "error": "Received frames that the PHY calls damaged, or whose preamble or last octet is; dropped.",
     "short": "Received frames of fewer than 64 octets; dropped.",
     "fcs": "Received frames with a wrong frame check sequence; dropped.",
     "control": "Received MAC control frames (PAUSE); dropped.",
-    "overflow": "Frames that were lost whole: no room in the queue, or a reset of the engines.",
+    "overflow": "Good frames lost whole for want of room, and frames cut by a reset of the engines.",
     "unsent": "Frames from the engines that were not sent: marked bad, or longer than the queue.",
     "underrun": "Frames cut while they were sent, with an inverted check sequence.",
-    "sent": "Frames given to the transmitter.",
+    "sent": "Frames that have left, those cut (UNDERRUN) included.",
 }
 """A port's counters in the order of their slots: name and meaning."""
 
@@ -39,7 +39,8 @@ def _ports() -> tuple[Register, ...]:
         field
         for place, port in enumerate(PORTS)
         for field in (
-            Field(f"{port.upper()}_UP", 8 * place, 1, 0, f"The {port}'s link is up."),
+            Field(f"{port.upper()}_UP", 8 * place, 1, 0, f"The {port}'s link is up, at full duplex."),
+            Field(f"{port.upper()}_MANAGED", 8 * place + 1, 1, 0, f"The {port}'s PHY answers over MDIO."),
             Field(f"{port.upper()}_SPEED", 8 * place + 4, 2, 0, "0: 10, 1: 100, 2: 1000 Mbit/s."),
         )
     )

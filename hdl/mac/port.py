@@ -5,10 +5,9 @@ from typing import Any
 
 from amaranth.hdl import DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.cdc import PulseSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..attach.clock_crossing import StreamCrossing, reset_seen
+from ..attach.clock_crossing import StreamCrossing, pulse_seen, reset_seen
 from ..attach.frame_guard import FrameGuard
 from ..attach.frame_queue import FrameQueue
 from ..attach.width_adapter import Narrower, Widener
@@ -30,10 +29,10 @@ class PortEvents(data.Struct):
     short: 1
     fcs: 1
     control: 1
-    overflow: 1  # good, and without room in the queue; or cut by a reset of the engines' side
+    overflow: 1  # good, and without room in the queue; or, good or not, cut by a reset of the engines' side
     unsent: 1  # marked bad, or longer than the queue
     underrun: 1
-    sent: 1  # given to the transmitter, an underrun included
+    sent: 1  # its last octet has left, an underrun included
 
 
 class EthernetPort(wiring.Component):
@@ -154,23 +153,15 @@ class EthernetPort(wiring.Component):
         spoilt = Signal()
         with m.If(closing.m_axis.tvalid & closing.m_axis.tlast):
             m.d.sync += spoilt.eq(closing.m_axis.tuser)
-        lost = self._crossed(m, "lost", guard.lost, self.receive_domain)
+        lost = pulse_seen(m, "lost", guard.lost, self.receive_domain, "sync")
         m.d.comb += [
             self.events.overflow.eq((arrived.dropped & ~spoilt) | lost),
             self.events.unsent.eq(waiting.dropped),
-            self.events.sent.eq(outward.s_axis.tvalid & outward.s_axis.tready & outward.s_axis.tlast),
-            self.events.underrun.eq(self._crossed(m, "underrun", transmitter.underrun, self.transmit_domain)),
         ]
         for name in ("good", "error", "short", "fcs", "control"):
-            event = self._crossed(m, name, receiver.events[name], self.receive_domain)
+            event = pulse_seen(m, name, receiver.events[name], self.receive_domain, "sync")
+            m.d.comb += self.events[name].eq(event)
+        for name in ("sent", "underrun"):
+            event = pulse_seen(m, name, getattr(transmitter, name), self.transmit_domain, "sync")
             m.d.comb += self.events[name].eq(event)
         return m
-
-    @staticmethod
-    def _crossed(m: Module, name: str, pulse: Any, domain: str) -> Signal:
-        """A pulse per frame, in ``sync``."""
-        m.submodules[f"{name}_crossing"] = crossing = PulseSynchronizer(domain, "sync")
-        m.d.comb += crossing.i.eq(pulse)
-        seen = Signal(name=f"{name}_seen")
-        m.d.comb += seen.eq(crossing.o)
-        return seen

@@ -17,7 +17,7 @@ from inceptionn.sim.testbench import silence
 SPEED = bench_parameters()["speed"]  # Mbit/s
 CLOCK_PS = bench_parameters()["clock_ps"]  # of the engines
 OCTET_NS = 8000 // SPEED
-EVENTS = ("good", "error", "short", "fcs", "control", "overflow", "unsent", "underrun")
+EVENTS = ("good", "error", "short", "fcs", "control", "overflow", "unsent", "underrun", "sent")
 QUEUE_BYTES = 16384
 
 
@@ -106,7 +106,7 @@ async def both_ways_at_line_rate(dut):
     await tb.quiet()
     assert tb.sent() == out
     assert tb.received() == back
-    assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": len(back)}
+    assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": len(back), "sent": len(out)}
 
 
 @cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
@@ -124,7 +124,7 @@ async def bad_frames_end_here(dut):
     await tb.quiet()
     assert tb.received() == good
     assert tb.sent() == good
-    assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": 3, "fcs": 2, "unsent": 3}
+    assert tb.events == {**dict.fromkeys(EVENTS, 0), "good": 3, "fcs": 2, "unsent": 3, "sent": 3}
 
 
 @cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
@@ -177,3 +177,22 @@ async def resets(dut):
         sent = tb.sent()
         assert tb.received() == more, name
         assert sent == more or (name == "rst" and sent == more[1:]), name
+
+
+@cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
+async def resets_are_no_events(dut):
+    """While no frame passes, a reset of one clock alone counts nothing."""
+    tb = await TB.started(dut)
+    for name, count in (("rst", 1), ("tx_rst", 2), ("rx_rst", 2)):  # always after an odd number of events
+        for data in frames_of([100] * count):
+            await tb.source.send(AxiStreamFrame(data))
+            await tb.phy.rx.send(GmiiFrame.from_payload(data))
+        await tb.quiet()
+        before = dict(tb.events)
+        assert before["good"] % 2
+        assert before["sent"] % 2
+        getattr(dut, name).value = 1
+        await Timer(20 * OCTET_NS + 50, "ns")
+        getattr(dut, name).value = 0
+        await Timer(60 * OCTET_NS + 200, "ns")
+        assert tb.events == before, name

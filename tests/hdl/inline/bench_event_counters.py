@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of EventCounters against sums in Python: parameter ``slots``."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import TestBench
+
+SLOTS = bench_parameters()["slots"]
+CLOSEST = (SLOTS + 2) // 3
+"""Cycles between pulses that never come four to a sweep."""
+
+
+class TB(TestBench):
+    """The counters, and what they should hold."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        dut.events.value = dut.slot.value = 0
+        self.model = [0] * SLOTS
+
+    async def pulse(self, events: int) -> None:
+        """One cycle."""
+        self.dut.events.value = events
+        self.model = [count + (events >> slot & 1) for slot, count in enumerate(self.model)]
+        await RisingEdge(self.dut.aclk)
+        self.dut.events.value = 0
+
+    async def check(self) -> None:
+        await ClockCycles(self.dut.aclk, SLOTS + 1)
+        for slot in range(SLOTS):
+            self.dut.slot.value = slot
+            await ClockCycles(self.dut.aclk, SLOTS + 2)
+            assert int(self.dut.value.value) == self.model[slot], slot
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def counts(dut):
+    """Every slot, at random; a reset in between keeps the sums."""
+    tb = await TB.started(dut)
+    for _ in range(2):
+        rest = [random.randrange(CLOSEST) for _ in range(SLOTS)]
+        for _ in range(4000):
+            events = 0
+            for slot in range(SLOTS):
+                if rest[slot] == 0:
+                    events |= 1 << slot
+                    rest[slot] = random.choice((CLOSEST, CLOSEST, SLOTS - 1, SLOTS, 3 * SLOTS))
+                rest[slot] -= 1
+            await tb.pulse(events)
+        await tb.check()
+        await tb.reset()
+        await tb.check()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def pairs(dut):
+    """Two pulses less than a sweep apart, at each phase of the sweep."""
+    tb = TB(dut)
+    await tb.reset()
+    tb.dut.slot.value = 0
+    await ClockCycles(dut.aclk, SLOTS + 2)
+    tb.model = [int(dut.value.value)] * SLOTS
+    for apart in range(1, SLOTS):
+        for phase in range(SLOTS):
+            for idle in (apart - 1, 2 * SLOTS + phase):
+                await tb.pulse(1)
+                await ClockCycles(dut.aclk, idle) if idle else None
+    tb.dut.slot.value = 0
+    await ClockCycles(dut.aclk, SLOTS + 2)
+    assert int(dut.value.value) == tb.model[0]
