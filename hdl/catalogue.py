@@ -215,6 +215,10 @@ CATALOGUE = {
             bench="width_adapter",
             facts={"widens": False},
         ),
+        # The inline device's own.
+        Entry("event_counters", "inline.event_counters:EventCounters", ({"slots": 16},)),
+        Entry("port_page", "inline.port_page:PortPage"),
+        Entry("register_console", "inline.console:RegisterConsole", ({"divisor": 4, "addr_width": 13},)),
         # Parts that all others use.
         Entry(
             "queue",

@@ -15,7 +15,7 @@ from amaranth.build import Attrs, Pins, PinsN, Resource, Subsignal
 class PortRecipe:
     """A port on a board: its medium's interface, pins, PHY and delays.
 
-    ``phy``: the PHY's MDIO address. ``transmit_ps``, ``receive_ps``: delays of RGMII's pads
+    ``phy``: the MDIO address that is tried first. ``transmit_ps``, ``receive_ps``: delays of RGMII's pads
     (:class:`~inceptionn.boards.inline.pads.RgmiiPads`).
     """
 
@@ -89,7 +89,7 @@ RECIPES = {
     for recipe in (
         Recipe(
             "ecpix5-85f", "LambdaConcept ECPIX-5, 85F", _ecpix5,
-            # KSZ9031RNX: address 0 reaches it whatever its straps; it delays its receive clock itself.
+            # KSZ9031RNX: its address is strapped to 0..7; it delays its receive clock itself.
             PortRecipe("rgmii", "eth_rgmii", phy=0, transmit_ps=2000, wiring="the board's RJ45"),
             PortRecipe("rmii", "eth_rmii", phy=1, wiring="the RMII module on PMOD 0 and 1"),
             "-b ecpix5",

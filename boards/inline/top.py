@@ -85,7 +85,7 @@ class PhyManagement(wiring.Component):
     resource
         The board's resource, requested without buffers: mdc, mdio, rst.
     phy : :class:`int`
-        The PHY's address.
+        The address that is tried first.
     fastest : :class:`Speed`
 
     Members
@@ -118,6 +118,7 @@ class PhyManagement(wiring.Component):
             reset.o.eq(monitor.phy_reset),
             self.link.up.eq(monitor.up),
             self.link.speed.eq(monitor.speed),
+            self.link.managed.eq(monitor.managed),
         ]
         return m
 

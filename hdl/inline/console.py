@@ -25,7 +25,7 @@ class _State(enum.Enum):
 
 
 class RegisterConsole(wiring.Component):
-    """Turns lines of text into AXI4-Lite accesses. Numbers are hexadecimal; case does not matter.
+    """Turns lines of text into AXI4-Lite accesses. Numbers are hexadecimal, of 32 bits, in either case.
 
     =====================  ============================================  ==============
     line                   effect                                        answer
@@ -108,7 +108,11 @@ class RegisterConsole(wiring.Component):
                 m.d.sync += bad.eq(1)
             with m.Elif((is_digit | is_letter) & (state == _State.LINE)):
                 nibble = Mux(char[6], char[:4] + 9, char[:4])[:4]
-                m.d.sync += [value.eq(Cat(nibble, value[:28] & digits.replicate(28))), digits.eq(1)]
+                m.d.sync += [
+                    value.eq(Cat(nibble, value[:28] & digits.replicate(28))),
+                    digits.eq(1),
+                    bad.eq(bad | (digits & value[28:].any())),
+                ]
             with m.Elif(char != ord(" ")):
                 m.d.sync += bad.eq(1)
             with m.Elif(digits & (state == _State.LINE)):

@@ -17,17 +17,35 @@ MAC_DOMAIN = "mac"
 """125 MHz: RGMII sends in it."""
 
 
-def _settled(m: Module, name: str, value: Any, domain: str) -> Signal:
-    """``value`` in another clock; it changes only while no frame can come."""
-    seen = Signal.like(value, name=name)
-    m.submodules[name] = FFSynchronizer(value, seen, o_domain=domain)
-    return seen
+_SAMPLES = 4
+"""That agree, so that a value counts: its bits may arrive 20 ns apart, a cycle of the slower clock."""
+
+
+def settled(m: Module, name: str, value: Signal, domain: str) -> Signal:
+    """A register's value in another clock, 6 to 7 cycles late, never a mixture of old and new bits.
+
+    Resets leave it as it is.
+    """
+    sample = Signal.like(value, name=f"{name}_sample")
+    before = Signal.like(value, name=f"{name}_before", reset_less=True)
+    settled = Signal.like(value, name=f"{name}_settled", reset_less=True)
+    same = Signal(range(_SAMPLES), name=f"{name}_same", reset_less=True)
+    m.submodules[name] = FFSynchronizer(value, sample, o_domain=domain)
+    with m.If(sample != before):
+        m.d[domain] += [before.eq(sample), same.eq(0)]
+    with m.Elif(same != _SAMPLES - 1):
+        m.d[domain] += same.eq(same + 1)
+    with m.Else():
+        m.d[domain] += settled.eq(before)
+    return settled
 
 
 class RgmiiMedium(wiring.Component):
     """RGMII at 10, 100 or 1000 Mbit/s, without the pads.
 
-    The speed is that of ``managed`` while its link is up, else the PHY's in-band status.
+    The link is what the PHY's in-band status says while that is up: it knows what the link has become. Else
+    ``managed`` counts. A half-duplex link is not up. The speed stays while the link is down, at first
+    1000 Mbit/s.
 
     Parameters
     ----------
@@ -68,22 +86,24 @@ class RgmiiMedium(wiring.Component):
         wiring.connect(m, receive.octets, wiring.flipped(self.received))
         wiring.connect(m, wiring.flipped(self.sent), transmit.octets)
         told = Signal(LinkStatus)
+        speed = Signal(2, init=Speed.MBIT_1000)
         m.d.comb += [
             receive.pins.eq(self.pins.rx),
             self.pins.tx.eq(transmit.pins),
             self.pins.tx_clock.eq(transmit.clock),
-            told.eq(_settled(m, "told", receive.status.as_value(), "sync")),
+            told.eq(settled(m, "told", receive.status.as_value(), "sync")),
         ]
         m.d.sync += [
-            self.link.up.eq(self.managed.up | told.up),
-            self.link.speed.eq(Mux(self.managed.up, self.managed.speed, told.speed)),
+            self.link.up.eq(Mux(told.up, told.full_duplex, self.managed.up)),
+            self.link.managed.eq(self.managed.managed),
         ]
-        for name, side, domain in (
-            ("receive_speed", receive.gigabit, self.receive_domain),
-            ("transmit_speed", transmit.speed, self.transmit_domain),
-        ):
-            speed = _settled(m, name, self.link.speed, domain)
-            m.d.comb += side.eq(speed[1] if side is receive.gigabit else speed)
+        with m.If(told.up | self.managed.up):
+            m.d.sync += speed.eq(Mux(told.up, told.speed, self.managed.speed))
+        m.d.comb += [
+            self.link.speed.eq(speed),
+            receive.gigabit.eq(settled(m, "receive_speed", speed, self.receive_domain)[1]),
+            transmit.speed.eq(settled(m, "transmit_speed", speed, self.transmit_domain)),
+        ]
         return m
 
 
@@ -125,11 +145,14 @@ class RmiiMedium(wiring.Component):
         m.submodules.transmit = transmit = renamed(RmiiTransmit())
         wiring.connect(m, receive.octets, wiring.flipped(self.received))
         wiring.connect(m, wiring.flipped(self.sent), transmit.octets)
+        speed = Signal(2, init=Speed.MBIT_100)
+        m.d.comb += self.link.speed.eq(speed)
         m.d.sync += [
+            speed.eq(Mux(self.managed.up, self.managed.speed, Speed.MBIT_100)),
             self.link.up.eq(self.managed.up),
-            self.link.speed.eq(Mux(self.managed.up, self.managed.speed, Speed.MBIT_100)),
+            self.link.managed.eq(self.managed.managed),
         ]
-        slow = _settled(m, "slow", self.link.speed == Speed.MBIT_10, self.receive_domain)
+        slow = settled(m, "slow_speed", speed, self.receive_domain) == Speed.MBIT_10
         pins = self.pins
         m.d.comb += [receive.slow.eq(slow), transmit.slow.eq(slow)]
         m.d.comb += [getattr(receive, name).eq(getattr(pins, name)) for name in ("rxd", "crs_dv", "rx_er")]

@@ -20,6 +20,7 @@ class Link(data.Struct):
 
     up: 1
     speed: 2  # Speed
+    managed: 1  # a PHY answers over MDIO
 
 
 class PortPage(wiring.Component):
@@ -60,7 +61,7 @@ class PortPage(wiring.Component):
         links = Signal(32)
         register = PORT_PAGE["LINKS"]
         for number, name in enumerate(PORTS):
-            for field in ("up", "speed"):
+            for field, _ in Link.as_shape():
                 place = register[f"{name.upper()}_{field.upper()}"]
                 m.d.comb += links[place.lsb : place.lsb + place.width].eq(self.links[number][field])
 

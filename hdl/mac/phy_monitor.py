@@ -17,6 +17,7 @@ _LINK_UP, _NEGOTIATED = 2, 5
 _SELECTOR = 1
 _FULL_10, _FULL_100, _FULL_1000 = 1 << 6, 1 << 8, 1 << 9
 _PARTNER_FULL_10, _PARTNER_FULL_100, _PARTNER_FULL_1000 = 6, 8, 11
+_REMOTE_RECEIVER, _LOCAL_RECEIVER = 12, 13
 
 
 class _State(enum.Enum):
@@ -30,15 +31,19 @@ class _State(enum.Enum):
 class PhyMonitor(wiring.Component):
     """Full duplex only: the MAC knows no collisions, and neither half duplex nor PAUSE is advertised.
 
-    After power-up the PHY is held in reset for 10 ms and left alone for 100 ms. Then its advertisement is
-    written and negotiation restarted, and ten times a second its registers are read.
+    After power-up the PHY is held in reset for 10 ms and left alone for 100 ms. Ten times a second its
+    registers are read. When it first answers, its advertisement is written and negotiation restarted. Where
+    nobody answers, the next address is tried a tenth of a second later, also after a PHY has fallen silent.
+
+    The speed is the fastest that both ends can do. Of 1000 Mbit/s both receivers must be in order, too: a PHY
+    that finds only two pairs in the cable links slower than both ends can.
 
     Parameters
     ----------
     clock_hz : :class:`int`
         Of ``sync``.
     phy : :class:`int`
-        The PHY's address, 0..31.
+        The address that is tried first, 0..31.
     fastest : :class:`Speed`
         The fastest that the interface and the board can do.
 
@@ -48,6 +53,8 @@ class PhyMonitor(wiring.Component):
         To :class:`~inceptionn.hdl.mac.mdio.Mdio`.
     phy_reset : :py:`Out(1)`
         Active high.
+    managed : :py:`Out(1)`
+        A PHY answers.
     up : :py:`Out(1)`
         The link is up, negotiated, at full duplex.
     speed : :py:`Out(2)`
@@ -57,6 +64,7 @@ class PhyMonitor(wiring.Component):
     requests: Out(stream.Signature(MdioRequest))
     values: In(stream.Signature(16, always_ready=True))
     phy_reset: Out(1, init=1)
+    managed: Out(1)
     up: Out(1)
     speed: Out(2)
 
@@ -69,10 +77,10 @@ class PhyMonitor(wiring.Component):
         super().__init__()
 
     def _script(self) -> list[tuple[bool, int, int]]:
-        """Write or read, register, value; from `_polls` on it is repeated."""
+        """Write or read, register, value: the status, what is written at first, the polls."""
         advertised = _SELECTOR | _FULL_10 | (_FULL_100 if self.fastest >= Speed.MBIT_100 else 0)
-        setup = [(True, _ADVERTISED, advertised)]
-        polls = [(False, _STATUS, 0), (False, _PARTNER, 0)]
+        setup = [(False, _STATUS, 0), (True, _ADVERTISED, advertised)]
+        polls = [(False, _PARTNER, 0)]
         if self.fastest == Speed.MBIT_1000:
             setup.append((True, _GIGABIT_CONTROL, _FULL_1000))
             polls.append((False, _GIGABIT_STATUS, 0))
@@ -81,11 +89,12 @@ class PhyMonitor(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         script = self._script()
-        first_poll = next(place for place, (write, _, _) in enumerate(script) if not write)
+        setup, first_poll = 1, next(i for i, entry in enumerate(script) if entry[1] == _PARTNER)
         reset_cycles, quiet_cycles = self.clock_hz // 100, self.clock_hz // 10
         state = Signal(_State)
         timer = Signal(range(quiet_cycles + 1))
         place = Signal(range(len(script)))
+        phy = Signal(5, init=self.phy)
         write = Array(entry[0] for entry in script)[place]
         register = Array(entry[1] for entry in script)[place]
         linked = Signal()
@@ -95,7 +104,7 @@ class PhyMonitor(wiring.Component):
         m.d.comb += [
             self.requests.valid.eq(state == _State.ASK),
             self.requests.payload.write.eq(write),
-            self.requests.payload.phy.eq(self.phy),
+            self.requests.payload.phy.eq(phy),
             self.requests.payload.register.eq(register),
             self.requests.payload.value.eq(Array(entry[2] for entry in script)[place]),
         ]
@@ -113,7 +122,9 @@ class PhyMonitor(wiring.Component):
                 with m.If(write):
                     m.d.sync += [place.eq(place + 1), state.eq(_State.ASK)]
             with m.Case(_State.ANSWER), m.If(self.values.valid):
-                m.d.sync += [place.eq(Mux(last, first_poll, place + 1)), state.eq(_State.ASK)]
+                m.d.sync += [place.eq(Mux(last, 0, place + 1)), state.eq(_State.ASK)]
+                with m.If(register == _STATUS):
+                    m.d.sync += place.eq(Mux(self.managed, first_poll, setup))
                 with m.If(last):
                     m.d.sync += state.eq(_State.PAUSE)
             with m.Case(_State.PAUSE):
@@ -126,12 +137,17 @@ class PhyMonitor(wiring.Component):
 
         value = self.values.payload
         with m.If((state == _State.ANSWER) & self.values.valid):
-            with m.If(register == _STATUS):
-                # All ones: nobody answers.
-                m.d.sync += linked.eq(value[_LINK_UP] & value[_NEGOTIATED] & ~value.all())
+            with m.If((register == _STATUS) & (value.all() | ~value.any())):
+                # Nobody answers.
+                m.d.sync += [self.managed.eq(0), linked.eq(0), phy.eq(phy + 1), place.eq(0)]
+                m.d.sync += state.eq(_State.PAUSE)
+            with m.Elif(register == _STATUS):
+                # The link that was before the setup is gone.
+                m.d.sync += linked.eq(value[_LINK_UP] & value[_NEGOTIATED] & self.managed)
+                m.d.sync += self.managed.eq(1)
             with m.Elif(register == _PARTNER):
                 fast = value[_PARTNER_FULL_100] & (self.fastest >= Speed.MBIT_100)
                 m.d.sync += [rate.eq(fast), able.eq(fast | value[_PARTNER_FULL_10])]
-            with m.Elif(value[_PARTNER_FULL_1000]):
+            with m.Elif(value[_PARTNER_FULL_1000] & value[_LOCAL_RECEIVER] & value[_REMOTE_RECEIVER]):
                 m.d.sync += [rate.eq(Speed.MBIT_1000), able.eq(1)]
         return m

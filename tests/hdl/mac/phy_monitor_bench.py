@@ -13,15 +13,17 @@ FASTEST = bench_parameters()["fastest"]
 PHY = bench_parameters()["phy"]
 CLOCK_HZ = bench_parameters()["clock_hz"]
 LIMIT = CLOCK_HZ // 2
-UP = 1 << 2 | 1 << 5
+UP = 1 << 2 | 1 << 5 | 1
+SETUP = [(4, {0: 0x041, 1: 0x141, 2: 0x141}[FASTEST]), *[(9, 0x200)] * (FASTEST == 2), (0, 0x1200)]
 
 
 class Phy:
     """Answers to one address (clause 22: 32 ones, start, operation, addresses, turnaround, 16 bits)."""
 
     def __init__(self, dut, address: int):
-        self.dut, self.address = dut, address
-        self.registers = {1: 0, 4: 0x1E1, 5: 0, 9: 0x300, 10: 0}
+        self.dut = dut
+        self.address: int | None = address
+        self.registers = {1: 1, 4: 0x1E1, 5: 0, 9: 0x300, 10: 0}
         self.writes: list[tuple[int, int]] = []
         dut.mdio_in.value = 1
         cocotb.start_soon(self._run())
@@ -72,6 +74,14 @@ class TB(TestBench):
         super().__init__(dut)
         self.phy = Phy(dut, address)
 
+    async def managed(self, level: bool, polls: int) -> None:
+        """Waits until the monitor says whether a PHY answers, for at most so many polls."""
+        for _ in range(polls * (CLOCK_HZ // 10 + 1000)):
+            if int(self.dut.managed.value) == level:
+                return
+            await ClockCycles(self.dut.aclk, 1)
+        raise AssertionError(f"managed is not {level} after {polls} polls")
+
     async def polled(self) -> tuple[bool, int]:
         """Link and speed, two polls later."""
         await ClockCycles(self.dut.aclk, LIMIT)
@@ -86,16 +96,16 @@ async def follows_the_link(dut):
     await ClockCycles(dut.aclk, CLOCK_HZ // 100 + 8)
     assert not int(dut.phy_reset.value)
     assert await tb.polled() == (False, 0)
-    advertised = {0: 0x041, 1: 0x141, 2: 0x141}[FASTEST]
-    setup = [(4, advertised), *[(9, 0x200)] * (FASTEST == 2), (0, 0x1200)]
-    assert tb.phy.writes == setup
+    assert int(dut.managed.value)
+    assert tb.phy.writes == SETUP
 
     registers = tb.phy.registers
     for status, partner, gigabit, expected in (
         (UP, 0x41, 0, (True, 0)),
         (UP, 0x141, 0, (True, 1)),
-        (UP, 0x1E1, 1 << 11, (True, 2)),
-        (UP, 0x1E1, 1 << 10, (True, 1)),  # gigabit at half duplex only
+        (UP, 0x1E1, 0x3800, (True, 2)),
+        (UP, 0x1E1, 0x3400, (True, 1)),  # gigabit at half duplex only
+        (UP, 0x1E1, 0x0800, (True, 1)),  # both ends can do gigabit, the cable cannot
         (UP, 0x0A1, 0, (False, 0)),  # half duplex only
         (1 << 5, 0x141, 0, (False, 1)),
         (1 << 2, 0x141, 0, (False, 1)),
@@ -104,13 +114,36 @@ async def follows_the_link(dut):
         up, speed = await tb.polled()
         assert up == expected[0], (status, partner, gigabit)
         assert not up or speed == min(expected[1], FASTEST)
-    assert tb.phy.writes == setup
+    assert tb.phy.writes == SETUP
 
 
 @cocotb.test()
-async def nobody_answers(dut):
-    """A missing PHY reads as all ones, and its link is down."""
-    tb = TB(dut, address=PHY ^ 1)
+async def another_address(dut):
+    """The PHY is looked for, set up, lost, and set up again; its link is down meanwhile."""
+    tb = TB(dut, address=(PHY + 2) % 32)
+    tb.phy.registers.update({1: UP, 5: 0x141})
     await tb.reset()
-    assert (await tb.polled())[0] is False
+    await tb.managed(True, 5)
+    assert not int(dut.up.value), "a link before the setup does not count"
+    assert (await tb.polled())[0]
+    assert tb.phy.writes == SETUP
+    address, tb.phy.address = tb.phy.address, None
+    await tb.managed(False, 2)
+    await ClockCycles(dut.aclk, 4)
+    assert not int(dut.up.value)
+    tb.phy.address = address
+    await tb.managed(True, 33)
+    assert (await tb.polled())[0]
+    assert tb.phy.writes == 2 * SETUP
+
+
+@cocotb.test()
+async def a_line_held_low(dut):
+    """All zeros are no PHY."""
+    tb = TB(dut)
+    tb.phy.registers[1] = 0
+    await tb.reset()
+    await tb.polled()
+    assert not int(dut.managed.value)
+    assert not int(dut.up.value)
     assert tb.phy.writes == []

@@ -26,6 +26,7 @@ class ManagedPhy(wiring.Component):
     mdio_enable: Out(1)
     mdio_in: In(1)
     phy_reset: Out(1)
+    managed: Out(1)
     up: Out(1)
     speed: Out(2)
 
@@ -46,6 +47,7 @@ class ManagedPhy(wiring.Component):
             self.mdio_enable.eq(mdio.mdio_enable),
             mdio.mdio_in.eq(self.mdio_in),
             self.phy_reset.eq(monitor.phy_reset),
+            self.managed.eq(monitor.managed),
             self.up.eq(monitor.up),
             self.speed.eq(monitor.speed),
         ]

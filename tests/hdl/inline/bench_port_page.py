@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of PortPage: every word of the page through AXI4-Lite."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiResp
+
+from inceptionn.hdl.inline.registers import COUNTER_BYTES, EVENTS, PAGE_WIDTH, PORT_PAGE, PORTS, SLOTS
+from inceptionn.sim.testbench import TestBench
+
+LINK = {"up": 0, "speed": 1, "managed": 3}
+"""Lowest bit of each member of a port's link."""
+LINK_WIDTH = 4
+
+
+class TB(TestBench):
+    """The page, and what its counters should hold."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        dut.links.value = dut.events.value = 0
+        self.bus = self.axi_lite()
+        self.model = dict.fromkeys((f"{port}_{event}".upper() for port in PORTS for event in EVENTS), 0)
+
+    async def read(self, address: int) -> tuple[int, AxiResp]:
+        answer = await self.bus.read(address, 4)
+        return int.from_bytes(answer.data, "little"), answer.resp
+
+    async def counter(self, name: str) -> int:
+        words = [await self.read(PORT_PAGE[name].offset + at) for at in (0, COUNTER_BYTES // 2)]
+        assert all(resp == AxiResp.OKAY for _, resp in words)
+        return words[0][0] | words[1][0] << 32
+
+    async def events(self, count: int) -> None:
+        """Random events, a sweep apart."""
+        for _ in range(count):
+            bits = random.getrandbits(len(self.model))
+            self.dut.events.value = bits
+            for place, name in enumerate(self.model):
+                self.model[name] += bits >> place & 1
+            await RisingEdge(self.dut.aclk)
+            self.dut.events.value = 0
+            await ClockCycles(self.dut.aclk, SLOTS)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_counter(dut):
+    tb = await TB.started(dut)
+    for _ in range(2):
+        await tb.events(50)
+        assert {name: await tb.counter(name) for name in tb.model} == tb.model
+        await tb.reset()  # which keeps them
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def the_links(dut):
+    tb = await TB.started(dut)
+    register = PORT_PAGE["LINKS"]
+    for _ in range(20):
+        links = random.getrandbits(LINK_WIDTH * len(PORTS))
+        dut.links.value = links
+        await RisingEdge(dut.aclk)
+        value, resp = await tb.read(register.offset)
+        assert resp == AxiResp.OKAY
+        for port, name in enumerate(PORTS):
+            for field, low in LINK.items():
+                width = 2 if field == "speed" else 1
+                expected = links >> LINK_WIDTH * port + low & (1 << width) - 1
+                assert register[f"{name}_{field}".upper()].get(value) == expected, (name, field, links, value)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def everything_else(dut):
+    """Words that the table has not are refused, and so is every write."""
+    tb = await TB.started(dut)
+    for address in range(0, 1 << PAGE_WIDTH, 4):
+        _, resp = await tb.read(address)
+        assert resp == (AxiResp.OKAY if address in PORT_PAGE.words else AxiResp.SLVERR), hex(address)
+    for address in (PORT_PAGE["LINKS"].offset, PORT_PAGE["HOST_GOOD"].offset, 0xFFC):
+        answer = await tb.bus.write(address, bytes(4))
+        assert answer.resp == AxiResp.SLVERR
