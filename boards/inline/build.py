@@ -49,7 +49,7 @@ def build_device(
 
     The bitstream is of the seed whose least margin is the largest. The same version, tools, options and seeds
     give the same bits. `BuildError` where a tool fails, no seed can be routed, a clock has no constraint, or
-    no seed meets every clock.
+    no seed meets every clock; it then names the slowest path.
     """
     for name in (NEXTPNR, ECPPACK):
         tool(name)  # missing ones are reported before the work
@@ -68,9 +68,8 @@ def build_device(
         routes, failures = [], []
         for seed in seeds:
             try:
-                routes.append(
-                    route(platform, folder, seed, top.clocks(), _prefixed(note, f"route, seed {seed}"))
-                )
+                said = _prefixed(note, f"route, seed {seed}")
+                routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
             except BuildError as error:
                 failures.append(error)
         if not routes:
@@ -78,8 +77,8 @@ def build_device(
         best = max(routes, key=lambda routed: routed.margin)
         missed = [clock for clock in best.clocks if clock.margin < 0]
         if missed:
-            said = ", ".join(f"{c.name} {c.reached:.1f} of {c.asked:g} MHz" for c in missed)
-            raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {said}")
+            slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.asked:g} MHz, {c.path}" for c in missed)
+            raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {slow}")
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
     head = {
         "generator": "inceptionn inline build",
@@ -109,10 +108,14 @@ def _digest(text: str) -> str:
 def _facts(routed: Routed) -> dict[str, Any]:
     """A route for the manifest; MHz."""
     clocks = {
-        clock.name: {"asked": clock.asked, "reached": round(clock.reached, 2)} for clock in routed.clocks
+        clock.name: {"asked": clock.asked, "reached": round(clock.reached, 2), "slowest": clock.path}
+        for clock in routed.clocks
     }
     used = {kind: list(counts) for kind, counts in routed.used.items()}
-    return {"seed": routed.seed, "clocks": clocks, "crossings_ns": routed.crossings, "used": used}
+    return {
+        "seed": routed.seed, "clocks": clocks, "crossings_ns": routed.crossings, "used": used,
+        "fabric_clocks": routed.fabric_clocks,
+    }  # fmt: skip
 
 
 def table(recipe: Recipe, routes: Sequence[Any]) -> Table:

@@ -39,11 +39,13 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock of a routed design, in MHz: ``asked`` by the constraint, ``reached`` by the slowest path."""
+    """A clock of a routed design, in MHz: ``asked`` by its constraint, ``reached`` by its slowest path."""
 
     name: str
     asked: float
     reached: float
+    path: str = ""
+    """``"register -> register"``."""
 
     @property
     def margin(self) -> float:
@@ -56,6 +58,7 @@ class Routed:
     """A placed and routed design: its text configuration's name in the folder, clocks, cells by kind.
 
     ``crossings``: nanoseconds of the slowest path from one clock to another, ``"mac_clk -> clk"``.
+    ``fabric_clocks``: clocks that enter through general routing.
     """
 
     seed: int
@@ -63,6 +66,7 @@ class Routed:
     clocks: tuple[Clock, ...]
     used: dict[str, tuple[int, int]]
     crossings: dict[str, float]
+    fabric_clocks: int = 0
 
     @property
     def margin(self) -> float:
@@ -134,11 +138,14 @@ def synthesize(rtlil: str, folder: Path, note: Note) -> None:
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
 
 
-def route(platform: Any, folder: Path, seed: int, asked: Mapping[str, int], note: Note) -> Routed:
+def route(
+    platform: Any, folder: Path, seed: int, asked: Mapping[str, int], fabric_clocks: int, note: Note
+) -> Routed:
     """Places and routes ``inline.json`` with the pins of ``inline.lpf``.
 
-    ``asked``: Hz of each clock by the end of its net's name. `BuildError` where routing fails, or where the
-    constrained clocks are not exactly these; a clock that is only too slow is in the result.
+    ``asked``: Hz of each clock by the end of its net's name. `BuildError` where routing fails, where the
+    constrained clocks are not exactly these, or where more than ``fabric_clocks`` of them enter through
+    general routing; a clock that is only too slow is in the result.
     """
     config, report = f"{NAME}-{seed}.config", f"report-{seed}.json"
     device = platform._nextpnr_device_options[platform.device]
@@ -150,17 +157,32 @@ def route(platform: Any, folder: Path, seed: int, asked: Mapping[str, int], note
     ]  # fmt: skip
     run(command, folder, f"nextpnr-{seed}.log", note)
     found = json.loads((folder / report).read_text())
-    clocks = clocks_of(found["fmax"], asked)
+    clocks = clocks_of(found["fmax"], asked, found["critical_paths"])
     crossings = crossings_of(found["critical_paths"], asked)
     used = {
         name: (found["utilization"][cell]["used"], found["utilization"][cell]["available"])
         for cell, name in _AREA.items()
     }
-    return Routed(seed, config, clocks, used, crossings)
+    entering = fabric_clocks_of((folder / config).read_text(), fabric_clocks)
+    return Routed(seed, config, clocks, used, crossings, entering)
 
 
-def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int]) -> tuple[Clock, ...]:
-    """The clocks of nextpnr's report; `BuildError` unless they are those asked, each with its constraint."""
+def clocks_of(
+    fmax: Mapping[str, Mapping[str, float]],
+    asked: Mapping[str, int],
+    paths: Sequence[Mapping[str, Any]] = (),
+) -> tuple[Clock, ...]:
+    """The clocks of nextpnr's report, with the ends of their slowest ``paths``.
+
+    `BuildError` unless they are those asked, each with its constraint.
+    """
+    slowest = {
+        path["from"].removeprefix("posedge "): " -> ".join(
+            _register(path["path"][place][end]["cell"]) for place, end in ((0, "from"), (-1, "to"))
+        )
+        for path in paths
+        if path["from"] == path["to"]
+    }
     clocks = []
     for net, values in fmax.items():
         name = _clock_name(net)
@@ -171,7 +193,7 @@ def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int])
             raise BuildError(
                 f"clock {name} is constrained to {values['constraint']:.6g} MHz, not to {wanted}"
             )
-        clocks.append(Clock(name, asked[name] / 1e6, values["achieved"]))
+        clocks.append(Clock(name, asked[name] / 1e6, values["achieved"], slowest.get(net, "")))
     if missing := set(asked) - {clock.name for clock in clocks}:
         raise BuildError(f"no path is timed in {', '.join(sorted(missing))}: the clock is not in the report")
     return tuple(sorted(clocks, key=lambda clock: clock.name))
@@ -180,6 +202,26 @@ def clocks_of(fmax: Mapping[str, Mapping[str, float]], asked: Mapping[str, int])
 def _clock_name(net: str) -> str:
     """The clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
     return re.split(r"[$.]", net)[-1]
+
+
+def _register(cell: str) -> str:
+    """The design's name in that of a cell: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
+    return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]
+
+
+def fabric_clocks_of(config: str, allowed: int) -> int:
+    """Clocks that enter the clock network through general routing, in ECP5's text configuration.
+
+    Their delay against the data at the pads differs from route to route. `BuildError` for more than
+    ``allowed``: RGMII's clocks need pins with a clock input (Lattice FPGA-TN-02200: PCLKT).
+    """
+    count = len(re.findall(r"^arc: \S+ G_J\w*PCLKCIB\d+$", config, re.MULTILINE))
+    if count > allowed:
+        raise BuildError(
+            f"{count} clocks enter through general routing, at most {allowed} may: "
+            "RGMII needs clock pins (PCLKT)"
+        )
+    return count
 
 
 def crossings_of(paths: Sequence[Mapping[str, Any]], asked: Mapping[str, int]) -> dict[str, float]:

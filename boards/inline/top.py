@@ -142,6 +142,10 @@ class InlineTop(Elaboratable):
         receive = {f"{name}_rx_clk": RECEIVE_HZ[getattr(self.recipe, name).interface] for name in PORTS}
         return {"mac_clk": MAC_HZ, "clk": ENGINE_HZ, **receive}
 
+    def fabric_clocks(self) -> int:
+        """Clocks that may enter through general routing: RMII's, where the falling edge samples."""
+        return sum(getattr(self.recipe, name).interface == "rmii" for name in PORTS)
+
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         recipe = self.recipe

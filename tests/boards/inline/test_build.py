@@ -17,7 +17,7 @@ import pytest
 
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import build_device
-from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, run
+from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, fabric_clocks_of, run
 from inceptionn.boards.inline.pads import steps
 from inceptionn.boards.inline.recipes import RECIPES, recipe_of
 from inceptionn.boards.inline.top import InlineTop
@@ -71,6 +71,26 @@ def test_paths_between_clocks() -> None:
     assert crossings_of(paths, ASKED) == {"clk -> mac_clk": 17.0, "mac_clk -> clk": 7.5}
     with pytest.raises(BuildError, match=r"from mac_clk to clk takes 8\.5 ns, more than 8 ns"):
         crossings_of([path(fast, slow, 8.0, 0.5)], ASKED)
+
+
+def test_the_slowest_path_is_named() -> None:
+    hops = [
+        {"delay": 1.0, "from": {"cell": begin}, "to": {"cell": end}}
+        for begin, end in (("port.state_TRELLIS_FF_Q_1", "x_LUT4_A"), ("x_LUT4_A", "queue.full_TRELLIS_FF_Q"))
+    ]
+    paths = [
+        {"from": f"posedge {end}", "to": "posedge $glbnet$clk", "path": hops} for end in ("a", "$glbnet$clk")
+    ]
+    assert [clock.path for clock in clocks_of(FMAX, ASKED, paths)] == ["port.state -> queue.full", ""]
+
+
+def test_clocks_from_the_fabric() -> None:
+    """A clock that enters beside the clock pins is counted, and refused where its edges are tight."""
+    config = "arc: G_TDCC0CLKI G_JPCLKT01\narc: G_RDCC0CLKI G_JLRQPCLKCIB0\narc: G_HPBX0 G_VPTX0\n"
+    assert fabric_clocks_of(config, 1) == 1
+    with pytest.raises(BuildError, match="1 clocks enter through general routing, at most 0 may"):
+        fabric_clocks_of(config, 0)
+    assert [InlineTop(recipe, None).fabric_clocks() for recipe in RECIPES.values()] == [1, 0]
 
 
 def test_a_tool_that_fails(tmp_path: Path) -> None:
@@ -177,12 +197,12 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best of the seeds counts; if it misses, nothing is packed."""
     reached = {1: 49.0, 2: 49.5}
 
-    def route(platform: Any, folder: Path, seed: int, asked: dict[str, int], note: Any) -> flow.Routed:
-        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed]),), {}, {})
+    def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
+        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed], "a.b -> a.c"),), {}, {})
 
     monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
-    with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz"):
+    with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz, a\.b -> a\.c"):
         build_device(recipe_of("ecpix5-85f"), None, [1, 2])
 
 
@@ -199,6 +219,7 @@ def test_the_pass_through_design_is_routed(tmp_path: Path) -> None:
     (route,) = manifest["routes"]
     assert set(route["clocks"]) == {"clk", "mac_clk", "host_rx_clk", "network_rx_clk"}
     assert all(clock["reached"] >= clock["asked"] for clock in route["clocks"].values())
+    assert route["fabric_clocks"] == 1
     assert {"clk -> host_rx_clk", "clk -> mac_clk", "clk -> network_rx_clk"} <= set(route["crossings_ns"])
     for name, entry in manifest["files"].items():
         data = (out / name).read_bytes()
