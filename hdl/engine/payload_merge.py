@@ -12,8 +12,8 @@ from inceptionn.wire import GROUP_LANES
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.delay import delayed
+from ..parts.elastic_register import ElasticRegister
 from ..parts.output_queue import OutputQueue
-from ..parts.queue import PushQueue
 from ..parts.rotation import rotate_left_bytes
 from .receive_layout import frame_part, restored_burst
 
@@ -21,7 +21,8 @@ from .receive_layout import frame_part, restored_burst
 class PayloadMerge(wiring.Component):
     """Makes one output beat of each part: its header, and the payload rotated to where the header ends.
 
-    A restored frame's last part waits for its tail, since the frame is marked bad on its last beat.
+    A restored frame's last part waits for its tail, since the frame is marked bad on its last beat. It
+    loses no cycle if the tail comes one cycle before it.
 
     Latency: :attr:`LATENCY` cycles from the cycle in which part, burst and tail are there to the output
     queue. Throughput: one beat per cycle.
@@ -36,7 +37,7 @@ class PayloadMerge(wiring.Component):
     parts : :py:`In(stream.Signature(frame_part(lanes)))`
     tails : :py:`In(stream.Signature(1, always_ready=True))`
         Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the next may
-        come when the frame before has left, its first part at the earliest; with 16 lanes 4 may wait.
+        come when the frame before has left, its first part at the earliest; with 16 lanes 2 may wait.
     payload : :py:`In(stream.Signature(restored_burst(lanes)))`
         From the Decompressor. A part says whether it takes a burst.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
@@ -86,9 +87,11 @@ class PayloadMerge(wiring.Component):
             with m.If(go & part.awaits_tail):
                 m.d.sync += tail_known.eq(0)
         else:
-            m.submodules.tails = tails = PushQueue(1, 4, 0)
-            wiring.connect(m, wiring.flipped(self.tails), tails.i)
+            # As fast as the parts' register: the tail that comes with the last part arrives with it.
+            m.submodules.tails = tails = ElasticRegister(1)
             m.d.comb += [
+                tails.i.valid.eq(self.tails.valid),
+                tails.i.payload.eq(self.tails.payload),
                 tails.o.ready.eq(go & part.awaits_tail),
                 tail_known.eq(tails.o.valid),
                 tail_spoilt.eq(tails.o.payload),

@@ -74,7 +74,7 @@ class ReceiveAssembler(wiring.Component):
         # The register between the two steps keeps either from waiting, in one cycle, for all that a frame
         # needs. How a restored frame ended (`tails`) bypasses it. With 8 lanes at most one tail waits: it
         # comes with the frame's second part at the earliest, which the register accepts only when the frame
-        # before has left. With 16 lanes it may come with the first.
+        # before has left. With 16 lanes it may come with the first: one waits, and one for the part before.
         m = Module()
         m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
         m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes))

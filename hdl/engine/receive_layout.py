@@ -106,7 +106,7 @@ class ReceiveLayout(wiring.Component):
     after the last part: :attr:`tails` tells when, and how the frame ended.
 
     Two cycles are lost after a restored frame whose beats end after its last part, or whose last part holds
-    header. With 16 lanes, one is lost after some whose beats end with it.
+    header.
 
     Latency: the first part is offered 2 cycles after its order and its beat.
 

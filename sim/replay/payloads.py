@@ -8,13 +8,30 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.wire import GROUP_LANES, RAW_CODE, SHIM_BYTES
+from inceptionn.wire import (
+    BURST_BYTES,
+    CODE_WORD_BYTES,
+    CODE_WORD_GROUPS,
+    GROUP_LANES,
+    LANE_BYTES,
+    RAW_CODE,
+    SHIM_BYTES,
+    TAG_WORD_BYTES,
+)
 
 Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
 """A function from a number to this number of values."""
 
 _STEP = 2.0**-9
 """The step of the planes codec."""
+
+
+def plane_bytes(codec: str, payload: int) -> int:
+    """Bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
+    groups = -(-payload // (LANE_BYTES * GROUP_LANES))
+    if codec == "paper":
+        return TAG_WORD_BYTES * groups
+    return CODE_WORD_BYTES * -(-groups // CODE_WORD_GROUPS)
 
 
 def repeated(lanes: Sequence[float]) -> Values:
@@ -33,13 +50,19 @@ def _of_code(code: int) -> list[float]:
     return [0.0] * (GROUP_LANES - 1) + [largest]
 
 
-LITTLE_SAVED = "less than a beat saved"
-
-
-def _saving_little(random: np.random.Generator, n: int) -> NDArray[np.float32]:
+def _little_saved(random: np.random.Generator, n: int) -> NDArray[np.float32]:
     """For the paper's codec: a block that with its shim is 4 bytes shorter than the payload."""
     values = np.full(n, 1.5, "<f4")
     values[: -(-n // GROUP_LANES) + SHIM_BYTES // 2 + 2] = 0.3  # two bytes saved each
+    return values
+
+
+def _little_saved_planes(random: np.random.Generator, n: int) -> NDArray[np.float32]:
+    """For the planes codec: a block that with its shim is 1 to 32 bytes shorter than the payload."""
+    raw = BURST_BYTES * -(-n // GROUP_LANES)
+    grown = SHIM_BYTES + plane_bytes("planes", LANE_BYTES * n) + raw - LANE_BYTES * n
+    values = np.full(n, 64.0, "<f4")
+    values[: GROUP_LANES * (grown // BURST_BYTES + 1)] = 0.0  # 32 bytes saved by each group
     return values
 
 
@@ -50,12 +73,13 @@ PAYLOADS: dict[str, dict[str, Values]] = {
         "8 bits": repeated([0.0015]),
         "16 bits": repeated([0.3]),
         "nearly raw": repeated([1.5] * 6 + [0.3] * 2),
-        LITTLE_SAVED: _saving_little,
+        "less than a beat saved": _little_saved,
     },
     "planes": {
         "gradients": gradients,
         **{f"code {code}": repeated(_of_code(code)) for code in range(RAW_CODE)},
         f"code {RAW_CODE}, 7 of 8 groups": repeated([64.0] * GROUP_LANES * 7 + _of_code(0)),
+        "less than a beat saved": _little_saved_planes,
     },
 }
 """By codec: compressible payloads. With "8 bits" and the like every group has the same size."""

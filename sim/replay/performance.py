@@ -17,29 +17,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inceptionn.wire import (
-    BURST_BYTES,
-    CODE_WORD_BYTES,
-    CODE_WORD_GROUPS,
-    DEFAULT_TOS,
-    GROUP_LANES,
-    LANE_BYTES,
-    TAG_WORD_BYTES,
-)
+from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from ..golden import packets
 from ..verilated import Output, VerilatedNic
-from .payloads import LITTLE_SAVED, PAYLOADS, RAW, Values, gradients
+from .payloads import PAYLOADS, RAW, Values, gradients, plane_bytes
 
 Direction = Literal["transmit", "receive"]
 
 MTUS = (1500, 9000)
 LEAST_RATE = 0.97
 """Least beats per cycle, sustained."""
-WIDE_LITTLE_SAVED = 0.95
-"""The same for restored frames that had as many beats on the wire, with engines of 16 lanes.
-
-Such an engine loses a cycle after some of them; 1,514 bytes are 24 beats."""
 MOST_IDLE_CYCLES = 2.0
 """Most idle cycles per 64-byte frame, back to back."""
 MOST_LATENCY = {"receive bypass": 24, "receive restored": 56, "transmit": 48}
@@ -122,17 +110,12 @@ class Performance:
         extra = EXTRA_LATENCY * (self.engines > 1) + WIDE_LATENCY * (self.lanes > GROUP_LANES)
         return {kind: most + extra for kind, most in MOST_LATENCY.items()}
 
-    def least_rate(self, rate: Rate) -> float:
-        """`LEAST_RATE`, or what engines of this number of lanes reach for frames of this kind."""
-        little_saved = rate.direction == "receive" and rate.kind == LITTLE_SAVED
-        return WIDE_LITTLE_SAVED if little_saved and self.lanes > GROUP_LANES else LEAST_RATE
-
     def shortfalls(self) -> list[str]:
         """One line for each figure that misses its limit."""
         lines = [
             f"{r.direction} {r.kind}, MTU {r.mtu}, payload at {r.payload_at}: {r.figure:.3f} beats per cycle"
             for r in self.rates
-            if r.figure < self.least_rate(r)
+            if r.figure < LEAST_RATE
         ]
         lines += [
             f"{i.direction} 64-byte frames, {i.kind}: {i.cycles:.2f} idle cycles per frame"
@@ -154,14 +137,6 @@ class Performance:
 def beats(length: int, beat_bytes: int = BURST_BYTES) -> int:
     """Beats of a frame of ``length`` bytes on a stream of this width."""
     return -(-length // beat_bytes)
-
-
-def plane_bytes(codec: str, payload: int) -> int:
-    """Bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
-    groups = -(-payload // (LANE_BYTES * GROUP_LANES))
-    if codec == "paper":
-        return TAG_WORD_BYTES * groups
-    return CODE_WORD_BYTES * -(-groups // CODE_WORD_GROUPS)
 
 
 def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) -> float:

@@ -21,8 +21,8 @@ from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.sim.replay import referee, replay
 from inceptionn.sim.replay.capture import read_pcap
-from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients
-from inceptionn.sim.replay.performance import plane_bytes, segments
+from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients, plane_bytes
+from inceptionn.sim.replay.performance import TIMESTAMPS, segments
 from inceptionn.sim.replay.ratios import ratios
 from inceptionn.sim.replay.tables import print_tables
 from inceptionn.sim.verilated import Output, Timing
@@ -242,6 +242,18 @@ def test_payloads_of_every_code_and_bytes_of_planes() -> None:
                 assert max(range(16), key=counts.__getitem__) == int(kind.split()[1].rstrip(",")), kind
     assert [plane_bytes("paper", n) for n in (4, 32, 36, 1460)] == [2, 2, 4, 92]
     assert [plane_bytes("planes", n) for n in (4, 32, 128, 132, 1460)] == [2, 2, 2, 4, 24]
+
+
+@pytest.mark.parametrize("codec", NIC_CODECS)
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_little_is_saved(codec: str, mtu: int) -> None:
+    """The kind of this name is compressed, and by at most a group of 8 lanes."""
+    config = EngineConfig(parameters=NIC_CODECS[codec].settings(10))
+    for options in (b"", TIMESTAMPS):
+        (frame,) = segments(PAYLOADS[codec]["less than a beat saved"], mtu, 1, options=options)
+        result = transmit(frame, config, FlowTable())
+        assert result.verdict is wire.Verdict.COMPRESSED
+        assert 0 < len(frame) - len(result.frame) <= wire.BURST_BYTES
 
 
 def test_referee() -> None:

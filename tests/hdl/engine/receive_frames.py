@@ -185,6 +185,6 @@ def streams_without_gap() -> list[list[Frame]]:
     return [
         [Frame.passing(size) for size in [32] * 30 + [60] * 30 + [300] * 10],
         [Frame.restored(lanes, 4 * lanes // 3) for lanes in [365] * 8 + [100] * 10],
-        # As many beats from the wire as restored: the last stream.
+        # As many beats from the wire as restored.
         [Frame.restored(365, 1460 - SHIM_BYTES - saved) for saved in (4, 2, 1) * 6],
     ]
