@@ -155,7 +155,13 @@ def route(
         "--json", f"{NAME}.json", "--lpf", f"{NAME}.lpf", "--textcfg", config, "--report", report,
         "--seed", str(seed), "--timing-allow-fail", *ROUTE_OPTIONS,
     ]  # fmt: skip
-    run(command, folder, f"nextpnr-{seed}.log", note)
+    log = f"nextpnr-{seed}.log"
+    try:
+        run(command, folder, log, note)
+    except BuildError as error:
+        if too_many := over_full((folder / log).read_text(errors="replace")):
+            raise BuildError(f"the design does not fit the {platform.device}: {too_many}") from error
+        raise
     found = json.loads((folder / report).read_text())
     clocks = clocks_of(found["fmax"], asked, found["critical_paths"])
     crossings = crossings_of(found["critical_paths"], asked)
@@ -165,6 +171,16 @@ def route(
     }
     entering = fabric_clocks_of((folder / config).read_text(), fabric_clocks)
     return Routed(seed, config, clocks, used, crossings, entering)
+
+
+def over_full(log: str) -> str:
+    """What the part has too few of, by nextpnr's list of cells, such as ``"49,871 of 43,848 LUT4"``."""
+    counts = re.findall(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", log, re.MULTILINE)
+    return ", ".join(
+        f"{int(used):,} of {int(there):,} {_AREA.get(cell, cell)}"
+        for cell, used, there in counts
+        if int(used) > int(there)
+    )
 
 
 def clocks_of(
