@@ -65,15 +65,16 @@ def build_device(
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
         synthesize(rtlil, folder, _prefixed(note, "synthesize"))
-        routes, failures = [], []
+        routes: list[Routed] = []
+        failures: dict[int, BuildError] = {}
         for seed in seeds:
             try:
                 said = _prefixed(note, f"route, seed {seed}")
                 routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
             except BuildError as error:
-                failures.append(error)
+                failures[seed] = error
         if not routes:
-            raise failures[0]
+            raise failures[seeds[0]]
         best = max(routes, key=lambda routed: routed.margin)
         missed = [clock for clock in best.clocks if clock.margin < 0]
         if missed:
@@ -89,6 +90,7 @@ def build_device(
         "parameters": {"codec": codec, "baud": BAUD, "seed": best.seed, "route_options": list(ROUTE_OPTIONS)},
         "source_sha256": {"rtlil": _digest(rtlil), "pins": _digest(pins)},
         "routes": [_facts(routed) for routed in routes],
+        "failed_seeds": {str(seed): str(error) for seed, error in failures.items()},
     }
     files: dict[str, str | bytes] = {
         f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
@@ -182,6 +184,8 @@ def build(
 def _report(console: Console, recipe: Recipe, manifest: Path, written: Sequence[Path]) -> None:
     facts = json.loads(manifest.read_text(encoding="utf-8"))
     console.print(table(recipe, facts["routes"]))
+    for seed, error in facts["failed_seeds"].items():
+        console.print(f"seed {seed} failed: {error}")
     used = facts["parameters"]["seed"]
     console.print(f"seed {used} is in {', '.join(path.name for path in written)} of {str(manifest.parent)!r}")
     (best,) = (routed for routed in facts["routes"] if routed["seed"] == used)

@@ -250,6 +250,25 @@ def test_the_pass_through_design_is_routed(built: tuple[Path, dict[str, Any]], t
     assert str(tmp_path.parent).encode() not in (out / "inline.bit").read_bytes()
 
 
+def test_a_seed_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others count, and the failure is reported."""
+
+    def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
+        if seed == 1:
+            raise BuildError("no way")
+        return flow.Routed(seed, "", (Clock("clk", 50, 100),), {"LUT4": (1, 2)}, {})
+
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
+    monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
+    monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
+    build = ["inline", "build", "--codec", "none", "--out", str(tmp_path / "out")]
+    assert main([*build, "--seeds", "2"]) == 0
+    assert "seed 1 failed: no way\nseed 2 is in" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals(number: int, status: int, tmp_path: Path) -> None:
