@@ -34,7 +34,7 @@ from .nics import KINDS
 from .program import environment
 from .tap import available
 
-ASKED = 10e6
+TARGET = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""
 _PORT = 7000
 _LIMIT = 300.0
@@ -183,10 +183,10 @@ def bench(
     processors = len(os.sched_getaffinity(0))
     console.print(table(flows, processors))
     one_way = max(flow.rate for flow in flows if flow.name.startswith("one way"))
-    met = "reached" if one_way >= ASKED else "not reached"
+    met = "reached" if one_way >= TARGET else "not reached"
     load = os.getloadavg()[0]
     console.print(
-        f"one way, asked {ASKED / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
+        f"one way, target {TARGET / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
     )
     console.print(
         "The limit is processor time, most of it in the models. One way, the sender's and the "

@@ -15,10 +15,10 @@ from ..common import report
 from ..common.data import REAL, SYNTHETIC
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
-ASKED = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
+TARGETS = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
          **{(kind, 1e8): 4.0 for kind in (SYNTHETIC, REAL)}}  # fmt: skip
 """Ring raw over ring bounded, by data and bits per second."""
-ASKED_OF_PLANES = {(SYNTHETIC, 1e8): 6.0, (SYNTHETIC, 1e9): 6.0, (REAL, 1e8): 11.0, (REAL, 1e9): 11.0}
+PLANES_TARGETS = {(SYNTHETIC, 1e8): 6.0, (SYNTHETIC, 1e9): 6.0, (REAL, 1e8): 11.0, (REAL, 1e9): 11.0}
 """Ring raw over ring planes."""
 _ROUNDING = 1.01
 """The sums themselves are rounded to fp32."""
@@ -129,20 +129,20 @@ def tables_of(results: Results) -> Iterator[Table]:
 
 
 def figures_of(results: Results) -> list[report.Figure]:
-    """What is asked of the all-reduce."""
+    """The targets of the all-reduce."""
     found = []
     for rate in results.each("rate"):
         for data in results.each("data"):
             for op in results.each("op"):
                 where = f"{rate_text(rate)}, {data}, {op}"
-                asked = ASKED.get((data, rate or 0.0))
-                if asked is not None and op in ALL_REDUCES:
+                target = TARGETS.get((data, rate or 0.0))
+                if target is not None and op in ALL_REDUCES:
                     ratio = results.ratio(rate, data, op, RING_RAW, RING_BOUNDED)
-                    found.append(report.Figure(f"{where}: codec against ring raw", ratio, asked))
-                asked = ASKED_OF_PLANES.get((data, rate or 0.0))
+                    found.append(report.Figure(f"{where}: codec against ring raw", ratio, target))
+                target = PLANES_TARGETS.get((data, rate or 0.0))
                 ratio = results.ratio(rate, data, op, RING_RAW, RING_PLANES)
-                if asked is not None and ratio is not None and op in ALL_REDUCES:
-                    found.append(report.Figure(f"{where}: planes against ring raw", ratio, asked))
+                if target is not None and ratio is not None and op in ALL_REDUCES:
+                    found.append(report.Figure(f"{where}: planes against ring raw", ratio, target))
                 ratio = results.ratio(rate, data, op, RING_BF16, RING_BOUNDED)
                 found.append(report.Figure(f"{where}: codec against ring bf16", ratio, 1))
                 if rate == 1e9:

@@ -51,7 +51,7 @@ SAMPLE = 1 << 20
 """Values from which ratios are learned."""
 SMALL = 1024
 """Values of the all-reduces whose time is the cost of messages."""
-ASKED = 15.0
+TARGET = 15.0
 """Percent, of the median error."""
 
 
@@ -129,7 +129,7 @@ def pays(
     console.print(points_table(points))
     for table in error_tables(points):
         console.print(table)
-    figure = report.Figure("median error of the model", median_error(points), ASKED, most=True, unit="%")
+    figure = report.Figure("median error of the model", median_error(points), TARGET, most=True, unit="%")
     console.print(report.figures_table([figure]))
     write_json(json_file, {
         "bench": "pays", "environment": facts, "error_bound": 2.0**-bound, "hosts": machines,
@@ -281,7 +281,7 @@ def draw(path: Path, points: list[Point]) -> None:
         axes.plot(measured, predicted, "o", ms=4, label=variant)
     ends = np.array([min(p.measured for p in points), max(p.measured for p in points)]) * 1e3
     axes.plot(ends, ends, "0.4", lw=0.8)
-    axes.fill_between(ends, ends / (1 + ASKED / 100), ends * (1 + ASKED / 100), color="0.9")
+    axes.fill_between(ends, ends / (1 + TARGET / 100), ends * (1 + TARGET / 100), color="0.9")
     axes.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="model, ms",
              title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
     )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all benches share: options, figures with what was asked of them."""
+"""What all benches share: options, and figures with their targets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
 
     name: str
     measured: float | None
-    asked: float
+    target: float
     most: bool = False
     unit: str = "x"
 
@@ -48,24 +48,24 @@ class Figure(NamedTuple):
         """Whether it was reached; None if it was not measured."""
         if self.measured is None:
             return None
-        return self.measured <= self.asked if self.most else self.measured >= self.asked
+        return self.measured <= self.target if self.most else self.measured >= self.target
 
     def json(self) -> dict[str, Any]:
         """As the JSON file holds it."""
         return {
-            "name": self.name, "measured": self.measured, "asked": self.asked,
+            "name": self.name, "measured": self.measured, "target": self.target,
             "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
         }  # fmt: skip
 
 
 def figures_table(figures: Iterable[Figure]) -> Table:
-    """What was asked, what was measured, and whether that is enough."""
-    table = Table("Figures", "", "asked", "measured", "")
+    """Target, measurement and verdict of each figure."""
+    table = Table("Figures", "", "target", "measured", "")
     for figure in figures:
-        asked = f"{'<=' if figure.most else '>='} {figure.asked:g} {figure.unit}"
+        target = f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}"
         measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
         verdict, style = _VERDICTS[figure.reached]
-        table.add_row(figure.name, asked, measured, Text(verdict, style))
+        table.add_row(figure.name, target, measured, Text(verdict, style))
     return table
 
 

@@ -24,7 +24,7 @@ from ...layers.a2dtwp import adt, host_to_device
 from ..common import report
 from ..common.environment import conditions, environment
 
-ASKED = 0.5
+TARGET = 0.5
 """Share of memcpy's rate, with one thread."""
 SLOW_SECONDS = 3.0
 KEPT = (1, 2, 3, 4)
@@ -102,13 +102,13 @@ def table_of(found: dict[str, dict[str, float]]) -> Table:
 
 
 def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
-    """What is asked: the slowest format of the best path, in both directions."""
+    """The target: the slowest format of the best path, in both directions."""
     best, rates = next(iter(found.items()))
     return [
         report.Figure(
             f"bit{way}, {best}, slowest format, of memcpy",
             min(rates[f"{way}{keep}"] for keep in KEPT) / rates[MEMCPY],
-            ASKED,
+            TARGET,
         )
         for way in ("pack", "unpack")
     ]

@@ -42,7 +42,7 @@ SMALL = 1024
 SAMPLE = 1 << 21
 """Values at most for what both codecs do at several bounds."""
 GFNI = "avx512-gfni"
-ASKED = {
+TARGETS = {
     "bounded": (("compress", "avx512", 0.7), ("compress", "avx2", 0.6), ("decompress", "avx512", 0.6)),
     "planes": (
         ("compress", "avx512", 1.0),
@@ -280,7 +280,7 @@ def _memory(
 
 
 def figures_of(rows: list[Row]) -> list[report.Figure]:
-    """What is asked of the codec, of each array."""
+    """The targets of the codec, for each array."""
     figures = []
     for kind in dict.fromkeys(row.data for row in rows):
         for mode in MODES:
@@ -296,11 +296,11 @@ def _figures_of_mode(title: str, mode: Mode, rows: list[Row]) -> list[report.Fig
     best = rows[0]
     # Without AVX-512 there is no figure for it.
     vector = best.name if best.name.startswith("avx512") else "avx512"
-    for name, path, asked in ASKED[mode]:
+    for name, path, target in TARGETS[mode]:
         row = own.get((vector if path == "avx512" else path, 1))
         if row is not None:
             share = getattr(row, name) / row.memcpy
-            figures.append(report.Figure(f"{title}: {name}, {row.name}, of memcpy", share, asked))
+            figures.append(report.Figure(f"{title}: {name}, {row.name}, of memcpy", share, target))
     return [
         *figures,
         *_of_two_threads(title, best, own.get((best.name, 2))),

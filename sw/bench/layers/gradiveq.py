@@ -239,7 +239,7 @@ def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds
 
 
 def training_figures(trained: dict[str, list[dict[str, float]]]) -> list[report.Figure]:
-    """What is asked of bytes and accuracy."""
+    """The targets for bytes and accuracy."""
     base = mean(run["accuracy"] for run in trained["raw"])
     figures = []
     for name in ("GradiVeQ", "GradiVeQ, codec"):

@@ -208,7 +208,7 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def figures_of(results: dict[str, Any]) -> list[report.Figure]:
-    """What is asked of SSD-SGD, at the rate that bounds it by communication."""
+    """The targets of SSD-SGD, at the rate where communication is the limit."""
     rate = bits_per_second(BOUND_BY_COMMUNICATION)
     found = results["time"].get(rate, {})
     if not {"ssgd", "ssgd+codec", "ssd", "ssd+codec"} <= found.keys():

@@ -42,7 +42,7 @@ EMBEDDING: dict[str, Any] = {
 }  # fmt: skip
 """51 MB of word vectors; documents of 16 words, not too unevenly distributed (alpha is printed)."""
 MLP: dict[str, Any] = {"model": "mlp", "width": 512}
-ASKED = (2.0, 2.0, 1.03, 1.06)
+TARGETS = (2.0, 2.0, 1.03, 1.06)
 
 
 def parallax(
@@ -113,9 +113,9 @@ def step_seconds(group: dict[str, Any], variant: str) -> float:
 
 
 def figures_of(results: dict[str, Any]) -> list[report.Figure]:
-    """The ratios that are asked for."""
+    """The target ratios."""
     sparse, dense = results[SPARSE], results[DENSE_MODEL]
-    gather, as_dense, slower, search = ASKED
+    gather, as_dense, slower, search = TARGETS
     own = step_seconds(sparse, HYBRID)
     by_number = {int(p): median(times) for p, times in sparse["grid"].items()}
     chosen = by_number[sparse["variants"][HYBRID]["partitions"]]

@@ -153,7 +153,7 @@ def times_table(lines: list[dict[str, Any]], title: str) -> Table:
 
 
 def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
-    """What is asked of iteration rates."""
+    """The targets for iteration rates."""
     found = {(k, codec): median_of(lines, "time", k, codec) for k in (0, 5) for codec in (False, True)}
     both = found[5, True]
     return [
@@ -211,7 +211,7 @@ def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
 
 
 def accuracy_figures(accuracies: dict[str, list[float]]) -> list[report.Figure]:
-    """What is asked of accuracies."""
+    """The targets for accuracies."""
     base = 100 * float(np.mean(accuracies["SSGD"]))
     return [
         report.Figure(

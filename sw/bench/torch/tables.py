@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ``inceptionn bench torch`` prints: tables of its lines, and what is asked of them."""
+"""What ``inceptionn bench torch`` prints: tables of its lines, and their targets."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def overhead_table(lines: Lines) -> Table:
 
 
 def figures_of(lines: Lines) -> list[report.Figure]:
-    """What is asked at 1 Gbit/s, and of accuracy, of each of this package's ways."""
+    """The targets at 1 Gbit/s and for accuracy, for each of this package's systems."""
     figures = []
     found = _timed(lines, 1e9)
     for (model, system), line in found.items():
