@@ -18,12 +18,14 @@ from inceptionn.collectives import (
     MEAN,
     BFloat16,
     MismatchError,
+    allgather_comp,
     allreduce_comp,
     iallgather_comp,
     iallreduce_comp,
     ibcast_comp,
     ireduce_comp,
     ireduce_scatter_comp,
+    reduce_scatter_comp,
 )
 from inceptionn.transport import PeerLost, Transport, TransportError
 
@@ -60,6 +62,40 @@ def test_many_in_flight_and_a_blocking_one_between(group: Group) -> None:
         return True
 
     assert group(3, run) == [True] * 3
+
+
+@pytest.mark.parametrize("path", ["off", "software"])
+@pytest.mark.parametrize(("ranks", "group_size"), [(4, 2), (5, 3), (7, 2)])
+def test_hierarchical_ones_have_the_bits_of_the_blocking_ones(
+    threads: Group, ranks: int, group_size: int, path: str
+) -> None:
+    """All three in flight together; groups that divide the ranks, and that do not."""
+    counts = [1000 * rank for rank in range(ranks)]
+    settings = {"algorithm": "hierarchical", "group_size": group_size, "path": path, "scale": None}
+    x = np.random.default_rng(1).laplace(scale=1e-2, size=(ranks, sum(counts))).astype(np.float32)
+
+    def run(t: Transport) -> float:
+        own, block = x[t.rank], x[t.rank, : counts[t.rank]]
+        calls: list[tuple[Any, Any, np.ndarray, int, dict[str, Any]]] = [
+            (allreduce_comp, iallreduce_comp, own, own.size, {"op": MEAN}),
+            (reduce_scatter_comp, ireduce_scatter_comp, own, block.size, {"counts": counts}),
+            (allgather_comp, iallgather_comp, block, own.size, {"counts": counts}),
+        ]
+        found = [np.empty(size, np.float32) for *_, size, _ in calls]
+        requests = [
+            begin(t, given, y, **rest, **settings)
+            for (_, begin, given, _, rest), y in zip(calls, found, strict=True)
+        ]
+        for request in requests:
+            request.wait(60)
+        for (blocking, _, given, size, rest), y in zip(calls, found, strict=True):
+            wanted = np.empty(size, np.float32)
+            blocking(t, given, wanted, **rest, **settings)
+            assert np.array_equal(y.view(np.uint32), wanted.view(np.uint32))
+        return float(np.abs(found[0] - x.mean(axis=0, dtype=float)).max())
+
+    bound = 1e-6 if path == "off" else 2 * 2**-10
+    assert all(error <= bound for error in threads(ranks, run))
 
 
 def test_it_returns_before_the_others_call(threads: Group) -> None:
