@@ -100,7 +100,7 @@ COMMANDS = {
         "",
         "",
         "bench",
-        "Measure the codec and the all-reduce.",
+        "Measure the codec, collectives and training systems.",
         {
             "codec": _bench("kernels.codec", "The codec against memcpy and others."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
@@ -135,7 +135,7 @@ COMMANDS = {
             "ssd-sgd": _reproduce("ssd-sgd", "SSD-SGD, Table 2: accuracy by delay."),
             "a2dtwp": _reproduce("a2dtwp", "A2DTWP, Table II: parts of a batch."),
             "parallax": _reproduce("parallax", "Parallax, Table 4: throughput by architecture."),
-            "gradiveq": _reproduce("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation."),
+            "gradiveq": _reproduce("gradiveq", "GradiVeQ, Section 4: ratio, accuracy, aggregation."),
         },
     ),
     "cluster": Command(

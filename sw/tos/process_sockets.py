@@ -117,7 +117,7 @@ def _change(pid: int, peer: str, change: Callable[[socket.socket], None]) -> Non
     try:
         found = connections_to(pid, where)
     except socket.gaierror as error:
-        raise ProcessError(error.errno, f"no such host: {where[0]}") from error
+        raise typer.BadParameter(f"no such host: {where[0]!r}", param_hint="--peer") from error
     for fd, sock in found:
         with closing(sock):
             change(sock)

@@ -82,7 +82,7 @@ def test_wrong_arguments(other: Other, capsys: pytest.CaptureFixture[str]) -> No
     pid = str(other.process.pid)
     for arguments, status, text in (
         ([pid, "--peer", "nowhere"], 2, "an address is HOST:PORT, not 'nowhere'"),
-        ([pid, "--peer", "no.such.host.invalid:1"], 1, "no such host: no.such.host.invalid"),
+        ([pid, "--peer", "no.such.host.invalid:1"], 2, "no such host: 'no.such.host.invalid'"),
         ([pid, "--peer", f"127.0.0.1:{other.port}", "--tos", "41"], 2, "tos must be one of 4..252"),
         (["0", "--peer", "a:1"], 2, "Invalid value for 'pid'"),
         ([pid], 2, "Missing option '--peer'"),
