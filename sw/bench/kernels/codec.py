@@ -112,7 +112,7 @@ def codec(
     bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
     1e-3 to 1e-2. "real": gradients of a network while it is trained on handwritten digits (scikit-learn).
     Other compressors get the same error bound; those that are not installed are named (the extra `bench`
-    installs all). About two minutes, with --quick half a minute.
+    installs all). About three minutes, with --quick half a minute.
     """
     check_outputs(json_file, csv_file, plot=plot)
     known = (data.SYNTHETIC, data.REAL)
