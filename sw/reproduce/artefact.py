@@ -56,7 +56,7 @@ class Row(NamedTuple):
         if not isinstance(self.paper, int | float) or not isinstance(self.here, int | float):
             return ""
         if self.unit in ("%", "points"):
-            return f"{self.here - self.paper:+.1f} points"
+            return f"{round(self.here - self.paper, 1) + 0.0:+.1f} points"  # never -0.0
         return f"x {self.here / self.paper:.2f}" if self.paper else f"{self.here - self.paper:+.3g}"
 
 
