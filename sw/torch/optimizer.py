@@ -74,7 +74,8 @@ class TorchOptimizer(Optimizer):
         group["lr"] = self.schedule(step)
         grad = torch.from_numpy(gradient)
         if rows is not None:
-            grad = torch.sparse_coo_tensor(torch.from_numpy(rows)[None], grad, weights.shape)
+            indices = torch.from_numpy(rows)[None]
+            grad = torch.sparse_coo_tensor(indices, grad, weights.shape, check_invariants=False)
         parameter.grad = grad
         optimizer.step()
         parameter.grad = None

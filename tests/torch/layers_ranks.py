@@ -14,6 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
 from inceptionn.layers.a2dtwp import AWP, WeightAggregator, weight_keys
+from inceptionn.layers.parallax import ParallaxConfig, get_runner
+from inceptionn.layers.parallax.torch_model import TorchModel
 from inceptionn.layers.parameter_server import ParameterServer
 from inceptionn.layers.ssd_sgd import SSDSGD
 from inceptionn.torch import (
@@ -79,6 +81,47 @@ def a2dtwp(transport: Any) -> dict[str, Any]:
     return {"loss": mean_of(loss), "first": float(next(iter(weights.values())).reshape(-1)[0])}
 
 
+class Words(torch.nn.Module):
+    """The class of a text by the mean of its words' vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(200, 16, sparse=True)
+        self.classes = torch.nn.Linear(16, 4)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.classes(self.embedding(words).mean(dim=1))
+        return found
+
+
+def parallax(transport: Any) -> dict[str, Any]:
+    """Sparse gradients to servers on two machines, dense ones by all-reduce, both compressed."""
+
+    def texts(step: int) -> torch.Tensor:
+        random = torch.Generator().manual_seed(step % 3 * transport.size + transport.rank)
+        return torch.randint(200, (16, 4), generator=random)
+
+    def loss(module: torch.nn.Module, words: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(module(words), words[:, 0] % 4)
+
+    runner = get_runner(
+        TorchModel(Words(), loss, lambda words: {"embedding.weight": words}),
+        transport,
+        lambda: TorchOptimizer(torch.optim.SGD, lr=2.0),
+        ParallaxConfig(strategy="parameter_server", codec=Codec(2**-12), path="software", partitions=3),
+        machine=f"machine{transport.rank}",
+    )
+    losses = [mean_of(runner.run(texts(step))) for step in range(3 * STEPS)]
+    weights = runner.gathered()
+    return {
+        "first": losses[0],
+        "loss": losses[-1],
+        "weights": flat(weights),
+        "sent": sorted(runner.traffic.sent),
+    }
+
+
 def gradiveq() -> dict[str, Any]:
     """DDP's hook on convolutions: warm-up, sampling and compressed steps, then the codec on what is left."""
     torch.manual_seed(0)
@@ -138,6 +181,7 @@ def main() -> None:
         found["ps adam"] = parameter_server(transport, TorchOptimizer(torch.optim.Adam, lr=0.003))
         found["ssd"] = ssd_sgd(transport)
         found["a2dtwp"] = a2dtwp(transport)
+        found["parallax"] = parallax(transport)
     kinds = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
     momentum = {torch.optim.SGD: {"momentum": 0.9}}
     found["resumed"] = {kind.__name__: resumed(kind, lr=0.1, **momentum.get(kind, {})) for kind in kinds}

@@ -32,6 +32,13 @@ def test_a2dtwp_truncates_the_weights(ranks: Ranks) -> None:
     assert (first * 2**20).is_integer()  # 16 bits: 7 of the mantissa
 
 
+def test_parallax_serves_an_embedding_and_sums_the_rest(ranks: Ranks) -> None:
+    one, two = (rank["parallax"] for rank in ranks)
+    assert one["weights"] == two["weights"]
+    assert one["loss"] < 0.7 * one["first"]
+    assert {"dense", "rows", "values", "gradients"} <= {*one["sent"], *two["sent"]}
+
+
 def test_gradiveq_as_a_hook_goes_through_its_phases(ranks: Ranks) -> None:
     for rank in ranks:
         found = rank["gradiveq"]
