@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Smoke test of an installed host package; needs nothing but its dependencies. Prints the codec's paths."""
+"""Smoke test of an installed host package; needs nothing but its dependencies. Prints the codec's paths.
+
+``--native``: the compiled codec must be there. Without a compiler a package builds all the same, in NumPy.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,7 @@ def main() -> None:
         command("decode", message, "--out", back)
         assert np.abs(values - np.load(back)).max() < 2**-10
     assert command("doctor")
+    assert "--native" not in sys.argv or "scalar" in available_paths()
     print(*available_paths())
 
 
