@@ -144,8 +144,8 @@ def route(
     """Places and routes ``inline.json`` with the pins of ``inline.lpf``.
 
     ``asked``: Hz of each clock by the end of its net's name. `BuildError` where routing fails, where the
-    constrained clocks are not exactly these, or where more than ``fabric_clocks`` of them enter through
-    general routing; a clock that is only too slow is in the result.
+    constrained clocks are not exactly these, where more than ``fabric_clocks`` of them enter through general
+    routing, and at once where the part is too small; a clock that is only too slow is in the result.
     """
     config, report = f"{NAME}-{seed}.config", f"report-{seed}.json"
     device = platform._nextpnr_device_options[platform.device]
@@ -156,12 +156,14 @@ def route(
         "--seed", str(seed), "--timing-allow-fail", *ROUTE_OPTIONS,
     ]  # fmt: skip
     log = f"nextpnr-{seed}.log"
-    try:
-        run(command, folder, log, note)
-    except BuildError as error:
+
+    def watch(text: str) -> None:
+        # nextpnr itself would go on to place what has no place.
         if too_many := over_full((folder / log).read_text(errors="replace")):
-            raise BuildError(f"the design does not fit the {platform.device}: {too_many}") from error
-        raise
+            raise BuildError(f"the design does not fit the {platform.device}: {too_many}")
+        note(text)
+
+    run(command, folder, log, watch)
     found = json.loads((folder / report).read_text())
     clocks = clocks_of(found["fmax"], asked, found["critical_paths"])
     crossings = crossings_of(found["critical_paths"], asked)

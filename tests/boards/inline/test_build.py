@@ -84,11 +84,18 @@ def test_the_slowest_path_is_named() -> None:
     assert [clock.path for clock in clocks_of(FMAX, ASKED, paths)] == ["port.state -> queue.full", ""]
 
 
-def test_a_part_that_is_too_small() -> None:
+def test_a_part_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build ends as soon as nextpnr has counted the cells."""
     log = "Info: Device utilisation:\nInfo: \t  TRELLIS_COMB: 49871/43848   113%\n"
     log += "Info: \t        DP16KD:    93/  108    86%\n"
-    assert flow.over_full(log) == "49,871 of 43,848 LUT4"
     assert flow.over_full(log.replace("49871", "39871")) == ""
+    nextpnr = tmp_path / "nextpnr"
+    nextpnr.write_text(f"#!/bin/sh\ncat <<'END'\n{log}END\nexec sleep 60\n")
+    nextpnr.chmod(0o755)
+    monkeypatch.setattr(flow, "tool", lambda name: str(nextpnr))
+    platform = recipe_of("versa-ecp5-5g").platform()
+    with pytest.raises(BuildError, match=r"does not fit the LFE5UM5G-45F: 49,871 of 43,848 LUT4$"):
+        flow.route(platform, tmp_path, 1, ASKED, 0, lambda text: None)
 
 
 def test_clocks_from_the_fabric() -> None:
