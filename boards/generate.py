@@ -46,7 +46,7 @@ def write_files(
     force: bool = False,
     step: Callable[[str], None] = lambda name: None,
 ) -> list[Path]:
-    """Write the board's folder ``out``, as a whole or not at all; return the paths of its files.
+    """Write the board's folder ``out``, completely or not at all; return the paths of its files.
 
     ``step`` gets the name of each file before it is made. The same version and options write the same
     bytes. Raises ``ValueError`` for options that the board cannot be given and ``OSError`` for a folder
@@ -67,7 +67,7 @@ def parse_ratio(text: str) -> Fraction:
 
 def generate(
     board: Annotated[str, typer.Option("--board", metavar="BOARD", help=f"One of {', '.join(BOARDS)}.")],
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder to write; made if missing.")],
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Output folder; created if missing.")],
     ports: Annotated[
         int | None, typer.Option("--ports", metavar="N", help="vc709: 1 to 4 (4); corundum: 1 to 8 (1).")
     ] = None,
@@ -83,7 +83,7 @@ def generate(
         typer.Option("--width", metavar="BITS", help="corundum: stream width, 64, 128, 256 or 512 (512)."),
     ] = None,
     part: Annotated[
-        str | None, typer.Option("--part", metavar="PART", help="FPGA that the Vivado projects name.")
+        str | None, typer.Option("--part", metavar="PART", help="FPGA part for the Vivado projects.")
     ] = None,
     engines: Annotated[
         int, typer.Option("--engines", metavar="N", help="Engine pairs that share one stream.")
@@ -102,11 +102,11 @@ def generate(
         str,
         typer.Option(
             "--prefix", metavar="NAME",
-            help="Begins the names of all modules and files. Two NICs in one design need two.",
+            help="Prefix of all module and file names. Two NICs in one design need different prefixes.",
         ),
     ] = DEFAULT_PREFIX,
     force: Annotated[
-        bool, typer.Option("--force", help="Write into a folder that is not empty; other files in it stay.")
+        bool, typer.Option("--force", help="Write into a non-empty folder; other files in it are kept.")
     ] = False,
     json_file: JsonFile = None,
 ) -> None:  # fmt: skip

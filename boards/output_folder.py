@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes a folder as a whole or not at all, and changes no file that an earlier run did not write."""
+"""Writes a folder completely or not at all, and changes no file that an earlier run did not write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(out: Path, force: bool) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(out))
     if out.is_dir():
         if any(out.iterdir()) and not force:
-            raise FileExistsError(f"output folder is not empty (--force writes over it): {str(out)!r}")
+            raise FileExistsError(f"output folder is not empty (--force overwrites it): {str(out)!r}")
         parent = out
     else:
         parent = next(folder for folder in Path(os.path.realpath(out)).parents if folder.exists())

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=60, help="steps of SSGD at the beginning")
     parser.add_argument("--batch", type=int, default=16, help="samples per worker and step")
     parser.add_argument("--rate", type=float, default=0.05, help="the servers' learning rate")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings to take the mean of")
+    parser.add_argument("--seeds", type=int, default=1, help="number of training runs to average")
     parser.add_argument("--compare", action="store_true", help="SSGD and k = 1..5")
     arguments = parser.parse_args()
     if arguments.steps < 1:

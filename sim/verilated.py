@@ -92,7 +92,7 @@ class Timing(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A frame that came out: its bytes, ``tuser`` at ``tlast`` (bad or malformed), and when."""
+    """An output frame: its bytes, ``tuser`` at ``tlast`` (bad or malformed), and when."""
 
     data: bytes
     bad: bool
@@ -276,7 +276,7 @@ class VerilatedModule:
     def run(
         self, *packets: Sequence[Packet], loopback: bool = False, **options: Unpack[RunOptions]
     ) -> list[list[Output]]:
-        """Sends one list of packets into each pipe, back to back, and returns what came out of each.
+        """Sends one list of packets into each pipe, back to back, and returns the output of each.
 
         With ``loopback`` the first pipe's output feeds the second pipe's input too, beat by beat through
         a short queue. The call ends 64 quiet cycles after the last frame. Raises `ProtocolError`; and
@@ -339,7 +339,7 @@ class VerilatedModule:
 
     def _outstanding(self, expected: Sequence[int]) -> str:
         return "; ".join(
-            f"{self._lib.model_frames(self._open, pipe)} of {count} frames came out of {names.output}"
+            f"{self._lib.model_frames(self._open, pipe)} of {count} frames left {names.output}"
             for pipe, (count, names) in enumerate(zip(expected, self.interface.pipes, strict=True))
         )
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """In-network gradient compression (INCEPTIONN, MICRO 2018): host package.
 
-What each part needs is installed by an extra of the same name or near it: ``inceptionn.hdl`` and
-``inceptionn.boards`` by ``inceptionn[hdl]``, ``inceptionn.sim`` by ``inceptionn[sim]``. Importing this
-package loads none of them.
+Extras install what each part needs: ``inceptionn[hdl]`` for ``inceptionn.hdl`` and ``inceptionn.boards``,
+``inceptionn[sim]`` for ``inceptionn.sim``, and so on. Importing this package loads none of them.
 """
 
 import logging as _logging

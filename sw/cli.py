@@ -48,28 +48,30 @@ def _reproduce(name: str, help: str) -> Command:
 
 COMMANDS = {
     "encode": Command("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
-    "decode": Command("inceptionn.commands.files", "decode", "plot", "Write the array of a message."),
+    "decode": Command("inceptionn.commands.files", "decode", "plot", "Restore the array from a message."),
     "inspect": Command(
-        "inceptionn.commands.files", "inspect", "plot", "Classes and errors of a message or an array."
+        "inceptionn.commands.files", "inspect", "plot", "Show classes and errors of a message or an array."
     ),
     "tag": Command(
         "inceptionn.tos.process_sockets", "tag_command", "", "Mark another process's TCP connection."
     ),
-    "untag": Command("inceptionn.tos.process_sockets", "untag_command", "", "Take that mark back."),
-    "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Say what this host can do."),
+    "untag": Command(
+        "inceptionn.tos.process_sockets", "untag_command", "", "Remove the mark from a connection."
+    ),
+    "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Report what this host supports."),
     "pays": Command("inceptionn.pays.command", "pays", "plot", "Predict whether compression pays."),
     "generate": Command("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "bring-up": Command(
-        "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a bare board's test design."
+        "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a self-test design for a bare board."
     ),
     "inline": Command(
         "",
         "",
         "sim",
-        "The inline device: build its bitstream, simulate two of them.",
+        "The inline device: build its bitstream or simulate two of them.",
         {
             "build": Command(
-                "inceptionn.boards.inline.build", "build", "timing", "Write a board's bitstream."
+                "inceptionn.boards.inline.build", "build", "timing", "Build the bitstream for a board."
             ),
             "simulate": Command(
                 "inceptionn.sim.inline.commands", "simulate", "sim", "Drive a capture through two devices."
@@ -88,7 +90,7 @@ COMMANDS = {
                 ("get", "Print a register, field or counter."),
                 ("set", "Write a register or field."),
                 ("bound", "Set the error bound."),
-                ("counters", "Print the counters; watch them."),
+                ("counters", "Print or watch the counters."),
             )
         },
     ),
@@ -102,32 +104,32 @@ COMMANDS = {
         "bench",
         "Measure the codec, collectives and training systems.",
         {
-            "codec": _bench("kernels.codec", "The codec against memcpy and others."),
+            "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
-            "a2dtwp": _bench("kernels.a2dtwp", "Packing weights against memcpy; GPU copies."),
+            "a2dtwp": _bench("kernels.a2dtwp", "Weight packing against memcpy; GPU copies."),
             "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "torch": Command(
                 "inceptionn.bench.torch.torch", "torch", "torch", "PyTorch's DDP between shaped hosts."
             ),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
-            "pays": _bench("collective.pays", "The model of pays against measured all-reduces."),
+            "pays": _bench("collective.pays", "The predictions of pays against measured all-reduces."),
         },
     ),
     "reproduce": Command(
         "",
         "",
         "bench",
-        "Make the papers' tables and figures again.",
+        "Reproduce the papers' tables and figures.",
         {
-            "all": _reproduce("everything", "All of them, one after the other."),
+            "all": _reproduce("everything", "All of them, in sequence."),
             "fig4": _reproduce("fig4", "Truncation of g, w and both, and accuracy."),
-            "fig5": _reproduce("fig5", "Distribution of gradients over a training."),
+            "fig5": _reproduce("fig5", "Distribution of gradients during training."),
             "table2": _reproduce("table2", "Time breakdown of a worker-aggregator step."),
             "table3": _reproduce("table3", "Shares of compressed widths."),
-            "fig7": _reproduce("fig7", "What compression in software costs."),
+            "fig7": _reproduce("fig7", "The cost of compression in software."),
             "fig12": _reproduce("fig12", "WA, WA+C, INC, INC+C."),
             "fig13": _reproduce("fig13", "Epochs to equal accuracy."),
             "fig14": _reproduce("fig14", "Ratio and accuracy by truncation and bound."),
@@ -153,12 +155,14 @@ COMMANDS = {
             ),
         },
     ),  # fmt: skip
-    "scale": Command("inceptionn.sim.scaling", "scale", "sim", "Which link how many engines carry."),
+    "scale": Command(
+        "inceptionn.sim.scaling", "scale", "sim", "Compute which link a number of engines can carry."
+    ),
     "report": Command(
-        "inceptionn.boards.measure.report", "report", "timing", "Area and clock of every part."
+        "inceptionn.boards.measure.report", "report", "timing", "Report area and clock of every part."
     ),
     "timing": Command(
-        "inceptionn.boards.measure.timing", "timing", "timing", "Place and route; print clock and area."
+        "inceptionn.boards.measure.timing", "timing", "timing", "Place and route, and print clock and area."
     ),
 }
 

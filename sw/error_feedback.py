@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Error feedback: what compression took from one gradient is added to the next one.
+"""Error feedback: what compression removed from one gradient is added to the next one.
 
-Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): most of what truncation loses are values
-too small to be sent; added up, they are sent once they are large enough. The paper does not use it.
+Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): truncation mostly loses values that are
+too small to be sent. Accumulated, they are sent once they are large enough. The paper does not use it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["ErrorFeedback"]
 class ErrorFeedback:
     """This rank's residuals, one per tensor.
 
-    `allreduce_comp(..., feedback=(feedback, name))` does all of it. Or call it on a gradient before every
-    all-reduce and pass on the result, which the codec keeps exactly (``codec.lossy`` of it is itself). Errors
-    of a ring's further compressions, of partial sums, are not fed back.
+    `allreduce_comp(..., feedback=(feedback, name))` applies it automatically. Alternatively, call it on a
+    gradient before every all-reduce and send the result, which the codec does not change again. Errors of a
+    ring's later compressions, those of partial sums, are not fed back.
 
     Parameters
     ----------
     codec
-        The codec that the all-reduce will use; ``scale``, below, likewise.
+        The codec that the all-reduce will use; ``scale`` must be that of the all-reduce, too.
     decay
-        Factor of the residual when it is added, 0..1; below 1 old errors fade. ``ValueError`` otherwise.
+        Factor applied to the residual, 0..1; below 1, old errors fade. ``ValueError`` otherwise.
     comm
         The ranks of the all-reduce, which agree on its scale: a `Transport` or an mpi4py communicator.
     """
@@ -146,8 +146,8 @@ class ErrorFeedback:
     def load_state_dict(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
         """Takes copies of the residuals of a checkpoint in place of its own.
 
-        ``ValueError``, with the tensor's name, for a residual that is no float32 array or not finite; nothing
-        is changed then.
+        ``ValueError``, with the tensor's name, if a residual is not a finite float32 array. Nothing is
+        changed then.
         """
         for name, residual in state.items():
             if not isinstance(residual, np.ndarray) or residual.dtype != np.float32:

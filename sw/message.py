@@ -23,7 +23,8 @@ offset bytes field
              the payload, up to the end of the message
 ====== ===== ==========================================================================================
 
-A sender may leave a payload as it is, as :func:`pack` does when the stream would be longer than the values.
+A sender may store the payload uncompressed, as :func:`pack` does if the stream would be longer than the
+values.
 """
 
 from __future__ import annotations
@@ -101,10 +102,10 @@ def pack(
 ) -> memoryview:
     """The message of a float32 array of any shape, as bytes in memory of their own.
 
-    ``scale`` is an exponent as in :class:`~inceptionn.Codec`, ``"auto"`` that of
-    :func:`~inceptionn.codec.scale_exponent`, None no scaling. ``kind`` is that of the payload: by default
-    ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else that of the codec's
-    streams, ``INCEPTIONN`` or ``PLANES``. Naming one of these two always makes a stream.
+    ``scale`` is an exponent as in :class:`~inceptionn.Codec`; ``"auto"`` uses
+    :func:`~inceptionn.codec.scale_exponent`, and None does not scale. ``kind`` is the kind of the payload. By
+    default it is ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
+    ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream.
 
     Errors are those of ``Codec.compress``.
     """
@@ -166,7 +167,7 @@ def pack(
 def parse(buffer: Any) -> Header:
     """Check a message's header, lengths and checksum.
 
-    ``ValueError`` says what is wrong and at which byte. The payload itself is not decoded.
+    ``ValueError`` states the fault and its byte offset. The payload is not decoded.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < HEADER.size:

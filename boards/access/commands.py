@@ -36,16 +36,22 @@ Bar = Annotated[
                  help="BAR of a PCIe device: /sys/bus/pci/devices/ADDRESS/resourceN."),
 ]  # fmt: skip
 Offset = Annotated[
-    str, typer.Option("--offset", metavar="N", help="With --bar: of the engine pair's registers, as 0xa000.")
+    str,
+    typer.Option(
+        "--offset", metavar="N", help="With --bar: offset of the engine pair's registers, such as 0xa000."
+    ),
 ]
 Cluster = Annotated[
-    str | None, typer.Option("--cluster", metavar="HOST", help="NIC of a host of a running virtual cluster.")
+    str | None,
+    typer.Option("--cluster", metavar="HOST", help="NIC of this host in a running virtual cluster."),
 ]
 Socket = Annotated[
-    Path | None, typer.Option("--socket", metavar="FILE", help="With --cluster: which one, if several run.")
+    Path | None,
+    typer.Option("--socket", metavar="FILE", help="With --cluster: socket of the cluster, if several run."),
 ]
 Uart = Annotated[
-    Path | None, typer.Option("--uart", metavar="FILE", help="Serial line: inline device, bring-up design.")
+    Path | None,
+    typer.Option("--uart", metavar="FILE", help="Serial line of an inline device or a bring-up design."),
 ]
 Baud = Annotated[int, typer.Option("--baud", metavar="N", help="With --uart: bits per second.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="REGISTER, REGISTER.FIELD or COUNTER.")]
@@ -114,7 +120,7 @@ def get_command(
 
 def set_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="REGISTER or REGISTER.FIELD.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Such as 1 or 0x28.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value, such as 1 or 0x28.")],
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
@@ -146,7 +152,7 @@ def counters_command(
             1, 10**9, "With --watch: N times; default: to Ctrl-C.", "--times", metavar="N"
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also the counters that are 0.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include counters that are 0.")] = False,
     json_file: JsonFile = None, csv_file: CsvFile = None,
 ) -> None:  # fmt: skip
     """Print the counters. With --watch, --json holds the last values, --csv a row for each time."""

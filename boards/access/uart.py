@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 class SerialLine:
     """A serial device, raw, 8 data bits, no parity, 1 stop bit.
 
-    ``ValueError`` for a speed that termios has not, and for a file that is no serial line.
+    ``ValueError`` for a speed that termios does not support, and for a file that is not a serial line.
     """
 
     def __init__(self, path: Path, baud: int = BAUD) -> None:

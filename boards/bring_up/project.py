@@ -99,7 +99,7 @@ def project_files(mhz: float) -> dict[str, str]:
 
 
 def write_project(out: Path, mhz: float, *, force: bool = False) -> list[Path]:
-    """Write the project into the folder ``out``, as a whole or not at all; return its files.
+    """Write the project into the folder ``out``, completely or not at all; return its files.
 
     ``FileExistsError`` for a folder that holds anything, unless ``force``: it is written into then.
     """
@@ -111,12 +111,15 @@ def write_project(out: Path, mhz: float, *, force: bool = False) -> list[Path]:
 
 def bring_up(
     out: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Folder to write to; made if missing, must be empty.")
+        str, typer.Option("--out", metavar="DIR", help="Output folder; created if missing, must be empty.")
     ],
     clock: Annotated[
-        float, typer.Option("--clock", metavar="MHZ", help="Clock of the engines, from the board's 200 MHz.")
+        float,
+        typer.Option(
+            "--clock", metavar="MHZ", help="Clock of the engines in MHz, made from the board's 200 MHz."
+        ),
     ] = DEFAULT_MHZ,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a non-empty folder.")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Write the Vivado project of the bring-up design for a bare VC709.

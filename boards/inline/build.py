@@ -133,7 +133,7 @@ def table(recipe: Recipe, routes: Sequence[Any]) -> Table:
 
 def build(
     out: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Folder to write to; made if missing, must be empty.")
+        str, typer.Option("--out", metavar="DIR", help="Output folder; created if missing, must be empty.")
     ],
     board: Annotated[
         str, typer.Option("--board", metavar="BOARD", help=f"{', '.join(RECIPES)}.")
@@ -146,9 +146,12 @@ def build(
     ] = PAPER,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="Route with N seeds from --seed on; keep the best.")
+        int,
+        typer.Option(
+            "--seeds", metavar="N", help="Route with N seeds, starting at --seed, and keep the best."
+        ),
     ] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a non-empty folder.")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Write the inline device's bitstream for a board, by Yosys, nextpnr and ecppack.

@@ -95,7 +95,7 @@ def last(path: Path, board: str) -> Entry:
     """The last report of a board; ``ValueError`` if there is none, ``FileNotFoundError`` without a file."""
     found = [entry for entry in read(path) if entry.board == board]
     if not found:
-        raise ValueError(f"no report of {board!r} in {str(path)!r}: --record makes one")
+        raise ValueError(f"no report of {board!r} in {str(path)!r}: create one with --record")
     return found[-1]
 
 

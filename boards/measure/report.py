@@ -153,7 +153,7 @@ def report(
     ] = "vc709",
     codec: CodecName = PAPER,
     route: Annotated[
-        bool, typer.Option("--route", help="Route components that were not routed yet: minutes each.")
+        bool, typer.Option("--route", help="Route components that have not been routed (minutes each).")
     ] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
@@ -170,10 +170,10 @@ def report(
     ] = False,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", metavar="PERCENT", help="How much worse --compare lets pass."),
+        typer.Option("--threshold", metavar="PERCENT", help="Increase in percent that --compare accepts."),
     ] = 5.0,
     cache_dir: Annotated[
-        Path, typer.Option("--cache", metavar="DIR", help="Keeps results and intermediate files.")
+        Path, typer.Option("--cache", metavar="DIR", help="Cache of results and intermediate files.")
     ] = Path("build/timing"),
 ) -> None:
     """Report area, levels of logic and clock of every part of the NIC.

@@ -206,9 +206,9 @@ def timing(
     ] = True,
     with_area: Annotated[bool, typer.Option("--area/--no-area", help="Map to series 7 for the area.")] = True,
     path: Annotated[bool, typer.Option("--path", help="Print every hop of the critical paths.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Fail if a clock misses the aim.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Fail if a clock misses its target.")] = False,
     cache_dir: Annotated[
-        Path, typer.Option("--cache", metavar="DIR", help="Keeps results and intermediate files.")
+        Path, typer.Option("--cache", metavar="DIR", help="Cache of results and intermediate files.")
     ] = Path("build/timing"),
 ) -> None:
     """Place and route components; print their clock, critical path and area.
@@ -260,4 +260,4 @@ def timing(
         for found in results for one in found["routes"] or [{}]
     ])  # fmt: skip
     if check and missed:
-        raise RuntimeError(f"below the aimed clock: {', '.join(missed)}")
+        raise RuntimeError(f"below the target clock: {', '.join(missed)}")

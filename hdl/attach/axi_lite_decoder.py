@@ -92,8 +92,8 @@ class AXI4LiteDecoder(wiring.Component):
         for prefix in request:
             complete &= held[prefix]
         for n, slave in enumerate(self.m_axil):
-            # A request stays until it is accepted, each channel for itself, or refused: `alive` counts from
-            # the cycle on in which it is offered, for the request and for its answer alike.
+            # A request stays until it is accepted, separately on each channel, or refused. `alive` counts
+            # from the cycle in which it is offered, for the request and for its answer.
             for prefix in request:
                 slave_valid = getattr(slave, f"{prefix}valid")
                 with m.If(complete & there & (chosen == n)):

@@ -105,7 +105,7 @@ class BlockSplitter(wiring.Component):
             valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
             beat.eq(self.s_axis.tdata),
             top_byte.eq(_top_byte(self.s_axis.tkeep)),
-            # Lanes less one: a block with an unusable count is read as one of a full burst.
+            # Lanes minus one: a block with an unusable count is read as one of a full burst.
             more.eq(Mux(bad_count, self.lanes - 1, count - 1)),
             unusable.eq(bad_count),
             base.eq(self.cfg_b),
@@ -113,7 +113,7 @@ class BlockSplitter(wiring.Component):
         ]
 
         # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
-        # the lane count less one are: lanes of the last word, words of the last beat, beats.
+        # the lane count minus one are: lanes of the last word, words of the last beat, beats.
         at_burst, at_word = exact_log2(self.lanes), exact_log2(self.word_lanes)
         at_beat = at_word + exact_log2(self.width.words)
         more_words, more_beats = more[at_word:at_beat], more[at_beat:]

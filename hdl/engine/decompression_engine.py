@@ -128,7 +128,7 @@ class DecompressionEngine(wiring.Component):
             waiting.i.payload.ending.eq(beat.count),
         ]
 
-        # The block, after the shim. An empty one gets a byte, which is no valid block either.
+        # The block, after the shim. An empty one gets a byte, which is not a valid block either.
         m.d.comb += [
             realigner.runs.valid.eq(parser.headers.valid & headers.clear),
             realigner.runs.payload.eq(headers.run),

@@ -32,7 +32,7 @@ class ReceiveAssembler(wiring.Component):
 
     A frame that passes is copied. A restored frame gets its header from the waiting beats, patched, and its
     payload from the Decompressor. The waiting beats that hold its block are dropped meanwhile; the last of
-    them tells whether the frame came whole and good, and the last output beat waits for it.
+    them tells whether the frame arrived complete and undamaged, and the last output beat waits for it.
 
     The exceptions are :class:`ReceiveLayout`'s. Latency: 6 cycles from the cycle in which order, beat and
     burst are there to the output queue.

@@ -125,7 +125,7 @@ class TransmitSettling(wiring.Component):
             summed1.eq(head.static_sum + (swap16(block.block_sum) + cleared)),
         ]
 
-        # Stage 2: the wire form's fields. Its L4 length is the original's less the bytes saved. It counts in
+        # Stage 2: the wire form's fields. Its L4 length is the original's minus the bytes saved. It counts in
         # the pseudo header and, with UDP, also in the header.
         record1 = head1.record
         order_layout = frame_order(self.width.lanes)

@@ -45,7 +45,7 @@ class MacReceiver(wiring.Component):
     -------
     octets : :py:`In(stream.Signature(Octet, always_ready=True))`
     m_axis : :py:`Out(AXIStream(1))`
-        A push: ``tready`` is not looked at.
+        A push: ``tready`` is ignored.
     events : :py:`Out(ReceiveEvents)`
     """
 

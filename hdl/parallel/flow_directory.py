@@ -17,7 +17,7 @@ from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
 
 HEADER_BYTES = 64
-"""Bytes of a frame that hold every field which is looked at, with a VLAN tag."""
+"""Bytes of a frame that hold every field that is examined, with a VLAN tag."""
 _GENERATION_BITS = 8
 
 

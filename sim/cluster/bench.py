@@ -144,10 +144,10 @@ def bench(
     ] = None,
     nic: Annotated[str, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}.")] = "rtl",
     verilog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
+        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="CODEC", help="paper or planes; default with --verilog: that of the file.")
+        str, typer.Option(metavar="CODEC", help="paper or planes; default with --verilog: the file's codec.")
     ] = "paper",
     report: JsonFile = None,
     csv_file: CsvFile = None,

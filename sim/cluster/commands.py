@@ -98,44 +98,44 @@ def run(
         typer.Option(metavar="KINDS", help=f"{', '.join(KINDS)}: one for all, or one per host: rtl,none."),
     ] = "rtl",
     verilog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: written now.")
+        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
     ] = None,
     k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Of the paper's codec: bounded (default) or literal.")
+        str | None,
+        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
     ] = None,
     codec: Annotated[
         str | None,
         typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
     ] = None,
     mtu: Annotated[int, whole(576, 9216, "Of an IP packet.", metavar="BYTES")] = 1500,
-    vlan: Annotated[
-        int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")
-    ] = None,
-    ecn: Annotated[bool, typer.Option("--ecn", help="TCP of the hosts uses ECN.")] = False,
+    vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
+    ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
     congestion: Annotated[
         str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Of each switch port: 100m, 10g. Default: none.")
+        str | None,
+        typer.Option(metavar="RATE", help="Rate of each switch port, such as 10g; default: unlimited."),
     ] = None,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="Of each frame in the switch: 20us.")] = "0s",
-    queue: Annotated[
-        str, typer.Option(metavar="TIME", help="Traffic that a port with a rate holds.")
-    ] = "50ms",
-    loss: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are lost: 0.1%.")] = "0",
-    reorder: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are overtaken.")] = "0",
-    duplicate: Annotated[str, typer.Option(metavar="SHARE", help="Frames that come twice.")] = "0",
-    mark: Annotated[str, typer.Option(metavar="SHARE", help="ECN packets that are marked CE.")] = "0",
-    flip: Annotated[str, typer.Option(metavar="SHARE", help="Frames with one bit inverted.")] = "0",
-    truncate: Annotated[str, typer.Option(metavar="SHARE", help="Frames that are cut off.")] = "0",
-    fcs: Annotated[bool, typer.Option("--fcs", help="MACs mark damaged frames bad.")] = False,
+    delay: Annotated[
+        str, typer.Option(metavar="TIME", help="Delay of each frame in the switch, such as 20us.")
+    ] = "0s",
+    queue: Annotated[str, typer.Option(metavar="TIME", help="Queue of a port with a rate.")] = "50ms",
+    loss: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames lost, such as 0.1%.")] = "0",
+    reorder: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames overtaken by others.")] = "0",
+    duplicate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames duplicated.")] = "0",
+    mark: Annotated[str, typer.Option(metavar="SHARE", help="Share of ECN-capable packets marked CE.")] = "0",
+    flip: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames with one bit inverted.")] = "0",
+    truncate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames truncated.")] = "0",
+    fcs: Annotated[bool, typer.Option("--fcs", help="Let MACs mark damaged frames bad.")] = False,
     tos: Annotated[
-        str | None, typer.Option(metavar="BYTE", help="ToS that the switch writes into each packet: 0.")
+        str | None, typer.Option(metavar="BYTE", help="ToS byte that the switch writes into each packet.")
     ] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="EVENT", help="SECONDS:HOST:REGISTER=VALUE, a register write; repeatable."),
+        typer.Option(metavar="EVENT", help="Register write, SECONDS:HOST:REGISTER=VALUE; repeatable."),
     ] = None,
     pcap: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for hostN.pcap and wire-hostN.pcap.")
@@ -144,10 +144,14 @@ def run(
     live: Annotated[
         bool | None, typer.Option(help="Show the NICs' registers while it runs; default: on a terminal.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No end report on standard error.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Omit the final report on standard error.")
+    ] = False,
     limit: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="End the program after that; status 124."),
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="End the program after this time, with status 124."
+        ),
     ] = None,
     seed: Annotated[int, whole(0, 2**32 - 1, "Of the switch's faults.", metavar="N")] = 1,
 ) -> int:

@@ -19,8 +19,8 @@ _CE = 0x03
 class Impairments:
     """The impairments of every port of the switch, towards its host.
 
-    Shares are of the frames that a port forwards, each drawn for itself from the cluster's seed; 0..1, or a
-    text such as ``"0.1%"``. ``ValueError`` names a wrong value.
+    Shares refer to the frames that a port forwards, each drawn independently from the cluster's seed; 0..1,
+    or a text such as ``"0.1%"``. ``ValueError`` names a wrong value.
     """
 
     rate: str | float | None = None

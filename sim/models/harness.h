@@ -246,14 +246,14 @@ public:
     }
 
     void check_complete(uint64_t cycle) const {
-        if (frame_bytes_) fail(cycle, "beats came out that belong to no frame");
+        if (frame_bytes_) fail(cycle, "an output beat belongs to no frame");
     }
 
     void drive(bool room) { *port_.ready = room && !pause.now(random_); }
 
     bool sample(uint64_t cycle, Source& source, Beat* moved) {  // true if a beat moved
         if (!*port_.valid) {
-            if (held_) fail(cycle, "TVALID fell before TREADY came");
+            if (held_) fail(cycle, "TVALID fell before TREADY rose");
             return false;
         }
         Beat beat;

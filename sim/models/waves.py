@@ -40,7 +40,7 @@ def wave_format(path: Path, simulator: Simulator) -> WaveFormat:
             if simulator == "verilator" and not fst_available():
                 raise ToolMissing(
                     "FST from Verilator needs the headers of zlib and lz4 (Debian: apt install zlib1g-dev "
-                    "liblz4-dev); VCD works without"
+                    "liblz4-dev); VCD needs neither"
                 )
             return "fst"
         case suffix:

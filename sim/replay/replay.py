@@ -91,24 +91,25 @@ def replay(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     verilog: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Verilog of inceptionn_nic; default: written now, to build/replay."
-        ),
+        typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated in build/replay."),
     ] = None,
     report: JsonFile = None,
     k: Annotated[
         int, typer.Option("--bound", metavar="K", help="The error bound is 2^-K; K is 1 to 14.")
     ] = 10,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Of the paper's codec: bounded (default) or literal.")
+        str | None,
+        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="CODEC", help="paper (default) or planes. A given --verilog tells its own."),
+        typer.Option(metavar="CODEC", help="paper (default) or planes. With --verilog, the file's codec."),
     ] = None,
     waves: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="*.vcd or *.fst to write (large, and slow)."),
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Waveform to write, *.vcd or *.fst (large and slow)."
+        ),
     ] = None,
     frames_file: Annotated[
         Path | None,
@@ -116,9 +117,9 @@ def replay(
     ] = None,
     out_pcap: Annotated[
         Path | None,
-        typer.Option("--out-pcap", metavar="FILE", dir_okay=False, help="The wire side, as a pcap file."),
+        typer.Option("--out-pcap", metavar="FILE", dir_okay=False, help="pcap file for the wire side."),
     ] = None,
-    measure: Annotated[bool, typer.Option(help="Measure throughput and latency too.")] = True,
+    measure: Annotated[bool, typer.Option(help="Also measure throughput and latency.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
     console = Console(json_file=report, csv_file=frames_file)

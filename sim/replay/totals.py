@@ -127,7 +127,7 @@ def tally(
             totals.largest_error = max(totals.largest_error, small)
             if large:
                 raise ReplayError(
-                    f"frame {number}: a value that the codec keeps did not come back bit for bit"
+                    f"frame {number}: a value that the codec keeps was not restored bit for bit"
                 )
             totals.compressed_frames += 1
             totals.payload_bytes += len(at_host.data) - payload

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The codecs of ``docs/wire-format.md`` sections 1, 2 and 9 on arrays in memory.
 
-:class:`Codec` holds the settings. One of several bit-identical *paths* does the work: the best that the
-processor runs of ``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C, or ``numpy`` where the C
+:class:`Codec` holds the settings. One of several bit-identical *paths* does the work: the best one that the
+processor supports of ``avx512-gfni``, ``avx512``, ``avx2`` and ``scalar`` in C, or ``numpy`` if the C
 extension was not built. Native paths release the GIL for 4096 lanes and more.
 """
 
@@ -132,15 +132,15 @@ class Codec:
     Parameters
     ----------
     error_bound
-        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 comes back within it; others are exact. In
-        ``planes``, every finite value does; those of magnitude ``2**(14 - k)`` and more are exact.
+        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 is restored within it; others are exact. In
+        ``planes``, every finite value is; magnitudes of ``2**(14 - k)`` and more are exact.
     mode
-        ``"bounded"``, ``"literal"`` for the paper's Algorithm 2 to the bit, or ``"planes"`` for the planes
-        codec (wire format version 2), which takes about half of the bytes at the same bound.
+        ``"bounded"``, ``"literal"`` for exactly the paper's Algorithm 2, or ``"planes"`` for the planes codec
+        (wire format version 2), which needs about half the bytes at the same bound.
     threads
-        Most threads that one call uses (one for every MiB or so of values); default: the processors that the
-        process may use, at most four. 1 is better where other work uses the processors. Not part of the
-        codec's identity.
+        Maximum number of threads per call (about one per MiB of values); default: the processors that the
+        process may use, at most four. Use 1 if other work needs the processors. Not part of the codec's
+        identity.
 
     Raises ``ValueError`` or ``TypeError`` for other settings; the message ends with the value.
     """
@@ -179,7 +179,7 @@ class Codec:
             _say_that_it_is_slow()
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes that the stream of ``count`` values takes at most."""
+        """Largest size in bytes of the stream of ``count`` values."""
         count = _count(count)
         groups = -(-count // wire.GROUP_LANES)
         if self._numbers[0] == _PLANES:
@@ -196,8 +196,8 @@ class Codec:
     def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
         """The stream of a float32 array of any shape, in C order.
 
-        Without ``out`` a new ``bytes``. With ``out``, a writable buffer, the part of it that holds the
-        stream; the bytes after it may be overwritten. ``max_compressed_size`` bytes are always enough.
+        Returns new ``bytes``, or, if ``out`` (a writable buffer) is given, the part of it that holds the
+        stream. Bytes after the stream may be overwritten. ``max_compressed_size`` bytes are always enough.
 
         An array that is not C-contiguous is copied first. ``TypeError`` for another type of value, byte order
         included, ``ValueError`` if ``out`` is too small or overlaps ``x``.
@@ -227,8 +227,8 @@ class Codec:
         """The ``float32[count]`` of a stream, any contiguous bytes.
 
         ``out``, a C-contiguous float32 array of ``count`` values of any shape, is filled and returned if
-        given. ``ValueError``, with the byte offset, for a malformed stream, such as one of another count;
-        ``out`` is unspecified then. A wrong bound or mode cannot be detected from the stream.
+        given. ``ValueError``, with the byte offset, for a malformed stream, such as one of another count. The
+        content of ``out`` is then unspecified. A wrong bound or mode cannot be detected from the stream.
         """
         count = _count(count)
         if out is None:
@@ -273,9 +273,9 @@ class Codec:
         return Index(_paths.backend.offsets(stream, _count(count), blocks, self._numbers[0]), blocks)
 
     def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
-        """What decompressing the compressed ``x`` gives, in its shape, without making the stream.
+        """What compressing and decompressing ``x`` would return, in its shape; makes no stream.
 
-        ``out``, of as many values, may be ``x`` itself.
+        ``out``, of the same size, may be ``x`` itself.
         """
         values = _values(x)
         if out is None:
@@ -318,11 +318,11 @@ class Codec:
 def scale_exponent(x: Any, mode: Mode = wire.DEFAULT_MODE) -> int:
     """The ``scale`` that brings the largest finite magnitude of ``x`` into [0.5, 1); within -126..126.
 
-    The error bound is relative to that magnitude then. Ranks that add up each other's values must all use
-    the same: the least of theirs. 0 if there is no finite value but zero.
+    The error bound is then relative to that magnitude. Ranks that add each other's values must all use the
+    same scale, the smallest of theirs. 0 if there is no finite value except zero.
 
-    In ``planes``, which rounds to nearest, into (0.5, 1]: lossy values then get the same scale again, or a
-    finer one.
+    For ``planes``, which rounds to nearest, the range is (0.5, 1], so that lossy values get the same scale
+    again, or a finer one.
     """
     bits = _paths.backend.largest(_values(x))
     if not bits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What :mod:`inceptionn.native.codec` does, in NumPy: for machines without a compiler at install time.
+"""NumPy version of :mod:`inceptionn.native.codec`, for installations without a compiler.
 
 The functions have the native module's names, arguments and results; :mod:`inceptionn.codec` has checked the
 arguments. ``codec`` is 0 for the paper's (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`), which

@@ -82,7 +82,7 @@ def moving_data(transport: Transport) -> Iterator[None]:
 
 
 def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
-    """The least e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero.
+    """The smallest e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero.
 
     For ``planes``, which may round up to a power of two, with \\|x\\| <= 2**e.
     """

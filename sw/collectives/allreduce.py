@@ -44,7 +44,7 @@ def allreduce_comp(
     feedback: Feedback = None,
     timeout: float | None = None,
 ) -> None:
-    """Sums the send buffers of all ranks into the receive buffer of each; all end with the same bits.
+    """Sums the send buffers of all ranks into each receive buffer; all ranks get bit-identical results.
 
     All ranks call it with arrays of the same count and type and the same settings.
 
@@ -58,48 +58,50 @@ def allreduce_comp(
     op
         `SUM` or `MEAN`.
     codec
-        An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: what the NICs are
-        set to where they are used, else ``Codec()``.
+        An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: the NICs' codec if
+        they are used, else ``Codec()``.
     path
         "nic": floats on marked connections, compressed by the NICs. "software": compressed here. "off":
         raw. "auto": "nic" if every rank has it, set to this codec; else "software".
     algorithm
-        "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates and has
-        values of its own). "paper_baseline" (Fig. 1a): a tree of aggregators, which are the first ranks and
+        "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates and
+        contributes values). "paper_baseline" (Fig. 1a): a tree of aggregators, which are the first ranks and
         contribute no values (their send buffers are not read, and a mean is that of the workers).
     scale
-        Values are multiplied by ``2**scale`` before and divided again afterwards, which is exact (except for
-        subnormal numbers) and moves the error bound. "auto": so that the sum of the largest values stays just
-        below 1, by an `inceptionn.Codec`; other codecs take values as they are. None: as they are; what is
-        below the bound then becomes zero.
+        Values are multiplied by ``2**scale`` before and divided afterwards, which is exact (except for
+        subnormal numbers) and scales the error bound. "auto": with an `inceptionn.Codec`, the sum of the
+        largest values is brought just below 1; other codecs get unscaled values. None: no scaling, so values
+        below the bound become zero.
     legs
-        For an aggregator: which of the ways to and from it is compressed. Default: "both"; for
+        For an aggregator: which legs are compressed: "up", "down", "both" or "none". Default: "both"; for
         "paper_baseline" "up", since the paper compresses gradients and sends weights down raw.
     group_size, upper
         For "hierarchical": consecutive ranks per group, where the last group may be smaller (default: the
-        largest divisor of their number up to its square root), and what joins the groups. ``group_size`` for
-        "paper_baseline": children per aggregator (default: one aggregator for all workers).
+        largest divisor of the number of ranks up to its square root), and the algorithm between groups.
+        ``group_size`` for "paper_baseline": children per aggregator (default: one aggregator for all
+        workers).
     dtype
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block
-        Lanes per message, about.
+        Approximate number of lanes per message.
     feedback
         An `ErrorFeedback` and the tensor's name in it: its residual is added to this rank's values, and what
         ``codec`` removes from them is the next residual. (Its own codec and ranks are not used.) The result
-        is that of calling it on the values first, without the additional exchange between the ranks.
+        is the same as calling it on the values first, without the additional exchange between the ranks.
     timeout
-        Seconds without progress after which a wait for another rank ends in `TransportTimeout`; each rank its
-        own. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless it was told.
+        Seconds without progress after which waiting for another rank raises `TransportTimeout`; ranks may
+        differ. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless set
+        otherwise.
 
     Every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one compression per
     rank. So if scaled values stay below 1, the error of the sum is at most ``size * b``, that of the mean ``2
-    * b``. ``RuntimeWarning``, once per communicator, if half or more of the energy of a rank's values is
-    below it.
+    * b``. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's
+    values is below the bound.
 
-    `MismatchError` at every rank if they do not agree, or if one of them cannot take part (there, its own
-    ``TypeError`` or ``ValueError``): nothing has been sent then. `TransportError` if a rank is lost, falls
-    silent or sends malformed data; the transport cannot be used after that. The receive buffer is unspecified
-    after an error.
+    `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank raises
+    its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. `TransportError` if a rank is
+    lost, falls silent or sends malformed data; the transport cannot be used afterwards. The receive buffer is
+    unspecified after an error.
     """
     transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)

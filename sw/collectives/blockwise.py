@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reduce-scatter and all-gather: the two halves of an all-reduce, each for itself.
+"""Reduce-scatter and all-gather, the two halves of an all-reduce.
 
 Both work on one block of values per rank, in the order of the ranks: of equal lengths, or of any lengths.
 """
@@ -57,7 +57,7 @@ def reduce_scatter_comp(
     The other arguments, types and errors are those of `allreduce_comp`. The result passes one compression
     for each rank but one, and is not compressed itself: its error is at most ``size - 1`` times the bound.
 
-    Memory: an array as large as ``sendbuf``, but in place. Each rank sends ``(size - 1) / size`` of the
+    Memory: an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) / size`` of the
     values.
     """
     transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
@@ -90,12 +90,12 @@ def allgather_comp(
 ) -> None:
     """Collects the send buffers of all ranks in every receive buffer, one after the other in rank order.
 
-    All ranks end with the same bits: a rank's own block becomes what the others see of it. With `IN_PLACE` as
-    ``sendbuf``, a rank's block is at its place in ``recvbuf`` already. ``counts``: the length of each block,
-    0 included, the same at all ranks; by default all are as long as ``sendbuf``.
+    All ranks get bit-identical results: a rank's own block is replaced by what the others receive. With
+    `IN_PLACE` as ``sendbuf``, a rank's block is at its place in ``recvbuf`` already. ``counts``: the length
+    of each block, 0 included, the same at all ranks; by default all are as long as ``sendbuf``.
 
-    The other arguments, types and errors are those of `allreduce_comp`. Every value is within the bound:
-    it is compressed once, by its owner, and relayed as it is. ``scale="auto"`` is each rank's own here, so
+    The other arguments, types and errors are those of `allreduce_comp`. Every value is within the bound: it
+    is compressed once, by its owner, and forwarded unchanged. Here ``scale="auto"`` is chosen per rank, so
     that the bound is relative to the largest value of its block.
     """
     transport, chosen = transport_of(comm, timeout), Settings(**settings)

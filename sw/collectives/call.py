@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The frame of every collective call: agree, scale, move, scale back, store."""
+"""The steps common to every collective call: agree, scale, move, scale back, store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Lanes = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Collective:
-    """What sets one collective apart from the others, before its data move.
+    """What distinguishes one collective from the others before its data move.
 
     ``summed``: values of several ranks are added, so that all use one scale, which leaves room for the sum.
     Otherwise each rank's own values have a scale of their own. ``contributes``: whether this rank has values.

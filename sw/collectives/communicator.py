@@ -39,11 +39,12 @@ class CompressedCommunicator:
     ``reduce``, ``allgather`` and ``bcast``, where all ranks give such arrays. Reductions are those with SUM,
     mpi4py's or this package's `SUM` and `MEAN`. They go through the functions of this package with the
     ``settings`` given here: keyword arguments of `allreduce_comp`. An algorithm that only an all-reduce has
-    is a ring elsewhere. After ``Bcast`` and ``Allgather`` the sender's own values are what the others see.
+    is a ring elsewhere. After ``Bcast`` and ``Allgather`` the sender's values are replaced by what the others
+    receive.
 
-    Everything else, other types, operations and methods, goes to the communicator itself. If compression may
-    have been intended (a reduction or a collective of floats), rank 0 says so in a ``UserWarning``, once for
-    each method, type and operation (not with ``path="off"``).
+    All other types, operations and methods go to the communicator itself. If compression may have been
+    intended (a reduction or a collective of floats), rank 0 says so in a ``UserWarning``, once for each
+    method, type and operation (not with ``path="off"``).
 
     ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
 
@@ -231,7 +232,7 @@ class CompressedCommunicator:
         return getattr(self.comm, method)(*arguments, **rest)
 
     def _descriptions(self, value: Any) -> list[Any]:
-        """Type and shape of every rank's value; None for what is no array of floats, and with path "off"."""
+        """Type and shape of every rank's value; None if it is no float array, and with path "off"."""
         if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
             return [None] * self.size
         mine = (value.dtype.name, value.shape) if is_float_array(value) else None

@@ -54,7 +54,7 @@ class OwnScale:
         return self.codec.decompress(rest, count, out, scale=exponent)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values of a stream to a float32 array of as many values."""
+        """Adds the values of a stream to a float32 array of the same size."""
         rest, exponent = self._split(stream)
         return self.codec.decompress_add(rest, accumulator, scale=exponent)
 

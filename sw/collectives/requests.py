@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Collectives that run while their caller does something else: one after the other on each transport."""
+"""Non-blocking collectives; those of one transport run one after the other."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class CollectiveRequest:
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the result is there. Raises what the blocking call would.
 
-        ``timeout``: seconds, after which this ends in ``TimeoutError`` and the collective goes on. The wait
-        is limited even without it: a collective whose ranks fall silent fails after its own time-out.
+        After ``timeout`` seconds this raises ``TimeoutError``, and the collective continues. The wait is
+        limited even without it: a collective whose ranks fall silent fails after its own time-out.
         """
         if not self._over.wait(timeout):
             raise TimeoutError(f"the collective is still in progress after {timeout:g} s")

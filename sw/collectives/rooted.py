@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Collectives with a root: a sum that one rank receives, and an array that one rank hands to all."""
+"""Collectives with a root: reduce and broadcast."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reduce_comp(
     timeout: float | None = None,
     **settings: Unpack[RootedSettings],
 ) -> None:
-    """Sums the send buffers of all ranks into the receive buffer of ``root``; the others' is not looked at.
+    """Sums the send buffers of all ranks into the receive buffer of ``root``; that of other ranks is ignored.
 
     A ring's reduce-scatter, whose blocks then go to the root, so the error is at most ``size`` times the
     bound. The other arguments, types and errors are those of `allreduce_comp`; `IN_PLACE` is for the root.
@@ -72,10 +72,10 @@ def bcast_comp(
     timeout: float | None = None,
     **settings: Unpack[RootedSettings],
 ) -> None:
-    """Hands the values in the buffer of ``root`` to all others; all end with the same bits.
+    """Sends the values in the buffer of ``root`` to all others; results are bit-identical at all ranks.
 
-    The root's own buffer becomes what the others see. Compressed once, and relayed along a chain of ranks.
-    The other arguments, types and errors are those of `allreduce_comp`.
+    The root's own buffer is replaced by what the others receive. Values are compressed once and forwarded
+    along a chain of ranks. The other arguments, types and errors are those of `allreduce_comp`.
     """
     transport, chosen = transport_of(comm, timeout), Settings(**settings)
     in_order(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))

@@ -42,7 +42,7 @@ RING_ALGORITHMS = ("ring", "hierarchical")
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of `allreduce_comp` that are no buffers; it says what they mean."""
+    """The arguments of `allreduce_comp` other than buffers, with their meaning."""
 
     op: Op = Op.SUM
     codec: StreamCodec | None = None

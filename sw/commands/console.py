@@ -46,7 +46,7 @@ JsonFile = Annotated[
     Path | None,
     typer.Option(
         "--json", metavar="FILE", dir_okay=False,
-        help="Write JSON to FILE; with - to standard output, and all else to standard error.",
+        help="Write JSON to FILE; - is standard output, with all other output on standard error.",
     ),
 ]  # fmt: skip
 """The option ``--json`` of every command that has one; see `check_outputs`, `Console` and `write_json`."""
@@ -55,7 +55,7 @@ CsvFile = Annotated[
     Path | None,
     typer.Option(
         "--csv", metavar="FILE", dir_okay=False,
-        help="Write the rows as CSV to FILE; with - to standard output, and all else to standard error.",
+        help="Write the rows as CSV to FILE; - is standard output, with all other output on standard error.",
     ),
 ]  # fmt: skip
 """The option ``--csv`` of commands whose JSON holds rows; see `check_outputs`, `Console` and `write_csv`."""
@@ -64,7 +64,7 @@ PICTURES = (".png", ".svg", ".pdf")
 PlotFile = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", dir_okay=False, help=f"Draw a picture there ({', '.join(PICTURES)})."
+        "--plot", metavar="FILE", dir_okay=False, help=f"Write a chart to FILE ({', '.join(PICTURES)})."
     ),
 ]
 """The option ``--plot``; see `check_outputs` and `write_plot`."""

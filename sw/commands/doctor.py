@@ -151,7 +151,9 @@ def foreign_sockets() -> Finding:
 
 
 def doctor(
-    peer: Annotated[str, typer.Option(metavar="ADDRESS", help="Send the marked packet there.")] = "127.0.0.1",
+    peer: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to send the marked packet.")
+    ] = "127.0.0.1",
     json_file: JsonFile = None,
 ) -> None:
     """Say what this host can do: kernel, codec and its speed, MPI, the ToS mark, NIC.

@@ -51,9 +51,9 @@ CODES = (
 Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]
 ModeOption = Annotated[str, typer.Option(help="bounded, planes, or literal for the paper's Algorithm 2.")]
 Scale = Annotated[
-    str, typer.Option(help="Exponent of a power of two that values are multiplied by, or auto.")
+    str, typer.Option(help="Exponent of the power of two that multiplies the values, or auto.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def _codec(k: int, mode: str) -> Codec:
@@ -76,7 +76,7 @@ def _exponent(scale: str, values: Any, codec: Codec) -> int:
 def encode(
     file: Annotated[Path, typer.Argument(metavar="FILE.npy", exists=True, callback=regular)],
     out: Annotated[
-        Path | None, typer.Option(help="The message, or -; default: the file's name and .inc.")
+        Path | None, typer.Option(help="The message, or -; default: the file's name with .inc appended.")
     ] = None,
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
@@ -104,11 +104,11 @@ def encode(
 def decode(
     file: Annotated[Path, typer.Argument(metavar="FILE.inc", exists=True, callback=regular)],
     out: Annotated[
-        Path | None, typer.Option(help="The array; default: the file with .decoded.npy for its suffixes.")
+        Path | None, typer.Option(help="The array; default: the file's name with .decoded.npy as its suffix.")
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write the array of a message."""
+    """Restore the array from a message."""
     stem = file.name.removesuffix(SUFFIX).removesuffix(".npy")
     out = _out(out or file.with_name(f"{stem}.decoded.npy"), force)
     values = message.unpack(file.read_bytes())

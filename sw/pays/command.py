@@ -43,11 +43,13 @@ _SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 def pays(
     model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
     step_time: Annotated[
-        str, typer.Option(metavar="TIME", help="A training step without its exchange, such as 150ms.")
+        str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
     ] = "150ms",
     nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
-    bandwidth: Annotated[str, typer.Option(metavar="RATE", help="Of a host's link, such as 10g.")] = "10g",
-    latency: Annotated[str, typer.Option(metavar="TIME", help="One way between two hosts.")] = "10us",
+    bandwidth: Annotated[
+        str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")
+    ] = "10g",
+    latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
     topology: Annotated[str, typer.Option(help=f"{', '.join(TOPOLOGIES)}.")] = "ring",
     where: Annotated[str, typer.Option(help=f"What compresses: {', '.join(WHERE)}.")] = "nic",
     codec: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.")] = DEFAULT_MODE,
@@ -60,36 +62,34 @@ def pays(
     ] = SYNTHETIC,
     gradients: Annotated[str, typer.Option(help=f"{' or '.join(GRADIENTS)}.")] = "float32",
     buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
-    overlap: Annotated[float, typer.Option(help="Share of the step that exchanges can hide behind.")] = 0.0,
-    group_size: Annotated[int | None, typer.Option(help="Hosts in a group of the hierarchy.")] = None,
+    overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
+    group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
     oversubscription: Annotated[
-        float, typer.Option(help="Times less bandwidth per host across groups.")
+        float, typer.Option(help="Oversubscription of the bandwidth across groups.")
     ] = 1.0,
     down: Annotated[
-        bool, typer.Option("--down", help="Also compress the way back from aggregator or servers.")
+        bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
     ] = False,
-    mtu: Annotated[int, typer.Option(help="Bytes of IP packet.")] = 1500,
+    mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
     codec_rate: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help="Of the software codec, bytes/s such as 5GB; else measured."),
+        typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
     ] = None,
     tcp_rate: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE", help="Bytes/s that a processor of a host sends and receives; else measured."
-        ),
+        typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
     ] = None,
     engine_rate: Annotated[
-        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines take.")
+        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
     ] = f"{ENGINE_RATE / 1e9:g}g",
     box_bandwidth: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Of the cable between host and box; else as the link.")
+        str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
     ] = None,
     simulated: Annotated[
-        bool, typer.Option("--simulate", help="Also host by host (ring, hierarchical).")
+        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
     ] = False,
     jitter: Annotated[
-        float, typer.Option(help="Mean random delay of a simulated step, as a share of it.")
+        float, typer.Option(help="Mean random delay of a simulated step, relative to it.")
     ] = 0.1,
     seed: report.Seed = 1,
     json_file: JsonFile = None,

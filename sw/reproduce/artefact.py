@@ -38,7 +38,7 @@ class Settings:
         return quick if self.quick else full
 
     def seeds(self, count: int) -> str:
-        """The seeds of ``count`` trainings, in words."""
+        """The seeds of ``count`` training runs, in words."""
         return f"seed {self.seed}" if count == 1 else f"seeds {self.seed} to {self.seed + count - 1}"
 
 

@@ -50,14 +50,14 @@ ARTEFACTS = {
     "gradiveq": Source("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", MINUTES, True),
 }
 
-Out = Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where JSON, CSV and figure go.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and rounds: a first look.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Folder for JSON, CSV and figure.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and rounds, for a first look.")]
 WithTorch = Annotated[
-    bool, typer.Option("--torch/--no-torch", help="Whether to compute the ImageNet networks, where torch is.")
+    bool, typer.Option("--torch/--no-torch", help="Compute the ImageNet networks if torch is installed.")
 ]
 WithNetwork = Annotated[
     bool,
-    typer.Option("--network/--no-network", help="Whether to measure between hosts, where root allows it."),
+    typer.Option("--network/--no-network", help="Measure between hosts if run as root."),
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files that are written as a whole or not at all.
+"""Files that are written completely or not at all.
 
 The data goes to a file next to the target, reaches the disk, and is renamed: a reader sees the former file or
 the new one. A link is followed, an existing file keeps its mode, and after an error nothing is left behind.
@@ -30,7 +30,7 @@ def check(path: str | os.PathLike[str], force: bool = True) -> None:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.is_file() and not force:
-        raise FileExistsError(f"file exists (--force writes over it): {str(path)!r}")
+        raise FileExistsError(f"file exists (--force overwrites it): {str(path)!r}")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
     if not os.access(target if _is_special(target) else target.parent, os.W_OK):

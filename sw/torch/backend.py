@@ -100,7 +100,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
     # What follows changes nothing. But C++ would call torch's own with the interpreter's lock held. A thread
-    # of gloo may want that lock while it holds gloo's, and both would wait for ever. These calls release it.
+    # of gloo may want that lock while it holds gloo's, and both would wait forever. These calls release it.
 
     def broadcast(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         """Torch's own."""

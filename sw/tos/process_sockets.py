@@ -135,7 +135,7 @@ def _checked(pid: int) -> int:
 
 
 Pid = Annotated[int, typer.Argument(help="The process.", callback=_checked)]
-Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its connection goes.")]
+Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Remote end of its connection.")]
 
 
 def tag_command(

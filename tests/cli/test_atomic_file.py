@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files that are written as a whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "file"
     atomic_file.check(path, force=False)
     path.write_text("old")
-    with pytest.raises(FileExistsError, match=r"--force writes over it"):
+    with pytest.raises(FileExistsError, match=r"--force overwrites it"):
         atomic_file.check(path, force=False)
     atomic_file.check(path)
     atomic_file.check("/dev/null", force=False)

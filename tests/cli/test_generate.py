@@ -182,7 +182,7 @@ def test_source_hash_is_the_circuits() -> None:
 def test_folder_that_is_not_empty_is_kept(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in generated.iterdir()}
     assert cli.main(["generate", "--board", "vc709", "--out", str(generated)]) == 2
-    assert "not empty (--force writes over it)" in capsys.readouterr().err
+    assert "not empty (--force overwrites it)" in capsys.readouterr().err
     assert {path.name: path.stat().st_mtime_ns for path in generated.iterdir()} == before
 
 

@@ -108,7 +108,7 @@ def test_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: P
 def test_fst_waves(bench: ModuleType, simulator: cocotb_model.Simulator, tmp_path: Path) -> None:
     fst = tmp_path / "waves.fst"
     if simulator == "verilator" and not fst_available():
-        with pytest.raises(ToolMissing, match="VCD works without"):
+        with pytest.raises(ToolMissing, match="VCD needs neither"):
             run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=fst)
         return
     run_bench(bench.Accumulator, "accumulator", BENCH, simulator=simulator, waves=fst)

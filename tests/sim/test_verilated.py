@@ -95,7 +95,7 @@ def test_registers(pass_nic: VerilatedNic, passthrough: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        ("drops valid", ProtocolError, "m_axis_tx, cycle [0-9]+: TVALID fell before TREADY came"),
+        ("drops valid", ProtocolError, "m_axis_tx, cycle [0-9]+: TVALID fell before TREADY rose"),
         ("changes payload", ProtocolError, "the payload changed while TVALID waited for TREADY"),
         ("gap in keep", ProtocolError, "TKEEP is not a run of ones from bit 0"),
         ("short beat", ProtocolError, "TKEEP is not all ones before TLAST"),

@@ -57,7 +57,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
     bursts : :py:`In(stream.Signature(coded_burst(lanes), always_ready=True))`
         With its vector.
     gains : :py:`In(stream.Signature(burst_gain(lanes), always_ready=True))`
-        Earlier than the burst's vector, by the Plane Unit's latency less the quantisers'.
+        Earlier than the burst's vector, by the Plane Unit's latency minus the quantisers'.
     words : :py:`In(stream.Signature(plane_words(lanes), always_ready=True))`
         Of the Code Plane.
     block_bytes, beats, done, reports

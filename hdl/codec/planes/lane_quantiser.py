@@ -41,7 +41,7 @@ class LaneQuantiser(wiring.Component):
         What the lane comes back as; one cycle after the other outputs.
     gained : :py:`Out(32)`
     carry : :py:`Out(1)`
-        Modulo 65535, ``gained + carry`` is the lossy lane less the original, both read as integers.
+        Modulo 65535, ``gained + carry`` is the lossy lane minus the original, both read as integers.
     """
 
     LATENCY = 6

@@ -56,7 +56,7 @@ def allreduce(
             metavar="NPY",
             exists=True,
             callback=regular,
-            help="float32 values to measure with instead.",
+            help="Measure with these float32 values instead.",
         ),
     ] = None,
     ops: Annotated[
@@ -67,7 +67,7 @@ def allreduce(
     ] = None,
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
-    mtu: Annotated[int, report.whole(576, 9216, "Bytes of IP packet.")] = 1500,
+    mtu: Annotated[int, report.whole(576, 9216, "Largest IP packet in bytes.")] = 1500,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
     json_file: JsonFile = None,

@@ -75,7 +75,7 @@ class Variant(NamedTuple):
     def settings(self, bound: float) -> Arguments:
         """The arguments of the collective."""
         if self.arguments is None:
-            raise ValueError("MPI's own collectives take no settings of ours")
+            raise ValueError("MPI's own collectives take none of this package's settings")
         # Not scaled: errors are reported in bounds.
         legs = {} if self.algorithm in RING_ALGORITHMS else {"legs": self.legs}
         return {"algorithm": self.algorithm, "scale": None, **legs, **self.arguments(bound)}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all benches share: data, conditions, ranks on hosts, options and tables."""
+"""Shared by all benches: data, conditions, ranks on hosts, options and tables."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all benches share: options, and figures with their targets."""
+"""Shared by all benches: options, and figures with their targets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ranks as threads of one process, for trainings in which the network plays no role."""
+"""Ranks as threads of one process, for training runs in which the network plays no role."""
 
 from __future__ import annotations
 

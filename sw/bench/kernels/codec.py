@@ -95,7 +95,7 @@ def codec(
             metavar="NPY",
             exists=True,
             callback=regular,
-            help="float32 values to measure with instead.",
+            help="Measure with these float32 values instead.",
         ),
     ] = None,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
@@ -234,7 +234,7 @@ def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
     stream = compress(x)
     back = decompress(stream, x.size)
     if peer.lossless and not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
-        raise RuntimeError(f"{peer.name} does not give back what it was given")
+        raise RuntimeError(f"{peer.name} does not restore its input")
     error = float(np.abs(back - x).max()) / bound
     del back
     calls = {**copying(x), "c": lambda: compress(x), "d": lambda: decompress(stream, x.size)}

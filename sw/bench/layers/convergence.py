@@ -74,11 +74,11 @@ def convergence(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Loss and accuracy of trainings whose gradients go through a ring all-reduce of each kind.
+    """Loss and accuracy of training runs whose gradients go through a ring all-reduce of each kind.
 
     About ten minutes, with --quick one.
 
-    Raw, bounded, planes at the same bound, and planes at the least bound that takes no more bytes than
+    Raw, bounded, planes at the same bound, and planes at the smallest bound that needs no more bytes than
     bounded (found on gradients of the raw training). Scale auto, no error feedback. The models learn
     scikit-learn's digits by momentum, with 16 samples per worker and step.
     """

@@ -70,7 +70,7 @@ def gradiveq(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """GradiVeQ: all-reduce times against raw and 4-bit QSGD and their parts, bytes and accuracy of trainings.
+    """GradiVeQ against raw and 4-bit QSGD: all-reduce times and their parts, bytes and accuracy of training.
 
     About eight minutes, with --quick one.
 
@@ -125,7 +125,7 @@ def gradiveq(
 
 
 def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:
-    """Rows of what was measured: times by rate and variant, parts by variant, trainings by seed."""
+    """Rows of the measurements: times by rate and variant, parts by variant, training runs by seed."""
     times, parts, trained = (found.get(name, {}) for name in ("times", "parts", "training"))
     return [
         *(

@@ -3,7 +3,7 @@
 
     python -m inceptionn.bench.layers.gradiveq_parts '{"ratio": 8, "dimension": 99, "repeats": 15}'
 
-Prints one JSON line: milliseconds of processor time by variant and part, the least of all rounds. A process
+Prints one JSON line: milliseconds of processor time by variant and part, the minimum of all rounds. A process
 of its own, so that the linear algebra can be held to one thread, as at the ranks.
 """
 

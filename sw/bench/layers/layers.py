@@ -39,7 +39,7 @@ PATIENCE = 600.0
 """Seconds that one case may take."""
 RATE, MOMENTUM = 0.05, 0.9
 WARM_UP = 60
-"""Steps of SSGD before SSD-SGD, in trainings."""
+"""Steps of SSGD before SSD-SGD in training runs."""
 MODELS = {"cnn": ("64,128", 16), "mlp": ("512,512", 128)}
 """Layer sizes, and samples per worker and step, at which 100 Mbit/s is too slow for them."""
 POINTS = 20
@@ -65,7 +65,7 @@ def layers(
     ] = 0,
     steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each round.")] = 15,
     rounds: Annotated[int, report.whole(1, 100, "Rounds over all systems at each rate; medians count.")] = 3,
-    trained: Annotated[int, report.whole(1, 100_000, "Steps of the trainings to the final accuracy.")] = 300,
+    trained: Annotated[int, report.whole(1, 100_000, "Training steps for the final accuracy.")] = 300,
     bound: report.Bound = 10,
     seed: report.Seed = 0,
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=60, rates="100m,1g")] = False,
@@ -228,7 +228,7 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
 
 
 def draw(path: Path, results: dict[str, Any]) -> None:
-    """Accuracy over time, one panel per rate: the trainings' steps at the measured time per step."""
+    """Accuracy over time, one panel per rate: the training steps at the measured time per step."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     rates = list(results["time"])

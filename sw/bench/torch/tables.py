@@ -50,7 +50,7 @@ def _timed(lines: Lines, rate: float) -> dict[Case, dict[str, Any]]:
 
 
 def _trained(lines: Lines) -> dict[Case, list[dict[str, Any]]]:
-    """The trainings of each case, by seed."""
+    """The training runs of each case, by seed."""
     found: dict[Case, list[dict[str, Any]]] = {}
     for line in lines:
         if line["what"] == "accuracy":
@@ -58,8 +58,8 @@ def _trained(lines: Lines) -> dict[Case, list[dict[str, Any]]]:
     return found
 
 
-def behind(plain: Lines, own: Lines) -> list[float]:
-    """How far each training ended behind plain DDP's of its seed: in points, or in percent of the loss."""
+def gaps(plain: Lines, own: Lines) -> list[float]:
+    """Gap of each training run to plain DDP with the same seed, in points or in percent of the loss."""
     scores = {line["seed"]: line["score"] for line in plain}
     pairs = [(scores[line["seed"]], line["score"]) for line in own if line["seed"] in scores]
     if own[0]["final"] == "loss":
@@ -89,14 +89,14 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
 
 
 def accuracy_table(lines: Lines, steps: int) -> Table:
-    """What became of the trainings, over all seeds: the mean, the extremes, and how far behind plain DDP."""
+    """Results of the training runs over all seeds: mean, extremes, and gap to plain DDP."""
     columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
     found = _trained(lines)
     for (model, system), several in found.items():
         scores = [line["score"] for line in several]
         text = "{:.1f} %" if several[0]["final"] == "accuracy" else "{:.4f}"
-        less = behind(found.get((model, "plain"), ()), several)
+        less = gaps(found.get((model, "plain"), ()), several)
         unit = "points" if several[0]["final"] == "accuracy" else "%"
         far = f"{mean(less):+.2f} {unit}" if less and system != "plain" else "-"
         same = "yes" if all(line["same_bits"] for line in several) else "no"
@@ -135,7 +135,7 @@ def figures_of(lines: Lines) -> list[report.Figure]:
             figures.append(report.Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
     trained = _trained(lines)
     for (model, system), several in trained.items():
-        less = behind(trained.get((model, "plain"), ()), several)
+        less = gaps(trained.get((model, "plain"), ()), several)
         if system not in OURS or not less:
             continue
         name, far = f"{model}, {SYSTEMS[system]}", max(0.0, mean(less))

@@ -57,10 +57,10 @@ def torch(
 
     About half an hour, with --quick two minutes.
 
-    Times (needs root): a process on each host, links with a rate. Communication is a step's time less that of
-    the same step under ``no_sync``, in turn with it: what hides behind the backward pass does not count.
-    Accuracy: whole trainings without a rate (root, too). Overhead: one bucket on loopback, 2 processes. An
-    interrupted run shows what it has measured.
+    Times (needs root): a process on each host, links with a rate. Communication is a step's time minus that
+    of the same step under ``no_sync``, alternating with it: what overlaps with the backward pass does not
+    count. Accuracy: complete training runs without a rate limit (also as root). Overhead: one bucket on
+    loopback, 2 processes. An interrupted run shows what it has measured.
     """
     chosen = report.choices(only, PARTS, "--only")
     named = report.choices(models, MODELS, "--models")

@@ -101,7 +101,7 @@ class Buffers:
 
 
 class RootBuffers(Buffers):
-    """For a reduction to one rank: the receive buffers of the others are not looked at."""
+    """For a reduction to one rank: the receive buffers of the others are ignored."""
 
     def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None, is_root: bool) -> None:
         if not is_root:

@@ -30,13 +30,13 @@ class StreamCodec(Protocol):
         """
 
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """float32[count] of a stream; ``out``, of as many values, is filled and returned if given.
+        """float32[count] of a stream; ``out``, of the same size, is filled and returned if given.
 
         ``ValueError`` for a malformed stream, or one of another count.
         """
 
     def decompress_add(self, stream: Any, accumulator: Lanes) -> Lanes:
-        """Adds a stream to an array of as many values, and returns it; errors as `decompress`."""
+        """Adds a stream to an array of the same size and returns it; errors as `decompress`."""
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
         """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
@@ -109,7 +109,7 @@ class _Direct(Incoming):
     def finish(self) -> None:
         got = self._request.wait()
         if got != self._lanes.nbytes:
-            raise ValueError(f"{got} bytes came where {self._lanes.nbytes} were due")
+            raise ValueError(f"received {got} bytes, expected {self._lanes.nbytes}")
         if self._scratch is not None and self._addend is not None:
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)

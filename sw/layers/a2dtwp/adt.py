@@ -91,7 +91,7 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
 def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads: int = 1) -> Floats:
     """The float32 values of packed ones, zeros in the bytes that were dropped (Algorithm 5).
 
-    ``packed``: any contiguous buffer; ``out``: a C-contiguous float32 array of as many values, any shape, or
+    ``packed``: any contiguous buffer; ``out``: a C-contiguous float32 array of the same size, any shape, or
     a new ``float32[n]`` if None. O(n). ``ValueError`` if the bytes are not a multiple of ``round_to``, or
     ``out`` does not fit.
     """

@@ -183,7 +183,7 @@ class Oracle:
     """One format for the whole training; the paper's *oracle* runs find it by trying all.
 
     ``round_to``: bytes of all keys, or by key; keys that are named nowhere are sent whole. It has the methods
-    of `AWP`. ``ValueError`` for anything but 1..4, ``TypeError`` for what is no integer.
+    of `AWP`. ``ValueError`` for anything but 1..4, ``TypeError`` if it is not an integer.
     """
 
     def __init__(self, round_to: int | Mapping[str, int]) -> None:

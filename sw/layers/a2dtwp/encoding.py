@@ -131,7 +131,7 @@ class AdtCodec:
         return _unpacked(stream, count, "the stream", out)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to a float32 array of as many values."""
+        """Adds the values to a float32 array of the same size."""
         accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
         return accumulator
 

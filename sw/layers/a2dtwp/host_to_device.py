@@ -31,7 +31,7 @@ def missing() -> str | None:
 def unpack_on_device(packed: Any, round_to: int) -> Any:
     """Algorithm 5 by torch: a uint8 tensor of any device as float32[n] there, zeros in the bytes not kept.
 
-    ``ValueError`` for a wrong ``round_to`` or a length that is no multiple of it.
+    ``ValueError`` for a wrong ``round_to`` or a length that is not a multiple of it.
     """
     torch = import_module("torch")
     keep = check_round_to(round_to)

@@ -94,7 +94,7 @@ class QSGD:
         return self._restored(scales, codes, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to a float32 array of as many values."""
+        """Adds the values to a float32 array of the same size."""
         accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
         return accumulator
 

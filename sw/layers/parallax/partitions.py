@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the rows of a sparse variable are dealt out to partitions, and partitions to servers."""
+"""How the rows of a sparse variable are assigned to partitions, and partitions to servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .row_sets import MOST_ROWS, Rows
 
 @dataclass(frozen=True)
 class Partitions:
-    """``rows`` rows in ``count`` partitions on ``servers`` servers, both dealt out in turn.
+    """``rows`` rows in ``count`` partitions on ``servers`` servers, both assigned round-robin.
 
     Row r is row ``r // count`` of partition ``r % count``. So frequent rows, which are adjacent in a
     vocabulary, spread over all partitions. Server ``p % servers`` holds partition p. ``ValueError`` for more

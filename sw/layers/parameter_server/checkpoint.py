@@ -53,8 +53,8 @@ class Checkpoints:
     when the first partition has seen that number of updates. The state of the pull leg's encoding is kept as
     it is when the first partition reaches the step: it has seen the weights that workers used in that step.
 
-    ``ValueError`` if ``every`` is below 1, ``TypeError`` if it is no integer; ``OSError`` where the directory
-    cannot be made or written.
+    ``ValueError`` if ``every`` is below 1, ``TypeError`` if it is not an integer; ``OSError`` if the
+    directory cannot be created or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: int) -> None:

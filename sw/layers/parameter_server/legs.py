@@ -81,7 +81,7 @@ def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
     """Views of float32[n], one per (key, count); ``ValueError`` if n is not the sum of the counts."""
     ends = np.cumsum([count for _, count in parts])
     if values.size != ends[-1]:
-        raise ValueError(f"{values.size} values came for {ends[-1]}")
+        raise ValueError(f"{values.size} values received, expected {ends[-1]}")
     return np.split(values, ends[:-1])
 
 

@@ -38,7 +38,7 @@ class Plan:
 
     A key of at least ``whole_below`` values is cut into one range for each server; smaller ones go whole to
     the server that has the fewest values then, the largest first. The result depends on the arguments alone,
-    so every rank works it out for itself. O(keys * servers).
+    so every rank computes it independently. O(keys * servers).
 
     ``ValueError`` for no key, no server, or a key with no values.
     """

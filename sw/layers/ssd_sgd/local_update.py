@@ -201,7 +201,7 @@ class GLU(LocalUpdate):
         for name in ("momentum", "weight_decay"):
             own, theirs = getattr(self, name), getattr(optimizer, name, None)
             if own is None and theirs is None:
-                raise ValueError(f"GLU needs {name}: the servers' {optimizer!r} does not say it")
+                raise ValueError(f"GLU needs {name}: the servers' {optimizer!r} does not define it")
             if None not in (own, theirs) and own != theirs:
                 raise ValueError(f"GLU's {name} is {own!r}, that of the servers' optimizer {theirs!r}")
             setattr(self, name, theirs if own is None else own)

@@ -220,7 +220,7 @@ def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
     theirs: Schedule | None = getattr(optimizer, "schedule", None)
     if rate is None:
         if theirs is None:
-            raise ValueError(f"SSD-SGD needs rate: the servers' {optimizer!r} does not say it")
+            raise ValueError(f"SSD-SGD needs rate: the servers' {optimizer!r} does not define it")
         return theirs
     own = schedule_of(rate)
     if theirs is not None and repr(own) != repr(theirs):

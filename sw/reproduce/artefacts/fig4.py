@@ -16,7 +16,7 @@ BOUNDS = (10, 6)
 
 
 def make(settings: Settings) -> Artefact:
-    """Ten trainings, and one for each mode and bound of the codec on g."""
+    """Ten training runs, and one for each mode and bound of the codec on g."""
     epochs = settings.of(30, 6)
     base = baseline(epochs, settings.seed).final
     found = Artefact(

@@ -18,7 +18,7 @@ DIMENSION = 99
 
 
 def make(settings: Settings) -> Artefact:
-    """The bench's trainings, and all-reduces of ResNet-32's convolutions between shaped hosts."""
+    """The bench's training runs, and all-reduces of ResNet-32's convolutions between shaped hosts."""
     steps, seeds = settings.of(530, 200), settings.of(2, 1)
     found = Artefact(
         "gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy and aggregation time",
