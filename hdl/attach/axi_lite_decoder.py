@@ -13,7 +13,7 @@ from .clock_crossing import CHANNELS
 
 
 class AXI4LiteDecoder(wiring.Component):
-    """Hands each access to the slave that its address names, one write and one read at a time.
+    """Forwards each access to the slave that its address selects, one write and one read at a time.
 
     Slave n answers from ``n * 2**page_width`` on. An access to a page without a slave gets ``SLVERR``; a read
     also gets zero. So does an access to a slave that is in reset or enters reset meanwhile. So every access

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Keeps frames whole between two sides that are reset at different times."""
+"""Keeps frames complete between two sides that are reset at different times."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..parts.elastic_register import ElasticRegister
 
 
 class FrameGuard(wiring.Component):
-    """Passes frames on. Neither side ever sees the remains of a frame that a reset of the other has cut.
+    """Passes frames. Neither side ever sees the rest of a frame that a reset of the other side has cut.
 
     If the source is reset inside a frame, the frame is ended by one more beat of one byte with ``tlast``,
     marked bad. If the sink is reset inside a frame, the rest of the frame is dropped; frames that have not

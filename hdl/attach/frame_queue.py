@@ -18,7 +18,7 @@ from ..parts.queue import PushQueue
 
 
 class FrameQueue(wiring.Component):
-    """Holds each frame until it is whole; from then on it leaves without a gap, its length known.
+    """Holds each frame until it is complete; it then leaves without a gap, and its length is known.
 
     For a MAC that aborts when ``tvalid`` falls inside a frame, and for a target whose metadata hold the
     length. Frames must be packed (full beats up to ``tlast``). A frame of more than ``depth - 1`` beats is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the engine must know of a block before it decides on the frame: what both codecs share."""
+"""The facts about a block that the engine's decision needs: the part that both codecs share."""
 
 from collections.abc import Mapping
 from typing import Any

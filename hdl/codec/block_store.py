@@ -17,7 +17,7 @@ from ..parts.rotation import rotate_in_stages
 
 
 def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the reader must know of a block to step through it, in beats of ``lanes`` lanes."""
+    """The shape of a block for a reader that steps through it, in beats of ``lanes`` lanes."""
     width, words = Beat(lanes).bytes, Beat(lanes).words
     tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
     data_beats = MAX_LANES // lanes

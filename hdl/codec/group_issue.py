@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Decides when a group may be cut out of the received data."""
+"""Decides when a group may be extracted from the received data."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def issued_group(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 class GroupIssue(wiring.Component):
-    """Lets groups go in order, each as soon as its bytes and room for its burst are there.
+    """Issues groups in order, each as soon as its bytes have arrived and its burst has room.
 
     The last group of a block waits for the block's end: only then is its length known to fit. After that end
     a group goes with or without its bytes. While a last group has its bytes and the block does not end,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Puts frames together for the host: as they came, or patched header and restored payload."""
+"""Assembles frames for the host: unchanged, or with patched header and restored payload."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from .receive_layout import ReceiveLayout, frame_account, frame_part, restored_b
 
 
 class ReceiveAssembler(wiring.Component):
-    """Carries out one order after the other, one output beat per cycle, without a gap between most frames.
+    """Executes orders in sequence, one output beat per cycle, without a gap between most frames.
 
     ::
 

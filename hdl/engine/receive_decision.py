@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether a received frame is restored: headers, shim, and the header that the host will see."""
+"""Decides whether a received frame is restored, from headers and shim; makes the header for the host."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..parts.delay import delayed
 
 
 class ReceiveOrder(data.Struct):
-    """What the assembler has to do for a frame."""
+    """The assembler's instructions for a frame."""
 
     restore: 1
     verdict: 5  # of a frame that passes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lays received frames out: one part per output beat, with all that the beat needs but the payload."""
+"""Lays out received frames: one part per output beat, with everything except the payload."""
 
 from typing import Any
 

@@ -162,7 +162,7 @@ class TransmitAssembler(wiring.Component):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
         # The whole order follows a cycle after the command, by a plain register: loaded at once, its many
-        # flip-flops would wait for everything that a frame's last command waits for.
+        # flip-flops would depend on everything that a frame's last command depends on.
         order = Signal(frame_order(self.lanes))
         udp_length = Signal(16, reset_less=True)
         waiting_order = Signal(frame_order(self.lanes), reset_less=True)

@@ -49,7 +49,7 @@ class ParsedHeader(data.Struct):
 
 
 def parsed_frame(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the parser says of a frame."""
+    """The parser's result for a frame."""
     return data.StructLayout(
         {
             "header": ParsedHeader,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which frames every one of several transmit engines must see, so that their flow tables stay equal."""
+"""Which frames all of several transmit engines must see, so that their flow tables stay equal."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _GENERATION_BITS = 8
 
 
 class Ticket(data.Struct):
-    """What the directory says of a frame; returned to it with the engine's report."""
+    """The directory's decision on a frame; returned to it with the engine's report."""
 
     shared: 1  # every engine must see the frame
     slot: range(FLOW_TABLE_SIZE)

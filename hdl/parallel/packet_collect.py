@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From several engines back to one wide stream, in the order in which the frames came."""
+"""From several engines back to one wide stream, in the frames' original order."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from .packet_dispatch import MOST_FRAMES, dispatched
 
 
 class PacketCollect(wiring.Component):
-    """Takes the frames of several engines and gives them as one stream, in the order of their dispatch.
+    """Merges the frames of several engines into one stream, in the order of their dispatch.
 
     An engine's frame waits in a :class:`CollectQueue` until it is whole and its turn has come. It then leaves
     without a gap, unless it has more than 256 words. Of a frame that all engines saw, the owner's copy is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From one wide stream to several engines: whole frames, each to the engine with the least before it."""
+"""From one wide stream to several engines: complete frames, each to the least loaded engine."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def least(levels: list[Value], index: int = 0) -> tuple[Value, Value]:
 
 
 class PacketDispatch(wiring.Component):
-    """Hands the frames of a stream that is ``engines`` bursts wide to as many engines, in turn.
+    """Distributes the frames of a stream that is ``engines`` bursts wide to that many engines.
 
     A frame goes, whole and in the order of its arrival, into the queue of the engine with the fewest words
     waiting. With ``flows``, a frame that may change the engines' flow tables goes into all queues

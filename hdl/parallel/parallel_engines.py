@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Several packet engines side by side that behave as one, as many times as wide."""
+"""Several packet engines in parallel that behave as one wider engine."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ ENGINES = (1, 2, 4)
 
 
 class ParallelEngines(wiring.Component):
-    """``engines`` engines of one direction on a stream of as many bursts.
+    """``engines`` engines of one direction on a stream that is ``engines`` bursts wide.
 
     ::
 

@@ -23,7 +23,7 @@ _IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PH
 
 
 class ReportMerge(wiring.Component):
-    """Takes a report from every engine in every cycle; gives the kept frames' reports in frame order.
+    """Accepts a report from every engine in every cycle; outputs the kept frames' reports in frame order.
 
     Throughput: one report per cycle.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two places between a queue and its consumer, which cut the combinational path between their controls."""
+"""Two registers between a queue and its consumer that cut the combinational path between their controls."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class ElasticRegister(wiring.Component):
-    """Passes items on with one cycle of latency, one per cycle, every control output from a flip-flop.
+    """Passes one item per cycle with one cycle of latency; every control output is a flip-flop.
 
     Parameters
     ----------

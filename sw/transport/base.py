@@ -70,7 +70,7 @@ class Transport(ABC):
     last), ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (what
     those NICs do to them; None without).
 
-    After any error but a ``ValueError`` or ``TypeError`` for an argument, the group is broken: every further
+    After any error except ``ValueError`` or ``TypeError`` for an argument, the group is broken: every further
     call on every rank raises.
     """
 
@@ -242,7 +242,7 @@ def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
 
 
 def silent_of(peers: Collection[int], waits: Mapping[int, Collection[int]]) -> list[int]:
-    """The ranks that ``peers`` wait for in the end: those at the end of the chain of who waits for whom."""
+    """The ranks at the end of the chains of waits that begin at ``peers``."""
     ends, seen, todo = set(), set(), list(peers)
     while todo:
         rank = todo.pop()

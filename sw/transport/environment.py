@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The transport of a program, by its launcher: torchrun, mpirun, the virtual cluster, or none."""
+"""The transport of a program, chosen by its launcher: torchrun, mpirun, the virtual cluster, or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
 
 
 def from_environment(*, timeout: float = DEFAULT_TIMEOUT, nic: bool | None | Codec = None) -> Transport:
-    """This process's transport, by its launcher; all processes of the job call it.
+    """This process's transport, chosen by its launcher; all processes of the job call it.
 
     In this order: ``INCEPTIONN_RANK``, ``INCEPTIONN_SIZE`` and ``INCEPTIONN_RENDEZVOUS`` (the virtual cluster
     sets them, or you do), `connect`; torchrun's variables, with torch to find the other ranks; mpirun's, with

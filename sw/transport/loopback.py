@@ -2,7 +2,7 @@
 """A group whose ranks are threads of one process: no sockets, the same behaviour.
 
 With ``nic_codec`` tagged floats arrive as after a pair of NICs: cut into packets, most of them compressed
-and restored, some sent as they are, since an engine may send any packet raw.
+and restored, some raw, since an engine may send any packet raw.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def pattern() -> NDArray[np.float32]:
 
 
 def recognise(received: NDArray[np.float32]) -> Codec | None:
-    """The codec of the engines that the pattern has passed, or one alike; None if it came unchanged.
+    """The codec of the engines that the pattern has passed, or an equivalent one; None if it is unchanged.
 
     Single packets may have been sent raw, so each value is either the pattern's or the codec's.
     ``ValueError`` if no codec explains the values.
@@ -57,7 +57,7 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
 
 
 def alike(first: Codec, second: Codec) -> bool:
-    """Whether two codecs do the same to every value, though their streams may differ.
+    """Whether two codecs change every value in the same way, though their streams may differ.
 
     In ``literal`` neighbouring bounds often do: Algorithm 2 returns zero for what its 8 bits cannot hold.
     """

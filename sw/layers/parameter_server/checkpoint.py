@@ -117,7 +117,7 @@ def path_of(directory: str | os.PathLike[str], role: Role, index: int, step: int
 
 
 def steps_in(directory: str | os.PathLike[str], role: Role, index: int) -> list[int]:
-    """Steps of which there is a checkpoint of a server or worker, ascending."""
+    """Steps for which a server or worker has a checkpoint, ascending."""
     pattern = re.compile(rf"{role}{index}-step(0|[1-9]\d*)\.npz")
     found = [pattern.fullmatch(path.name) for path in Path(directory).glob("*.npz")]
     return sorted(int(match[1]) for match in found if match)

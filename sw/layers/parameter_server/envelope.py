@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What goes in front of every message between workers and servers: kind, partitions, steps."""
+"""The header of every message between workers and servers: kind, partitions, steps."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ class Envelope:
 
 
 def most_bytes(partitions: int, meta_bytes: int) -> int:
-    """Bytes that a header takes at most, with ``meta_bytes`` for each partition and once more."""
+    """Largest size of a header in bytes, with ``meta_bytes`` for each partition and once more."""
     return _HEAD.size + partitions * (_ENTRY.itemsize + meta_bytes) + meta_bytes

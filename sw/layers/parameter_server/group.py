@@ -29,7 +29,7 @@ from .worker import Worker
 
 
 class ParameterServer:
-    """This rank's part in a parameter server. All ranks make one, with the same settings; a context manager.
+    """This rank's part in a parameter server, a context manager. All ranks make one with the same settings.
 
     ::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Messages with headers, to and from several ranks at once, for one thread that does nothing else."""
+"""Messages with headers to and from several ranks concurrently, for a dedicated thread."""
 
 from __future__ import annotations
 

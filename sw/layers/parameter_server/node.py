@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A rank's thread: it moves the messages between workers and servers, and runs the rank's server.
 
-While it runs, the transport is its own. The worker, in the caller's thread, hands it pushes and pulls and
+While it runs, it alone uses the transport. The worker, in the caller's thread, hands it pushes and pulls and
 continues to compute, so that communication overlaps computation.
 """
 

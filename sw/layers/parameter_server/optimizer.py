@@ -101,7 +101,7 @@ class WarmUp:
 
 
 def schedule_of(rate: float | Schedule) -> Schedule:
-    """A number as a `Constant`, a schedule as it is.
+    """A number as a `Constant`, a schedule unchanged.
 
     ``ValueError`` for a number that is not above 0, ``TypeError`` for what is neither.
     """

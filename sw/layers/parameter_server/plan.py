@@ -18,7 +18,7 @@ _GRID = 16
 class Partition:
     """Values ``start`` to ``stop`` (exclusive) of the flattened array of a key.
 
-    ``number``: its place in the plan. ``server``: which one holds it, 0..servers-1 (no rank).
+    ``number``: its place in the plan. ``server``: which one holds it, 0..servers-1 (not a rank).
     """
 
     number: int
@@ -34,7 +34,7 @@ class Partition:
 
 
 class Plan:
-    """Every value of every key with one server, and about as many with each.
+    """Assigns every value of every key to one server, in about equal shares.
 
     A key of at least ``whole_below`` values is cut into one range for each server; smaller ones go whole to
     the server that has the fewest values then, the largest first. The result depends on the arguments alone,

@@ -193,7 +193,7 @@ def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) ->
 
 
 def parts_of(plan: Plan, numbers: Sequence[int]) -> list[tuple[str, int]]:
-    """Key and size of partitions; ``ValueError`` for a number that is none."""
+    """Key and size of partitions; ``ValueError`` for a number that does not exist."""
     if any(number >= len(plan.partitions) for number in numbers):
         raise ValueError(f"there are {len(plan.partitions)} partitions, not {max(numbers) + 1}")
     return [(plan.partitions[number].key, plan.partitions[number].size) for number in numbers]
