@@ -120,8 +120,8 @@ class Plain(Optimizer):
         (MomentumSGD(0.1), {"rate": StepDecay(0.1, ())}, "SSD-SGD's rate is StepDecay(rate=0.1"),
         (MomentumSGD(0.1), {"update": GLU(momentum=0.5)}, "GLU's momentum is 0.5, that of the servers'"),
         (MomentumSGD(0.1, 0.9, 0.1), {"update": GLU(0.9, 0.2)}, "GLU's weight_decay is 0.2, that of"),
-        (Plain(), {}, "SSD-SGD needs rate: the servers' Plain() does not say it"),
-        (Plain(), {"rate": 0.1}, "GLU needs momentum: the servers' Plain() does not say it"),
+        (Plain(), {}, "SSD-SGD needs rate: the servers' Plain() does not define it"),
+        (Plain(), {"rate": 0.1}, "GLU needs momentum: the servers' Plain() does not define it"),
     ],
 )
 def test_what_differs_from_the_servers_is_refused_at_every_rank(
