@@ -6,13 +6,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from inceptionn.hdl.control.register_map import DATA_WIDTH, RegisterMap
 from inceptionn.hdl.inline.registers import PORTS, inline_registers
 
-from ..models.in_process import LIBRARY, library_kind
+from ..models.in_process import LIBRARY, LoadedModel, library_kind
 from ..models.verilator import Step, build
 from ..runner import emit
 
@@ -25,6 +24,21 @@ SPEEDS = {10: 0, 100: 1, 1000: 2}
 _DIVISOR = 4
 _CLOCK_HZ = 50_000_000
 _PATIENCE = 40_000 * 20 * NS
+_POINTER, _INT, _U64, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
+_FUNCTIONS = {
+    "new": (_POINTER, _U64, _POINTER, _INT, _INT),
+    "run": (None, _U64),
+    "time": (_U64,),
+    "cycles": (_U64,),
+    "reset": (None, _INT, _INT),
+    "send": (None, _INT, _TEXT, ctypes.c_uint32, _U64, _INT),
+    "idle": (_INT, _INT),
+    "waiting": (ctypes.c_int64, _INT),
+    "take": (_INT, _INT, _POINTER, _POINTER),
+    "say": (None, _TEXT),
+    "hear": (None, _POINTER),
+}
+"""Of ``inline.cpp``."""
 _HARNESS = tuple(Path(__file__).parents[1] / "models" / name for name in ("inline.cpp", "inline_phy.h"))
 
 
@@ -41,29 +55,7 @@ class Arrived(NamedTuple):
     end: int
 
 
-def _library(path: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(path))
-    pointer, integer, u64, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
-    for name, result, *arguments in (
-        ("new", pointer, u64, pointer, integer, integer),
-        ("delete", None, pointer),
-        ("run", None, pointer, u64),
-        ("time", u64, pointer),
-        ("cycles", u64, pointer),
-        ("reset", None, pointer, integer, integer),
-        ("send", None, pointer, integer, text, ctypes.c_uint32, u64, integer),
-        ("idle", integer, pointer, integer),
-        ("waiting", ctypes.c_int64, pointer, integer),
-        ("take", integer, pointer, integer, pointer, pointer),
-        ("say", None, pointer, text),
-        ("hear", None, pointer, pointer),
-    ):
-        function = getattr(lib, f"inline_{name}")
-        function.restype, function.argtypes = result, arguments
-    return lib
-
-
-class InlineModel:
+class InlineModel(LoadedModel):
     """A device out of reset, its links up; time stands still between calls.
 
     The model holds everything but pads, clock generators and MDIO: host on RGMII, network on ``network``,
@@ -102,7 +94,7 @@ class InlineModel:
         self.codec = codec
         self.registers: RegisterMap = inline_registers(codec)
         self.network_mbit = network_mbit
-        self._lib = _library(_build(codec, network, step))
+        library = _build(codec, network, step)
         receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
         nominal = (
             20 * NS,
@@ -111,58 +103,43 @@ class InlineModel:
             20 * NS if network == "rmii" else receive[network_mbit],
         )
         periods = (ctypes.c_uint64 * 4)(*(a + b for a, b in zip(nominal, offsets, strict=True)))
-        self._device: int | None = self._lib.inline_new(
-            seed, periods, SPEEDS[host_mbit], SPEEDS[network_mbit]
-        )
+        speeds = SPEEDS[host_mbit], SPEEDS[network_mbit]
+        super().__init__(library, "inline", _FUNCTIONS, "inline device", seed, periods, *speeds)
         self.run(10 * US)  # the in-band status is believed, and the transmit engine's flow table is empty
         self.run(20 * US)
-
-    def close(self) -> None:
-        """Frees the model. Nothing at a second call."""
-        if self._device is not None:
-            self._lib.inline_delete(self._device)
-            self._device = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def now(self) -> int:
         """Simulated time in ps."""
-        return int(self._lib.inline_time(self._device))
+        return int(self._call("time"))
 
     @property
     def cycles(self) -> int:
         """Cycles of the engines' clock so far."""
-        return int(self._lib.inline_cycles(self._device))
+        return int(self._call("cycles"))
 
     def run(self, picoseconds: int) -> None:
         """Lets time pass."""
-        self._lib.inline_run(self._device, self.now + picoseconds)
+        self._call("run", self.now + picoseconds)
 
     def reset(self, domain: int, on: bool) -> None:
         """Asserts or releases the reset of one clock domain."""
-        self._lib.inline_reset(self._device, domain, on)
+        self._call("reset", domain, on)
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
         """Queues a frame without FCS at the PHY of a port, not before ``start``; not ``good``: wrong FCS."""
-        self._lib.inline_send(self._device, PORTS.index(port), frame, len(frame), start, good)
+        self._call("send", PORTS.index(port), frame, len(frame), start, good)
 
     def idle(self, port: str) -> bool:
         """The PHY of a port has nothing more to send to the device."""
-        return bool(self._lib.inline_idle(self._device, PORTS.index(port)))
+        return bool(self._call("idle", PORTS.index(port)))
 
     def taken(self, port: str) -> list[Arrived]:
         """The frames that have left a port since the last call."""
         frames, number = [], PORTS.index(port)
-        while (length := self._lib.inline_waiting(self._device, number)) >= 0:
+        while (length := self._call("waiting", number)) >= 0:
             data, times = ctypes.create_string_buffer(max(1, length)), (ctypes.c_uint64 * 2)()
-            good = self._lib.inline_take(self._device, number, data, times)
+            good = self._call("take", number, data, times)
             frames.append(Arrived(data.raw[:length], bool(good), times[0], times[1]))
         return frames
 
@@ -170,12 +147,12 @@ class InlineModel:
 
     def say(self, text: str) -> None:
         """Characters to the device; they take time."""
-        self._lib.inline_say(self._device, text.encode())
+        self._call("say", text.encode())
 
     def hear(self) -> str:
         """Characters from the device since the last call, at most 255."""
         text = ctypes.create_string_buffer(256)
-        self._lib.inline_hear(self._device, text)
+        self._call("hear", text)
         return text.value.decode("ascii", "replace")
 
     def ask(self, line: str) -> str:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Models in this process: a shared library of a Verilog module and the harness of this package."""
+"""Models in this process: shared libraries of a Verilog module and a harness of this package."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from inceptionn.wire import BURST_BYTES
 
@@ -13,6 +17,61 @@ from .waves import WaveFormat
 
 _PACKAGE = Path(__file__).parent
 LIBRARY = "model.so"
+
+
+class LoadedModel:
+    """A model of a shared library, freed by `close`, at the end of a ``with`` block, or with the object.
+
+    Parameters
+    ----------
+    library : :class:`pathlib.Path`
+        The shared library.
+    prefix : :class:`str`
+        Of its functions: ``<prefix>_new`` makes a model, ``<prefix>_delete`` frees it.
+    functions : mapping
+        By name without prefix: type of the result (None: none), then of the arguments after the model's
+        pointer. Of ``new`` all arguments, since it has no pointer.
+    name : :class:`str`
+        The module's, for messages.
+    arguments
+        Of ``<prefix>_new``.
+    """
+
+    def __init__(
+        self, library: Path, prefix: str, functions: Mapping[str, tuple[Any, ...]], name: str, *arguments: Any
+    ):
+        self._name = name
+        self._functions = {}
+        lib = ctypes.CDLL(str(library))
+        for each, (result, *types) in {"delete": (None,), **functions}.items():
+            function = self._functions[each] = getattr(lib, f"{prefix}_{each}")
+            function.restype = result
+            function.argtypes = types if each == "new" else [ctypes.c_void_p, *types]
+        self._model: int | None = self._functions["new"](*arguments)
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        """The result of a function of the library for this model; ``ValueError`` after `close`."""
+        if self._model is None:
+            raise ValueError(f"{self._name} is closed")
+        return self._functions[function](self._model, *arguments)
+
+    def close(self) -> None:
+        """Frees the model and ends its waveform; it cannot be used any more."""
+        if self._model is not None:
+            self._call("delete")
+            self._model = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_model", None) is not None:
+            self.close()
 
 
 @dataclass(frozen=True)
@@ -37,7 +96,7 @@ class Interface:
     inputs: tuple[str, ...] = ()
     axi_lite: bool = False
     clocks: tuple[str, ...] = ()
-    """Whether each pipe's engine has its own clock, stopped while it is empty (`inceptionn.sim.gated`)."""
+    """Clocks of the pipes' engines, stopped while they are empty (`inceptionn.sim.verilated.gated`)."""
     data_bytes: int = BURST_BYTES
 
     def header(self, waves: WaveFormat | None) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from inceptionn.hdl.control.registers import parameters_word
-from inceptionn.sim.gated import gate
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.verilated import Output, VerilatedNic
+from inceptionn.sim.verilated.gated import gate
 
 pytestmark = pytest.mark.slow  # it builds two more models of the NIC
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # it builds two more models of the NIC
 @pytest.fixture
 def pair(nic_verilog: Path) -> Iterator[list[VerilatedNic]]:
     with VerilatedNic(nic_verilog) as free, VerilatedNic(nic_verilog, gated=True) as held:
-        assert held.interface.clocks, "the NIC's Verilog is not built as sim/gated.py expects"
+        assert held.interface.clocks, "the NIC's Verilog is not built as sim/verilated/gated.py expects"
         yield [free, held]
 
 
