@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The program of `test_parameter_server_processes`: a rank that trains until it is stopped.
+"""The program of `test_processes`: a rank that trains until it is stopped.
 
     python parameter_server_rank.py RANK SIZE PORT TIMEOUT
 

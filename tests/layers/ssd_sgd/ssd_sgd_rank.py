@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The program of `test_ssd_sgd_processes`: a rank that trains with checkpoints, and resumes from them.
+"""The program of `test_processes`: a rank that trains with checkpoints, and resumes from them.
 
     python ssd_sgd_rank.py RANK SIZE PORT DIRECTORY
 

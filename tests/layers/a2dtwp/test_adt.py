@@ -14,7 +14,7 @@ import pytest
 
 from inceptionn.layers.a2dtwp import AdtCodec, adt, bitpack, bitunpack
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LENGTHS = [*range(70), 127, 128, 129, 1000, 4097]
 
 
