@@ -237,21 +237,33 @@ class Codec:
         else:
             _destination(out, count, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _paths.backend.decompress(stream, out, False, starts, blocks, *self._numbers, scale, self._threads)
+        _paths.backend.decompress(stream, out, None, starts, blocks, *self._numbers, scale, self._threads)
         return out
 
     def decompress_add(
-        self, stream: Any, accumulator: Float32, *, scale: int = 0, index: Index | None = None
+        self,
+        stream: Any,
+        accumulator: Float32,
+        addend: Any = None,
+        *,
+        scale: int = 0,
+        index: Index | None = None,
     ) -> Float32:
         """Add a stream's values to a C-contiguous float32 array that holds as many; return the array.
 
         The sums are those of ``accumulator += decompress(stream, accumulator.size)``, without the memory for
-        the right-hand side. ``ValueError`` as for `decompress`; the accumulator is unspecified then.
+        the right-hand side. With ``addend``, a float32 array of as many values, the accumulator gets its
+        values plus the stream's, and what it held before does not count. ``ValueError`` as for `decompress`,
+        or if the addend overlaps the accumulator but is not the same; the accumulator is unspecified then.
         """
         _destination(accumulator, None, "accumulator")
+        if addend is None:
+            addend = accumulator
+        elif (addend := _values(addend, "addend")).size != accumulator.size:
+            raise ValueError(f"addend must hold {accumulator.size} values, not {addend.size}")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
         _paths.backend.decompress(
-            stream, accumulator, True, starts, blocks, *self._numbers, scale, self._threads
+            stream, accumulator, addend, starts, blocks, *self._numbers, scale, self._threads
         )
         return accumulator
 

@@ -27,6 +27,11 @@ def _bits(values: Any) -> Bits:
     return np.frombuffer(values, np.uint32)
 
 
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays of equal size share some of their memory, but not all."""
+    return a.ctypes.data != b.ctypes.data and np.may_share_memory(a, b)
+
+
 def _runs(bits: Bits, scale: int) -> Any:
     """The lanes of each block in turn, times ``2**scale``."""
     for first in range(0, len(bits), wire.STREAM_LANES):
@@ -64,14 +69,21 @@ def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, 
 
 
 def decompress(
-    stream: Any, out: Any, add: bool, starts: Any, blocks: int,
+    stream: Any, out: Any, addend: Any, starts: Any, blocks: int,
     codec: int, e0: int, t: int, b: int, scale: int, threads: int,
 ) -> None:  # fmt: skip
-    """Decode into ``out``, or add to it; ``starts`` (uint64, one for ``blocks`` blocks) is checked."""
+    """Decode into ``out``, plus ``addend`` unless that is None; it may be ``out``.
+
+    ``starts`` (uint64, one for ``blocks`` blocks) is checked.
+    """
     source = np.frombuffer(memoryview(stream).cast("B"), np.uint8)
     into = np.frombuffer(out, np.float32)
     if np.may_share_memory(source, into):
         raise ValueError("out must not overlap the stream")
+    if addend is not None:
+        addend = np.frombuffer(addend, np.float32)
+        if len(addend) != len(into) or _overlap(addend, into):
+            raise ValueError("out must be as large as the addend, and the same or elsewhere")
     starts = None if starts is None else np.frombuffer(starts, "<u8")
     run_lanes = blocks * wire.STREAM_LANES
     if starts is not None and len(starts) != -(-len(into) // run_lanes):
@@ -83,9 +95,9 @@ def decompress(
             raise malformed(at, "the index does not fit the blocks")
         bits, at = _CODERS[codec].decode(source, at, len(lanes), Parameters(e0, t, b))
         values = _scaled(bits, -scale).view(np.float32)
-        if add:
+        if addend is not None:
             with np.errstate(all="ignore"):
-                lanes += values
+                np.add(addend[first : first + len(lanes)], values, out=lanes)
         else:
             lanes.view(np.uint32)[:] = values.view(np.uint32)
     if at != len(source):
@@ -115,8 +127,7 @@ def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
 def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> None:
     """Write to ``out``, which may be ``x``, what decompressing the compressed values gives."""
     source, into = _bits(x), np.frombuffer(out, np.uint32)
-    same = into.ctypes.data == source.ctypes.data
-    if len(into) != len(source) or (not same and np.may_share_memory(into, source)):
+    if len(into) != len(source) or _overlap(into, source):
         raise ValueError("out must be as large as the values, and the same or elsewhere")
     for number, bits in enumerate(_runs(source, scale)):
         first = number * wire.STREAM_LANES

@@ -53,10 +53,10 @@ class OwnScale:
         rest, exponent = self._split(stream)
         return self.codec.decompress(rest, count, out, scale=exponent)
 
-    def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values of a stream to a float32 array of the same size."""
+    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
+        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
         rest, exponent = self._split(stream)
-        return self.codec.decompress_add(rest, accumulator, scale=exponent)
+        return self.codec.decompress_add(rest, accumulator, addend, scale=exponent)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""

@@ -164,19 +164,18 @@ release_x:
 }
 
 PyDoc_STRVAR(decompress_doc,
-"decompress(stream, out, add, index, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
-"Decode the stream into the float32 buffer out, or add it if add is true. index is None, or holds a uint64\n"
-"for every run of that number of blocks: where it starts.");
+"decompress(stream, out, addend, index, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
+"Decode the stream into the float32 buffer out, plus the values of addend unless that is None. addend may be\n"
+"out. index is None, or holds a uint64 for every run of that number of blocks: where it starts.");
 
 static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
     settings s;
-    Py_buffer stream, out, offsets = {0};
+    Py_buffer stream, out, addend = {0}, offsets = {0};
     if (!arguments_are("decompress", given, 11) || !settings_of(arguments + 5, &s))
         return NULL;
-    const int add = PyObject_IsTrue(arguments[2]);
-    if (add < 0 || PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
+    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
         return NULL;
     if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
         goto release_stream;
@@ -184,14 +183,20 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
         PyErr_SetString(PyExc_ValueError, "out must not overlap the stream");
         goto release_out;
     }
+    if (arguments[2] != Py_None && !values_of(arguments[2], &addend, PyBUF_SIMPLE))
+        goto release_out;
+    if (addend.obj && (addend.len != out.len || (overlap(&addend, &out) && addend.buf != out.buf))) {
+        PyErr_SetString(PyExc_ValueError, "out must be as large as the addend, and the same or elsewhere");
+        goto release_addend;
+    }
     const size_t lanes = (size_t)out.len / LANE_BYTES;
     stream_index index = {0};
     if (arguments[3] != Py_None) {
         const long blocks = PyLong_AsLong(arguments[4]);
         if (blocks == -1 && PyErr_Occurred())
-            goto release_out;
+            goto release_addend;
         if (PyObject_GetBuffer(arguments[3], &offsets, PyBUF_SIMPLE))
-            goto release_out;
+            goto release_addend;
         index = (stream_index){offsets.buf, (size_t)offsets.len / 8, (size_t)blocks};
         const size_t run_lanes = index.blocks * STREAM_LANES;
         if (blocks < 1 || blocks > 0x7FFFFFFF || offsets.len % 8
@@ -210,13 +215,16 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
     size_t at = 0;
     status result;
     BEGIN_WORK(lanes)
-    result = stream_decompress(s, stream.buf, (size_t)stream.len, out.buf, lanes, add, index, &at);
+    result = stream_decompress(s, stream.buf, (size_t)stream.len, addend.buf, out.buf, lanes, index, &at);
     END_WORK
     if (result)
         fail(result, at, 0, 0);
 release_offsets:
     if (offsets.obj)
         PyBuffer_Release(&offsets);
+release_addend:
+    if (addend.obj)
+        PyBuffer_Release(&addend);
 release_out:
     PyBuffer_Release(&out);
 release_stream:

@@ -121,10 +121,11 @@ typedef struct {
     const format *format;
     /* Writes a block and returns its size; `out` has worst_bytes(lanes) and may be written up to there. */
     size_t (*compress)(const lane_bits *x, size_t lanes, parameters p, uint8_t *out);
-    /* Decodes a block, or adds it to `out`, and returns its size. worst_bytes(lanes) + SLACK bytes can be
-     * read. Returns 0 for data that no encoder makes; the plane may be unsound. */
+    /* Decodes a block, or adds it to the addend, which may be `out`, and returns its size. worst_bytes(lanes)
+     * + SLACK bytes can be read. Returns 0 for data that no encoder makes; the plane may be unsound. */
     size_t (*decompress)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
-    size_t (*decompress_add)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
+    size_t (*decompress_add)(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
+                             lane_bits *out);
     /* What decompressing the compressed values gives; `out` may be `x`. Any number of lanes. */
     void (*lossy)(const lane_bits *x, size_t lanes, parameters p, lane_bits *out);
     /* Bytes of data that a plane announces. */
@@ -173,9 +174,10 @@ typedef struct {
     size_t blocks;
 } stream_index;
 
-/* Decodes a stream into `out`, or adds it. `at` is where a malformed stream shows it. */
-status stream_decompress(settings s, const uint8_t *stream, size_t size, lane_bits *out, size_t lanes,
-                         bool add, stream_index index, size_t *at);
+/* Decodes a stream into `out`; adds the addend if there is one, which may be `out`. `at` is where a malformed
+ * stream shows it. */
+status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                         lane_bits *out, size_t lanes, stream_index index, size_t *at);
 
 /* Writes where every `blocks`-th block starts; `offsets` holds one uint64 for each. */
 status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lanes, size_t blocks,

@@ -16,7 +16,7 @@ def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, 
 def decompress(
     stream: Any,
     out: Any,
-    add: bool,
+    addend: Any,
     index: Any,
     blocks: int,
     codec: int,

@@ -14,7 +14,7 @@
 
 /* Decodes the block at `at` and moves `at` past it. */
 static status decompress_block(const settings *s, const uint8_t *stream, size_t size, size_t *at,
-                               lane_bits *out, size_t lanes, bool add)
+                               const lane_bits *addend, lane_bits *out, size_t lanes)
 {
     const coder *c = s->coder;
     const size_t start = *at, available = size - start, worst = c->format->worst_bytes(lanes);
@@ -33,30 +33,31 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
         block = copy;
     }
     size_t bytes;
-    if (add && !s->scale)
-        bytes = c->decompress_add(block, lanes, s->p, out);
+    if (addend && !s->scale)
+        bytes = c->decompress_add(block, lanes, s->p, addend, out);
     else
-        bytes = c->decompress(block, lanes, s->p, add ? scaled : out);
+        bytes = c->decompress(block, lanes, s->p, addend ? scaled : out);
     if (!bytes || !c->format->plane_is_sound(block, lanes))
         return c->format->describe_fault(stream, size, start, lanes, s->p, at);
     if (s->scale) {
-        lane_bits *values = add ? scaled : out;
+        lane_bits *values = addend ? scaled : out;
         s->kernel->scale(values, lanes, power_of_two(-s->scale), values);
-        for (size_t i = 0; add && i < lanes; i++)
-            out[i] = added(out[i], scaled[i]);
+        for (size_t i = 0; addend && i < lanes; i++)
+            out[i] = added(addend[i], scaled[i]);
     }
     *at = start + bytes;
     return OK;
 }
 
 static status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
-                                lane_bits *out, size_t lanes, bool add)
+                                const lane_bits *addend, lane_bits *out, size_t lanes)
 {
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        const status result = decompress_block(s, stream, size, at, out, here, add);
+        const status result = decompress_block(s, stream, size, at, addend, out, here);
         if (result)
             return result;
+        addend = addend_from(addend, here);
         out += here;
         lanes -= here;
     }
@@ -83,9 +84,9 @@ typedef struct {
     settings s;
     const uint8_t *stream;
     size_t size;
+    const lane_bits *addend;
     lane_bits *out;
     size_t lanes, runs, run_lanes;
-    bool add;
     stream_index index;
     _Atomic size_t next; /* run to take */
     pthread_mutex_t lock;
@@ -104,8 +105,9 @@ static uint64_t offset_of(const stream_index *index, size_t run)
 static status decompress_run(const decompress_job *job, size_t run, size_t *at)
 {
     const size_t first = run * job->run_lanes, here = smaller(job->lanes - first, job->run_lanes);
-    const status result = decompress_blocks(&job->s, job->stream, job->size, at, job->out + first, here,
-                                            job->add);
+    const lane_bits *addend = addend_from(job->addend, first);
+    const status result = decompress_blocks(&job->s, job->stream, job->size, at, addend, job->out + first,
+                                            here);
     if (result)
         return result;
     if (run + 1 == job->runs)
@@ -150,19 +152,19 @@ static void *decompress_runs(void *argument)
     return NULL;
 }
 
-status stream_decompress(settings s, const uint8_t *stream, size_t size, lane_bits *out, size_t lanes,
-                         bool add, stream_index index, size_t *at)
+status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                         lane_bits *out, size_t lanes, stream_index index, size_t *at)
 {
     const unsigned threads = worthwhile_threads(s.threads, lanes);
     if (threads < 2 && !index.entries) {
         *at = 0;
-        const status result = decompress_blocks(&s, stream, size, at, out, lanes, add);
+        const status result = decompress_blocks(&s, stream, size, at, addend, out, lanes);
         return result ? result : *at != size ? LEFT_OVER : OK;
     }
     const size_t run_lanes = (index.entries ? index.blocks : RUN_BLOCKS) * STREAM_LANES;
-    decompress_job job = {.s = s, .stream = stream, .size = size, .out = out, .lanes = lanes,
-                          .runs = (lanes + run_lanes - 1) / run_lanes, .run_lanes = run_lanes, .add = add,
-                          .index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
+    decompress_job job = {.s = s, .stream = stream, .size = size, .addend = addend, .out = out,
+                          .lanes = lanes, .runs = (lanes + run_lanes - 1) / run_lanes,
+                          .run_lanes = run_lanes, .index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
     work_together(decompress_runs, &job, threads);
     *at = job.failed_at;
     return job.failed;

@@ -34,21 +34,28 @@ INLINE uint32_t select_bits(bool condition, uint32_t yes, uint32_t no)
     return (yes & mask) | (no & ~mask);
 }
 
-INLINE uint32_t added(uint32_t accumulator, uint32_t bits)
+INLINE uint32_t added(uint32_t addend, uint32_t bits)
 {
-    return as_bits(as_float(accumulator) + as_float(bits));
+    return as_bits(as_float(addend) + as_float(bits));
 }
 
-/* A coder of an instruction set, of a file's `compress`, `decode`, `lossy_loop` and `data_bytes_loop`. */
+/* An addend from a lane on, where there is one. */
+INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
+{
+    return addend ? addend + lane : NULL;
+}
+
+/* A coder of an instruction set, of a file's `compress`, `decode`, `lossy_loop` and `data_bytes_loop`. `decode`
+ * adds if there is an addend, which is known where it is called. */
 #define CODER(name, of_format, attributes)                                                                   \
     attributes static size_t decompress(const uint8_t *block, size_t lanes, parameters p, lane_bits *out)    \
     {                                                                                                        \
-        return decode(block, lanes, p, out, false);                                                          \
+        return decode(block, lanes, p, NULL, out);                                                           \
     }                                                                                                        \
-    attributes static size_t decompress_add(const uint8_t *block, size_t lanes, parameters p,                \
-                                            lane_bits *out)                                                  \
+    __attribute__((nonnull)) attributes static size_t decompress_add(                                        \
+        const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend, lane_bits *out)           \
     {                                                                                                        \
-        return decode(block, lanes, p, out, true);                                                           \
+        return decode(block, lanes, p, addend, out);                                                         \
     }                                                                                                        \
     attributes static void lossy(const lane_bits *x, size_t lanes, parameters p, lane_bits *out)             \
     {                                                                                                        \

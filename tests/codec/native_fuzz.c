@@ -137,24 +137,26 @@ static uint8_t *spoil(settings s, uint8_t *stream, size_t *size, size_t lanes)
 static void decompress_everywhere(settings s, const uint8_t *stream, size_t size, size_t lanes)
 {
     lane_bits *expected = exactly(lanes * LANE_BYTES), *out = exactly(lanes * LANE_BYTES);
+    lane_bits *apart = exactly(lanes * LANE_BYTES);
     uint8_t *offsets = exactly(8 * lanes / STREAM_LANES + 8);
     size_t expected_at = 0, at = 0;
     use_kernel(&s, kernel_count - 1);
     s.threads = 1;
     const stream_index none = {0};
-    const status verdict = stream_decompress(s, stream, size, expected, lanes, false, none, &expected_at);
+    const status verdict = stream_decompress(s, stream, size, NULL, expected, lanes, none, &expected_at);
     verdicts[verdict]++;
     for (int i = 0; i < (int)kernel_count; i++) {
         if (!kernels[i]->supported())
             continue;
         use_kernel(&s, (size_t)i);
         for (s.threads = 1; s.threads <= 3; s.threads += 2) {
-            status found = stream_decompress(s, stream, size, out, lanes, false, none, &at);
+            status found = stream_decompress(s, stream, size, NULL, out, lanes, none, &at);
             demand(found == verdict, "kernels disagree on a stream");
             demand(found == OK || at == expected_at, "kernels disagree on the byte");
             demand(found || !lanes || !memcmp(out, expected, lanes * LANE_BYTES), "kernels differ");
-            memset(lanes ? out : &(lane_bits){0}, 0, lanes * LANE_BYTES);
-            found = stream_decompress(s, stream, size, out, lanes, true, none, &at);
+            lane_bits *addend = s.threads == 1 ? apart : out;
+            memset(lanes ? addend : &(lane_bits){0}, 0, lanes * LANE_BYTES);
+            found = stream_decompress(s, stream, size, addend, out, lanes, none, &at);
             demand(found == verdict, "adding disagrees on a stream");
 
             const size_t blocks = 1 + draw(3), run_lanes = blocks * STREAM_LANES;
@@ -168,13 +170,14 @@ static void decompress_everywhere(settings s, const uint8_t *stream, size_t size
                 const uint64_t nonsense = draw(2) ? draw(2 * size) : draw(UINT64_MAX);
                 memcpy(offsets + 8 * (1 + draw(entries - 1)), &nonsense, 8);
             }
-            found = stream_decompress(s, stream, size, out, lanes, false,
+            found = stream_decompress(s, stream, size, NULL, out, lanes,
                                       (stream_index){offsets, entries, blocks}, &at);
             demand(wrong || found == verdict, "an index changes the verdict");
         }
     }
     free(expected);
     free(out);
+    free(apart);
     free(offsets);
 }
 

@@ -181,6 +181,14 @@ def test_decompress_into(path: str, mixed, pair) -> None:
             call(np.empty(1200, np.float32)[::2])
     with pytest.raises(ValueError, match=r"^accumulator must be C-contiguous and writable$"):
         pair.codec.decompress_add(stream, np.broadcast_to(np.float32(1), (600,)))
+    total = np.ones(601, np.float32)
+    with pytest.raises(ValueError, match=r"^addend must hold 600 values, not 601$"):
+        pair.codec.decompress_add(stream, total[1:], total)
+    with pytest.raises(TypeError, match=r"^addend must be a float32 array, not float64$"):
+        pair.codec.decompress_add(stream, total[1:], np.ones(600))
+    with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same or elsewhere$"):
+        pair.codec.decompress_add(stream, total[1:], total[:-1])
+    assert pair.codec.decompress_add(stream, total[1:], total[1:])[0] == 1 + pair.lossy(x)[0]
     raw = np.full(600, 3, np.float32)
     with pytest.raises(ValueError, match=r"^out must not overlap the stream$"):
         pair.codec.decompress(memoryview(raw).cast("B")[:300], 600, raw)
@@ -248,9 +256,10 @@ def test_scaling(path: str, scale: int, pair) -> None:
     assert error.max() <= 2.0 ** (-10 - scale)
     assert y[~finite].tobytes() == x[~finite].tobytes()
 
-    total = np.zeros(3000, np.float32)
-    pair.codec.decompress_add(stream, total, scale=scale)
-    assert total[number].tobytes() == (y[number] + np.float32(0)).tobytes()
+    for apart in (None, np.zeros(3000, np.float32)):
+        total = np.zeros(3000, np.float32)
+        pair.codec.decompress_add(stream, total, apart, scale=scale)
+        assert total[number].tobytes() == (y[number] + np.float32(0)).tobytes()
 
 
 def test_limits_of_scaling(path: str, pair) -> None:
@@ -303,7 +312,9 @@ def test_threads_change_nothing(path: str, threads: int, mixed, pair) -> None:
             index = one.index(stream, count, blocks)
             assert several.decompress(stream, count, index=index).tobytes() == y.tobytes()
         a, b = np.ones(count, np.float32), np.ones(count, np.float32)
-        assert one.decompress_add(stream, a).tobytes() == several.decompress_add(stream, b).tobytes()
+        one.decompress_add(stream, a)
+        assert several.decompress_add(stream, np.empty_like(b), b).tobytes() == a.tobytes()
+        assert several.decompress_add(stream, b).tobytes() == a.tobytes()
         for cut in (len(stream) - 1, len(stream) // 3):
             with pytest.raises(ValueError, match=rf"^malformed stream at byte {cut}: it ends inside"):
                 several.decompress(stream[:cut], count)

@@ -39,13 +39,14 @@ def test_golden_model(path: str, k: int, mode: wire.Mode, mixed, pair_of) -> Non
         assert same(subject.lossy(x), seen)
         assert same(subject.histogram(x), pair.histogram(x))
 
-        total = np.linspace(-1, 1, count, dtype=np.float32)
+        addend = np.linspace(-1, 1, count, dtype=np.float32)
         with np.errstate(invalid="ignore"):
-            expected = total + seen
-        assert subject.decompress_add(stream, total) is total
-        assert np.array_equal(total, expected, equal_nan=True)
-        number = ~np.isnan(total)
-        assert same(total[number], expected[number])
+            expected = addend + seen
+        number = ~np.isnan(expected)
+        for total, apart in ((addend.copy(), None), (np.full(count, 7, np.float32), addend)):
+            assert subject.decompress_add(stream, total, apart) is total
+            assert np.array_equal(total, expected, equal_nan=True)
+            assert same(total[number], expected[number])
 
 
 @pytest.mark.parametrize("tag", wire.Tag)

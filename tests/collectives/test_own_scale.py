@@ -11,6 +11,8 @@ import pytest
 from inceptionn import Codec
 from inceptionn.collectives import BFloat16
 from inceptionn.collectives.own_scale import OwnScale, with_scale
+from inceptionn.layers.a2dtwp import AdtCodec
+from inceptionn.layers.gradiveq.qsgd import QSGD
 
 
 @pytest.mark.parametrize("k", [1, 4, 10, 14])
@@ -28,7 +30,22 @@ def test_the_bound_is_relative_and_nothing_changes_twice(k: int, mode: Any, expo
         assert found.tobytes() == once.tobytes()
     into, total = np.empty(codec.max_compressed_size(x.size), np.uint8), np.ones_like(x)
     assert bytes(codec.compress(once, into)) == bytes(codec.compress(once))
-    assert np.array_equal(codec.decompress_add(codec.compress(once), total), once + np.float32(1))
+    for addend in (total.copy(), None):
+        found = codec.decompress_add(codec.compress(once), total, addend)
+        assert found is total
+        assert np.array_equal(found, once + np.float32(1))
+        total[:] = 1
+
+
+@pytest.mark.parametrize("codec", [BFloat16(), QSGD(), AdtCodec(2)], ids=lambda codec: codec.name)
+def test_other_codecs_add_to_an_addend(codec: Any) -> None:
+    x = np.random.default_rng(1).normal(size=(20, 50)).astype(np.float32)
+    stream, total = codec.compress(x), np.full_like(x, 7)
+    expected = codec.decompress(stream, x.size).reshape(x.shape) + x
+    assert codec.decompress_add(stream, total, x) is total
+    assert total.tobytes() == expected.tobytes()
+    assert codec.decompress_add(stream, x) is x
+    assert x.tobytes() == expected.tobytes()
 
 
 def test_only_codecs_with_an_absolute_bound_are_scaled() -> None:

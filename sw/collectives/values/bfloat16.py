@@ -68,10 +68,15 @@ class BFloat16:
         """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
         return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
 
-    def decompress_add(self, stream: Any, accumulator: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Adds the values to a float32 array; ``ValueError`` if the stream has another length."""
-        accumulator += from_bfloat16(self._patterns(stream, accumulator.size)).reshape(accumulator.shape)
-        return accumulator
+    def decompress_add(
+        self, stream: Any, accumulator: NDArray[np.float32], addend: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Adds the values to a float32 array; ``ValueError`` if the stream has another length.
+
+        With ``addend`` the array gets that plus the values.
+        """
+        values = from_bfloat16(self._patterns(stream, accumulator.size)).reshape(accumulator.shape)
+        return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """The nearest bfloat16 values of ``x``, as float32 in its shape."""

@@ -35,8 +35,11 @@ class StreamCodec(Protocol):
         ``ValueError`` for a malformed stream, or one of another count.
         """
 
-    def decompress_add(self, stream: Any, accumulator: Lanes) -> Lanes:
-        """Adds a stream to an array of the same size and returns it; errors as `decompress`."""
+    def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:
+        """Adds a stream to an array of the same size and returns it; errors as `decompress`.
+
+        With ``addend``, apart from the accumulator or the same, the sum of that and the stream is stored.
+        """
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
         """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
@@ -166,9 +169,7 @@ class _Stream(Incoming):
         self._length = self._request.wait()
         stream = self._buffer[: self._length]
         if self._addend is not None:
-            if not np.may_share_memory(self._addend, self._lanes):  # the same, or apart
-                np.copyto(self._lanes, self._addend)
-            self._form.codec.decompress_add(stream, self._lanes)
+            self._form.codec.decompress_add(stream, self._lanes, self._addend)
         else:
             self._form.codec.decompress(stream, self._lanes.size, out=self._lanes)
 

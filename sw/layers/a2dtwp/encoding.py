@@ -130,10 +130,10 @@ class AdtCodec:
         """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
         return _unpacked(stream, count, "the stream", out)
 
-    def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to a float32 array of the same size."""
-        accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
-        return accumulator
+    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
+        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
+        values = self.decompress(stream, accumulator.size).reshape(accumulator.shape)
+        return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What the receiver of ``x`` sees: its leading bytes, in its shape; ``out`` may be ``x``."""

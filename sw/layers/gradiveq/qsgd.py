@@ -93,10 +93,10 @@ class QSGD:
         codes = self._unpacked(np.frombuffer(view[4 * buckets :], np.uint8), count)
         return self._restored(scales, codes, out)
 
-    def decompress_add(self, stream: Any, accumulator: Floats) -> Floats:
-        """Adds the values to a float32 array of the same size."""
-        accumulator += self.decompress(stream, accumulator.size).reshape(accumulator.shape)
-        return accumulator
+    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
+        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
+        values = self.decompress(stream, accumulator.size).reshape(accumulator.shape)
+        return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What a receiver of ``x`` may see; drawn again, and kept exactly if it is compressed again."""

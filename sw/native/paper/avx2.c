@@ -136,10 +136,12 @@ TARGET_AVX2 INLINE __m256 restore(const uint8_t **data, uint64_t word, __m256 un
     return _mm256_blendv_ps(value, _mm256_castsi256_ps(v), _mm256_permutevar_ps(raw, tags));
 }
 
-TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
+                                lane_bits *out)
 {
     if (p.b < MIN_VECTOR_BASE)
-        return (add ? paper_scalar.decompress_add : paper_scalar.decompress)(block, lanes, p, out);
+        return addend ? paper_scalar.decompress_add(block, lanes, p, addend, out)
+                      : paper_scalar.decompress(block, lanes, p, out);
     const float unit8 = as_float((p.b - 31) << MANTISSA_BITS);
     const __m256 unit = _mm256_setr_ps(0, unit8, 0x1p-31f, 0, 0, unit8, 0x1p-31f, 0);
     const __m256 raw = _mm256_castsi256_ps(_mm256_setr_epi32(0, 0, 0, -1, 0, 0, 0, -1));
@@ -149,14 +151,14 @@ TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters 
         uint64_t words;
         memcpy(&words, block + done / 4, 8);
         for (int i = 0; i < 4; i++) {
-            float *to = (float *)(void *)(out + done + 8 * i);
+            const size_t at = done + 8 * (size_t)i;
             __m256 value = restore(&data, words >> 16 * i, unit, raw);
-            if (add)
-                value = _mm256_add_ps(_mm256_loadu_ps(to), value);
-            _mm256_storeu_ps(to, value);
+            if (addend)
+                value = _mm256_add_ps(_mm256_loadu_ps((const float *)(const void *)(addend + at)), value);
+            _mm256_storeu_ps((float *)(void *)(out + at), value);
         }
     }
-    data = paper_decompress_tail(block, data, done, lanes, p.b, out, add);
+    data = paper_decompress_tail(block, data, done, lanes, p.b, addend, out);
     return data ? (size_t)(data - block) : 0;
 }
 

@@ -54,10 +54,12 @@ TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameter
     return (size_t)(paper_compress_tail(x, done, lanes, p, out, data) - out);
 }
 
-TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
+                                  lane_bits *out)
 {
     if (p.b < MIN_VECTOR_BASE)
-        return (add ? paper_scalar.decompress_add : paper_scalar.decompress)(block, lanes, p, out);
+        return addend ? paper_scalar.decompress_add(block, lanes, p, addend, out)
+                      : paper_scalar.decompress(block, lanes, p, out);
     const __m512i sign = _mm512_set1_epi32((int)0x80000000);
     const __m512i places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const float unit8 = as_float((p.b - 31) << MANTISSA_BITS);
@@ -84,11 +86,11 @@ TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameter
         __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(fixed), _mm512_permutevar_ps(unit_of, tags));
         const __mmask16 raw = _mm512_test_epi32_mask(keep, _mm512_set1_epi32(0x80));
         value = _mm512_mask_mov_ps(value, raw, _mm512_castsi512_ps(v));
-        if (add)
-            value = _mm512_add_ps(_mm512_loadu_ps(out + done), value);
+        if (addend)
+            value = _mm512_add_ps(_mm512_loadu_ps(addend + done), value);
         _mm512_storeu_ps(out + done, value);
     }
-    data = paper_decompress_tail(block, data, done, lanes, p.b, out, add);
+    data = paper_decompress_tail(block, data, done, lanes, p.b, addend, out);
     return data ? (size_t)(data - block) : 0;
 }
 

@@ -21,7 +21,7 @@ static inline size_t tag_plane_bytes(size_t lanes)
 uint8_t *paper_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
                              uint8_t *data);
 const uint8_t *paper_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                     uint32_t b, lane_bits *out, bool add);
+                                     uint32_t b, const lane_bits *addend, lane_bits *out);
 
 /* The mantissa bits below the last one that is kept are cleared; 24 of them take the value with them. */
 INLINE uint32_t lossy_lane(uint32_t f, uint32_t e0, uint32_t t, uint32_t b)

@@ -57,7 +57,7 @@ static uint32_t restored(uint32_t aligned, int base)
 }
 
 INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                  uint32_t b, lane_bits *out, bool add)
+                                  uint32_t b, const lane_bits *addend, lane_bits *out)
 {
     if (b < MIN_VECTOR_BASE) {
         for (; done < lanes; done++) {
@@ -66,7 +66,7 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
             const uint32_t bits = tag == 3 ? aligned : restored(aligned, tag == 1 ? (int)b : EXPONENT_BIAS);
             if (bits == 1 && tag == 1)
                 return NULL;
-            out[done] = add ? added(out[done], bits) : bits;
+            out[done] = addend ? added(addend[done], bits) : bits;
             data += tag_bytes[tag];
         }
         return data;
@@ -79,17 +79,17 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
         const uint32_t aligned = take(data, tag), negative = -(aligned >> 31);
         const int32_t fixed = (int32_t)(((aligned & 0x7FFFFFFF) ^ negative) - negative);
         const uint32_t bits = select_bits(tag == 3, aligned, as_bits((float)fixed * unit_of[tag]));
-        out[done] = add ? added(out[done], bits) : bits;
+        out[done] = addend ? added(addend[done], bits) : bits;
         data += tag_bytes[tag];
     }
     return data;
 }
 
 const uint8_t *paper_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                     uint32_t b, lane_bits *out, bool add)
+                                     uint32_t b, const lane_bits *addend, lane_bits *out)
 {
-    return add ? decode_tail(plane, data, done, lanes, b, out, true)
-               : decode_tail(plane, data, done, lanes, b, out, false);
+    return addend ? decode_tail(plane, data, done, lanes, b, addend, out)
+                  : decode_tail(plane, data, done, lanes, b, NULL, out);
 }
 
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
@@ -97,9 +97,9 @@ static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *
     return (size_t)(paper_compress_tail(x, 0, lanes, p, out, out + tag_plane_bytes(lanes)) - out);
 }
 
-INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend, lane_bits *out)
 {
-    const uint8_t *end = decode_tail(block, block + tag_plane_bytes(lanes), 0, lanes, p.b, out, add);
+    const uint8_t *end = decode_tail(block, block + tag_plane_bytes(lanes), 0, lanes, p.b, addend, out);
     return end ? (size_t)(end - block) : 0;
 }
 

@@ -110,7 +110,7 @@ AVX2_INLINE __m128i take(const uint8_t **data, unsigned code)
 }
 
 /* Writes the values of two groups. */
-AVX2_INLINE void restore(__m256i z, __m256 unit, lane_bits *out, bool add)
+AVX2_INLINE void restore(__m256i z, __m256 unit, const lane_bits *addend, lane_bits *out)
 {
     z = _mm256_shuffle_epi8(
         z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15)));
@@ -122,18 +122,20 @@ AVX2_INLINE void restore(__m256i z, __m256 unit, lane_bits *out, bool add)
     const __m256i b = _mm256_and_si256(steps, _mm256_set1_epi32((int)0xFFFF0000));
     const __m256 first = _mm256_mul_ps(_mm256_cvtepi32_ps(a), unit);
     const __m256 second = _mm256_mul_ps(_mm256_cvtepi32_ps(b), unit);
-    float *to = (float *)(void *)out;
     __m256 group0 = _mm256_permute2f128_ps(first, second, 0x20);
     __m256 group1 = _mm256_permute2f128_ps(first, second, 0x31);
-    if (add) {
-        group0 = _mm256_add_ps(_mm256_loadu_ps(to), group0);
-        group1 = _mm256_add_ps(_mm256_loadu_ps(to + 8), group1);
+    if (addend) {
+        const float *from = (const float *)(const void *)addend;
+        group0 = _mm256_add_ps(_mm256_loadu_ps(from), group0);
+        group1 = _mm256_add_ps(_mm256_loadu_ps(from + 8), group1);
     }
+    float *to = (float *)(void *)out;
     _mm256_storeu_ps(to, group0);
     _mm256_storeu_ps(to + 8, group1);
 }
 
-AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
+                          lane_bits *out)
 {
     const __m256 unit = _mm256_set1_ps(step_of(p) * 0x1p-16f);
     const uint8_t *data = block + code_plane_bytes(lanes);
@@ -144,7 +146,7 @@ AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane
         memcpy(&codes, block + done / 16, CODE_WORD_BYTES);
         memcpy(word, &codes, CODE_WORD_BYTES);
         if (codes & codes >> 1 & codes >> 2 & codes >> 3 & 0x1111) {
-            data = planes_decompress_tail(word, data, 0, STEP, p, out + done, add);
+            data = planes_decompress_tail(word, data, 0, STEP, p, addend_from(addend, done), out + done);
             continue;
         }
         const __m128i group0 = take(&data, codes & 15), group1 = take(&data, codes >> 4 & 15);
@@ -155,10 +157,10 @@ AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane
         __m256i high = _mm256_unpackhi_epi64(first, second);
         if (!_mm256_testz_si256(high, high))
             high = transposed4(high);
-        restore(_mm256_unpacklo_epi64(low, high), unit, out + done, add);
-        restore(_mm256_unpackhi_epi64(low, high), unit, out + done + 16, add);
+        restore(_mm256_unpacklo_epi64(low, high), unit, addend_from(addend, done), out + done);
+        restore(_mm256_unpackhi_epi64(low, high), unit, addend_from(addend, done + 16), out + done + 16);
     }
-    data = planes_decompress_tail(block, data, done, lanes, p, out, add);
+    data = planes_decompress_tail(block, data, done, lanes, p, addend, out);
     return data ? (size_t)(data - block) : 0;
 }
 

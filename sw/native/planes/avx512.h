@@ -123,15 +123,16 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
     return (size_t)(planes_compress_tail(x, done, lanes, p, out, data) - out);
 }
 
-TARGET_INLINE void put_values(lane_bits *out, __m512i fixed, __m512 unit, bool add)
+TARGET_INLINE void put_values(const lane_bits *addend, lane_bits *out, __m512i fixed, __m512 unit)
 {
     __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(fixed), unit);
-    if (add)
-        value = _mm512_add_ps(_mm512_loadu_ps(out), value);
+    if (addend)
+        value = _mm512_add_ps(_mm512_loadu_ps(addend), value);
     _mm512_storeu_ps(out, value);
 }
 
-TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
+                            lane_bits *out)
 {
     /* By code, twice: which of 16 planes are there. */
     const __m512i there_of = _mm512_broadcast_i64x4(
@@ -153,8 +154,9 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, la
         _mm512_store_si512(there, _mm512_permutexvar_epi16(codes, there_of));
         const uint32_t raw = _mm512_cmpeq_epi16_mask(codes, _mm512_set1_epi16(RAW_CODE));
         for (size_t i = 0; i < steps; i++, done += STEP) {
+            const lane_bits *from = addend_from(addend, done);
             if (raw >> 4 * i & 15) {
-                data = planes_decompress_tail(plane + CODE_WORD_BYTES * i, data, 0, STEP, p, out + done, add);
+                data = planes_decompress_tail(plane + CODE_WORD_BYTES * i, data, 0, STEP, p, from, out + done);
                 continue;
             }
             const __m512i planes = _mm512_maskz_expand_epi8(there[i], _mm512_loadu_si512(data));
@@ -163,12 +165,12 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, la
             const __m512i negative = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(z, one));
             const __m512i steps16 = _mm512_xor_si512(_mm512_srli_epi16(z, 1), negative);
             /* In the upper half of each lane. */
-            put_values(out + done, _mm512_slli_epi32(steps16, 16), unit, add);
-            put_values(out + done + 16, _mm512_and_si512(steps16, _mm512_set1_epi32((int)0xFFFF0000)), unit,
-                       add);
+            put_values(from, out + done, _mm512_slli_epi32(steps16, 16), unit);
+            put_values(addend_from(from, 16), out + done + 16,
+                       _mm512_and_si512(steps16, _mm512_set1_epi32((int)0xFFFF0000)), unit);
         }
     }
-    data = planes_decompress_tail(block, data, done, lanes, p, out, add);
+    data = planes_decompress_tail(block, data, done, lanes, p, addend, out);
     return data ? (size_t)(data - block) : 0;
 }
 

@@ -43,7 +43,7 @@ static inline void begin_block(uint8_t *plane, size_t lanes)
 uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
                               uint8_t *data);
 const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                      parameters p, lane_bits *out, bool add);
+                                      parameters p, const lane_bits *addend, lane_bits *out);
 
 /* Half steps in a value: 2^k, with k = 127 - E0. */
 INLINE float half_steps(parameters p)

@@ -74,13 +74,9 @@ uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, par
     return data;
 }
 
-INLINE void put_lane(lane_bits *out, uint32_t bits, bool add)
-{
-    *out = add ? added(*out, bits) : bits;
-}
-
 /* 15 bytes can be read. Whether absent lanes are zero. */
-INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, parameters p, lane_bits *out, bool add)
+INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, parameters p,
+                         const lane_bits *addend, lane_bits *out)
 {
     if (code == RAW_CODE) {
         uint32_t absent = 0;
@@ -88,7 +84,7 @@ INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, param
             uint32_t word;
             memcpy(&word, data + LANE_BYTES * i, LANE_BYTES);
             if (i < lanes)
-                put_lane(out + i, word, add);
+                out[i] = addend ? added(addend[i], word) : word;
             else
                 absent |= word;
         }
@@ -105,18 +101,20 @@ INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, param
     for (size_t i = 0; i < lanes; i++) {
         const uint32_t z = (uint32_t)(low >> 8 * i & 0xFF) | (uint32_t)(high >> 8 * i & 0xFF) << 8;
         const int32_t steps = (int32_t)(z >> 1) ^ -(int32_t)(z & 1);
-        put_lane(out + i, as_bits((float)steps * step_of(p)), add);
+        const uint32_t bits = as_bits((float)steps * step_of(p));
+        out[i] = addend ? added(addend[i], bits) : bits;
     }
     return lanes == GROUP_LANES || !((low | high) >> 8 * lanes);
 }
 
 INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                  parameters p, lane_bits *out, bool add)
+                                  parameters p, const lane_bits *addend, lane_bits *out)
 {
     for (; done < lanes; done += GROUP_LANES) {
         const size_t group = done / GROUP_LANES;
         const unsigned code = plane[group / 2] >> 4 * (group % 2) & 15;
-        if (!decode_group(data, code, smaller(lanes - done, GROUP_LANES), p, out + done, add))
+        const size_t here = smaller(lanes - done, GROUP_LANES);
+        if (!decode_group(data, code, here, p, addend_from(addend, done), out + done))
             return NULL;
         data += code_bytes[code];
     }
@@ -124,10 +122,10 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
 }
 
 const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
-                                      parameters p, lane_bits *out, bool add)
+                                      parameters p, const lane_bits *addend, lane_bits *out)
 {
-    return add ? decode_tail(plane, data, done, lanes, p, out, true)
-               : decode_tail(plane, data, done, lanes, p, out, false);
+    return addend ? decode_tail(plane, data, done, lanes, p, addend, out)
+                  : decode_tail(plane, data, done, lanes, p, NULL, out);
 }
 
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
@@ -136,9 +134,9 @@ static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *
     return (size_t)(planes_compress_tail(x, 0, lanes, p, out, out + code_plane_bytes(lanes)) - out);
 }
 
-INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, lane_bits *out, bool add)
+INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend, lane_bits *out)
 {
-    const uint8_t *end = decode_tail(block, block + code_plane_bytes(lanes), 0, lanes, p, out, add);
+    const uint8_t *end = decode_tail(block, block + code_plane_bytes(lanes), 0, lanes, p, addend, out);
     return end ? (size_t)(end - block) : 0;
 }
 
