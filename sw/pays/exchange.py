@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..collectives.algorithms.parts import SUB_BLOCK
-from ..collectives.algorithms.ring import LEAD
 from .costs import Form, Host, Link
 
 _KEPT = 64
 """Steps of a ring's first half that are computed one by one; longer rings are sampled at as many steps."""
+_UNHIDDEN = 4
+"""Messages of the first block whose cost nothing hides, in the all-reduces that the model was fitted to."""
 
 
 @dataclass
@@ -109,7 +110,7 @@ def ring(
     # One sub-block through a step, and how long the slowest resource holds up the next one.
     alone = [step.alone + link.latency for step in steps]
     held = [max(step.wire, share * step.processor, step.device) for step in steps]
-    fill = alone[0] + min(subs, LEAD) * host.message
+    fill = alone[0] + min(subs, _UNHIDDEN) * host.message
     chain = sum(step.weight * once for step, once in zip(steps, alone, strict=True)) + (subs - 1) * held[-1]
     wire = max(0.0, total["wire"] - 8 * link.burst / link.bandwidth)
     return Exchange(

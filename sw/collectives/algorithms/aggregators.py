@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from ..values.wire_form import Incoming, WireForm
 from .parts import Cut
-from .ring import LEAD, POSTED, Finish
+from .ring import POSTED, Finish
 
 Lanes = NDArray[np.float32]
+
+LEAD = 4
+"""Sub-blocks that a rank sends up ahead of those that have come down."""
 
 
 @dataclass(frozen=True)

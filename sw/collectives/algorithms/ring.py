@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ..values.wire_form import Incoming, WireForm
 from .parts import Cut
 
-LEAD = 4
-"""Sub-blocks that a rank sends ahead of those that it has received."""
 POSTED = 2
 """Receives in flight at a time."""
 
@@ -70,8 +68,9 @@ def ring(
     replaces the owner's values by what the others will see. ``settled``: called in the all-gather for each
     sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
 
-    A sub-block is sent on as soon as it has arrived. So the steps overlap, and with them compression,
-    transfer and summation: the kernel moves queued data while this rank computes.
+    A rank sends its first block, then each sub-block as soon as it has arrived, while the processor's cache
+    holds it. So the steps overlap, and with them compression, transfer and summation: the kernel moves queued
+    data while this rank computes.
     """
     ranks = len(members)
     position = members.index(form.transport.rank)
@@ -85,47 +84,41 @@ def ring(
             if settled is not None:
                 settled(where)
         return
-    units = len(steps) * subs
+    blocks = [[parts.sub(block, sub) for sub in range(subs)] for block in range(ranks)]
+    moves = [
+        (step, where)
+        for step in range(steps.start, steps.stop + 1)
+        for where in blocks[(position - step) % ranks]
+    ]
+    """What each step sends, and the step before has received."""
+    due = iter(moves[subs:])
+    posted: deque[tuple[int, slice, NDArray[np.float32], Incoming]] = deque()
 
-    def lanes_of(step: int, sub: int) -> slice:
-        """The lanes that a step sends; the step before has received them."""
-        return parts.sub((position - step) % ranks, sub)
+    def post() -> None:
+        """Keeps receives in flight: by step, of the lanes that this sends or, at the end, would send."""
+        while len(posted) < POSTED and (move := next(due, None)) is not None:
+            step, where = move
+            into = form.passing(lanes[where]) if step < ranks - 1 and step in steps else lanes[where]
+            addend = source[where] if step < ranks else None
+            posted.append((step, where, into, form.receive(previous, into, addend)))
 
-    posted: deque[Incoming] = deque()
-    sent = received = 0
-    arrived: deque[Incoming] = deque()
-    """Stored, and waiting to be relayed unchanged."""
-    while received < units:
-        # Send first: a source may have to compute what is added to the first receives.
-        while sent and len(posted) < POSTED and received + len(posted) < units:
-            step, sub = divmod(received + len(posted), subs)
-            step += steps.start
-            where = lanes_of(step + 1, sub)
-            addend = source[where] if step < ranks - 1 else None
-            posted.append(form.receive(previous, lanes[where], addend))
-        # After the first step a sub-block can be sent only after it has been received.
-        if sent < min(units, received + min(LEAD, subs)):
-            step, sub = divmod(sent, subs)
-            step += steps.start
-            if step > max(steps.start, ranks - 1):
-                arrived.popleft().relay([following])
-            else:
-                form.send([following], (lanes if step else source)[lanes_of(step, sub)])
-            if settled is not None and step >= ranks - 1:
-                settled(lanes_of(step, sub))
-            sent += 1
-            continue
-        incoming = posted.popleft()
+    for step, where in moves[:subs]:
+        form.send([following], (lanes if step else source)[where])
+        if settled is not None and step >= ranks - 1:
+            settled(where)
+        post()  # not before: a source may have to compute what is added
+    while posted:
+        step, where, values, incoming = posted.popleft()
         incoming.finish()
-        step, sub = divmod(received, subs)
-        step += steps.start
-        received += 1
-        if step == ranks - 2:
-            finish(lanes[lanes_of(step + 1, sub)])
-        if step >= ranks - 1 and step + 1 in steps:
-            arrived.append(incoming)
+        if step == ranks - 1:
+            finish(values)
+        if step >= ranks and step in steps:
+            incoming.relay([following])
         else:
             incoming.drop()
-            if settled is not None and step >= ranks - 1:
-                settled(lanes_of(step + 1, sub))
+            if step in steps:
+                form.send([following], values)
+        if settled is not None and step >= ranks - 1:
+            settled(where)
+        post()
     form.drain()

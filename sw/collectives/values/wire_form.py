@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,6 +86,10 @@ class WireForm(ABC):
 
         ``addend``: of the same size; it may be ``lanes`` itself.
         """
+
+    def passing(self, lanes: Lanes) -> Lanes:
+        """Where to sum what is only sent on: ``lanes``, or memory of that size for one sum at a time."""
+        return lanes
 
     def settle(self, lanes: Lanes) -> None:
         """Replaces lanes by what a receiver of them sees; all ranks hold the same bits then."""
@@ -186,7 +191,9 @@ class Compressed(WireForm):
     def __init__(self, transport: Transport, codec: StreamCodec) -> None:
         super().__init__(transport)
         self.codec = codec
+        self._size_of = cache(codec.max_compressed_size)
         self.spare: list[NDArray[np.uint8]] = []
+        self._passing = np.empty(0, np.float32)
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
         """Memory for the stream of at least ``count`` lanes; reused where possible."""
@@ -194,7 +201,7 @@ class Compressed(WireForm):
             _, buffer = self._sending.popleft()
             if buffer is not None:
                 self.spare.append(buffer)
-        size = self.codec.max_compressed_size(count)
+        size = self._size_of(count)
         if self.spare and self.spare[-1].size >= size:
             return self.spare.pop()
         return np.empty(size, np.uint8)
@@ -210,6 +217,12 @@ class Compressed(WireForm):
         for peer in peers:
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))
+
+    def passing(self, lanes: Lanes) -> Lanes:
+        # Compressed at once, so the same memory serves all, and stays in the cache.
+        if self._passing.size < lanes.size:
+            self._passing = np.empty(lanes.size, np.float32)
+        return self._passing[: lanes.size]
 
     def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
         return _Stream(self, peer, lanes, addend)
