@@ -92,7 +92,8 @@ def _destination(x: Any, count: int | None, name: str) -> Float32:
     """``x`` itself if it is a writable C-contiguous float32 array of ``count`` values, else an exception."""
     if not isinstance(x, np.ndarray) or x.dtype != _FLOAT32:
         raise TypeError(f"{name} must be a float32 array, not {getattr(x, 'dtype', type(x))!s}")
-    if not (x.flags.c_contiguous and x.flags.writeable):
+    flags = x.flags
+    if not (flags.c_contiguous and flags.writeable):
         raise ValueError(f"{name} must be C-contiguous and writable")
     if count is not None and x.size != count:
         raise ValueError(f"{name} must hold {count} values, not {x.size}")
@@ -100,7 +101,7 @@ def _destination(x: Any, count: int | None, name: str) -> Float32:
 
 
 def _count(count: Any) -> int:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+    if type(count) is not int and (isinstance(count, bool) or not isinstance(count, int | np.integer)):
         raise TypeError(f"count must be an integer, not {count!r}")
     if count < 0:
         raise ValueError(f"count must not be negative: {count!r}")

@@ -9,6 +9,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 
 from ..base import PeerLost, Request, TransportError
 
@@ -62,7 +63,7 @@ class Channel:
         self._parts: deque[memoryview] = deque()
         """What is still to be sent: headers and payloads; `_ends` counts the parts of each message."""
         self._ends: deque[int] = deque()
-        self._header = bytearray(_HEADER.size)
+        self._header = memoryview(bytearray(_HEADER.size))
         self._have = 0 if framed else _HEADER.size
         self._length: int | None = None
         """The length of the arriving message, once its header is here."""
@@ -103,7 +104,7 @@ class Channel:
         parts = self._parts
         while parts:
             try:
-                sent = self.sock.sendmsg([parts[n] for n in range(min(_GATHER, len(parts)))])
+                sent = self.sock.sendmsg(islice(parts, _GATHER))
             except BlockingIOError:
                 return
             except OSError as error:
@@ -136,7 +137,7 @@ class Channel:
                 # The next message's header is read with the end of this one: one system call less.
                 into: list[memoryview] = [transfer.view[transfer.moved : self._length]]
                 if self._have < _HEADER.size:
-                    into.append(memoryview(self._header)[self._have :])
+                    into.append(self._header[self._have :])
                 got = self._receive(into)
                 if not got:
                     return
@@ -155,7 +156,7 @@ class Channel:
             self._length = transfer.view.nbytes
             return True
         while self._have < _HEADER.size:
-            got = self._receive([memoryview(self._header)[self._have :]])
+            got = self._receive([self._header[self._have :]])
             if not got:
                 return False
             self._have += got
