@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, TAG_BYTES
 
 from ...parts.beat import Beat
-from ..joining import join_parts
+from ...parts.joining import join_parts
 
 
 def bytes_of_tag(tag: Value) -> Value:

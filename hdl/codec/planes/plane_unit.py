@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE
 
 from ...parts.beat import Beat
+from ...parts.joining import join_parts
 from ...parts.pipeline import Pipeline
-from ..joining import join_parts
 from .lane_quantiser import Z_BITS, LaneQuantiser
 
 CODE_BITS = 4

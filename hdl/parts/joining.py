@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Module, Mux, Value
 
-from ..parts.pipeline import Pipeline
+from .pipeline import Pipeline
 
 
 def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value:
