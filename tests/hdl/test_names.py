@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -58,6 +59,34 @@ def test_every_signal_has_a_name(name: str) -> None:
     """Amaranth names what it can give no name ``$signal`` or, made with ``Signal.like``, ``$like``."""
     text = to_rtlil(CATALOGUE[name].make(), name)
     assert re.findall(r"^  wire .*\$(?:signal|like)\S*$", text, re.MULTILINE) == []
+
+
+def unnamed(source: str) -> list[int]:
+    """Lines with a signal that Amaranth cannot name: no ``name=``, and not the value of a plain assignment."""
+    nodes = list(ast.walk(ast.parse(source)))
+    plain = {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Attribute)
+    }
+    return [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("Signal", "Signal.like")
+        and node not in plain
+        and not any(keyword.arg == "name" for keyword in node.keywords)
+    ]
+
+
+def test_no_source_makes_a_signal_without_a_name() -> None:
+    """Shells, the bring-up design and the inline device, too."""
+    sample = "a = Signal()\nb, c = Signal(), Signal(name='c')\nd = [Signal() for _ in range(2)]"
+    assert unnamed(sample) == [2, 3]
+    sources = [path for package in ("hdl", "boards") for path in (ROOT / package).rglob("*.py")]
+    assert len(sources) > 100
+    found = {str(path.relative_to(ROOT)): unnamed(path.read_text(encoding="utf-8")) for path in sources}
+    assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 @pytest.mark.slow
