@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parts that everything uses: AXI4-Stream, queues, memories, pipelines, delays, rotation, joining, checksums."""
+"""Parts that everything uses: AXI4-Stream, queues, memories, pipelines, delays, rotation, checksums."""

@@ -62,7 +62,7 @@ def test_every_signal_has_a_name(name: str) -> None:
 
 
 def unnamed(source: str) -> list[int]:
-    """Lines with a signal that Amaranth cannot name: no ``name=``, and not the value of a plain assignment."""
+    """Lines with a signal that Amaranth cannot name: no ``name=``, not the value of a plain assignment."""
     nodes = list(ast.walk(ast.parse(source)))
     plain = {
         node.value
