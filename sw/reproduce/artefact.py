@@ -115,7 +115,7 @@ def text_of(value: Value, unit: str) -> str:
     if isinstance(value, str):
         return value
     digits = (
-        f"{value:.1f}" if unit in ("%", "points") else f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
+        f"{value:.1f}" if unit in ("%", "points") else f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
     )
     return f"{digits} {unit}".strip()
 

@@ -37,6 +37,7 @@ def test_differences() -> None:
     assert Row("a", "2 to 4 x", 3.0, "x").difference == Row("a", None, 3.0).difference == ""
     assert artefact.text_of(None, "%") == "-"
     assert artefact.text_of(12345.6, "ms") == "12,346 ms"
+    assert artefact.text_of(999.6, "ms") == "1,000 ms"
 
 
 def test_fig12_writes_table_csv_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
