@@ -114,9 +114,10 @@ def text_of(value: Value, unit: str) -> str:
         return "-"
     if isinstance(value, str):
         return value
-    digits = (
-        f"{value:.1f}" if unit in ("%", "points") else f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
-    )
+    if unit in ("%", "points"):
+        digits = f"{value:.1f}"
+    else:
+        digits = f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
     return f"{digits} {unit}".strip()
 
 
