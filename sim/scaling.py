@@ -216,11 +216,11 @@ def scale(
     report: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """Measure NICs of 1, 2 and 4 engines per direction; print which carries which link at which clock.
+    """Measure NICs of 1, 2 and 4 engines per direction; print the clock that each needs for each link rate.
 
     Simulated with Verilator. The first run builds the models: half a minute for one engine, three minutes for
-    all. The values are always the same ones, so there is no seed. The area of each comes from
-    inceptionn timing --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
+    all. The values are always the same, so there is no seed. The area of each comes from inceptionn timing
+    --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
     """
     from inceptionn.hdl.parallel.parallel_engines import ENGINES
     from inceptionn.hdl.parts.beat import Beat

@@ -91,7 +91,7 @@ def simulate(
     ] = DEFAULT_SEED,
     listing: Annotated[bool, typer.Option("--list", help="Print the modules with their tests.")] = False,
 ) -> None:
-    """Run one module's cocotb bench on its Verilog and leave a waveform."""
+    """Run one module's cocotb bench on its Verilog and write a waveform."""
     console = Console()
     if listing:
         table = Table("", "module", "what it is", "tests", left=3, wrap=1)

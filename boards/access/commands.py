@@ -124,7 +124,7 @@ def set_command(
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
-    """Write a register, or one field: the register's other bits stay."""
+    """Write a register or one field; the register's other bits keep their values."""
     chosen = number(value, "value")
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         _usage(lambda: bus.write(name, chosen))
@@ -136,7 +136,7 @@ def bound_command(
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
-    """Set the error bound 2^-K, between two frames."""
+    """Set the error bound 2^-K; it takes effect between two frames."""
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         _usage(lambda: bus.set_bound(k, mode))
 

@@ -154,7 +154,7 @@ def build(
     force: Annotated[bool, typer.Option("--force", help="Write into a non-empty folder.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Write the inline device's bitstream for a board, by Yosys, nextpnr and ecppack.
+    """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
     Takes about 25 minutes of one processor per seed, and 3 GB; with --codec none about two minutes. Fails if
     routing fails, a clock is missed or has no constraint. Nothing is left behind after Ctrl-C or SIGTERM.

@@ -178,8 +178,8 @@ def report(
 ) -> None:
     """Report area, levels of logic and clock of every part of the NIC.
 
-    Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's, for an ECP5 as
-    a proxy, as far as `inceptionn timing` has routed the very same circuit before, or with --route.
+    Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's for an ECP5 as
+    a proxy, if `inceptionn timing` or --route has routed exactly this circuit.
     """
     check_codec(codec)
     names = _checked(board, components or ([] if codec == PAPER else PLANES_COMPONENTS))

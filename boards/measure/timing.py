@@ -214,7 +214,7 @@ def timing(
     """Place and route components; print their clock, critical path and area.
 
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
-    series 7. Minutes per component; a result is kept until the circuit changes.
+    series 7. Takes minutes per component; results are cached until the circuit changes.
     """
     check_outputs(json_file, csv_file)
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)

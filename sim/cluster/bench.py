@@ -154,7 +154,7 @@ def bench(
 ) -> None:
     """Measure how fast the virtual cluster carries tagged floats. A minute; needs root.
 
-    The floats are always the same ones: there is no seed.
+    The floats are always the same, so there is no seed.
     """
     if nic not in KINDS:
         raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")

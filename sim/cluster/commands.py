@@ -308,7 +308,7 @@ def _attend(
 
 
 def clean() -> None:
-    """Remove the hosts of clusters whose program was killed; those that run are left alone."""
+    """Remove the hosts of clusters whose program was killed; running clusters are not affected."""
     require()
     removed = sweep()
     print(f"removed {len(removed)} namespaces: {', '.join(removed)}" if removed else "nothing to remove")

@@ -47,9 +47,9 @@ def simulate(
 ) -> None:
     """Drive a capture through two inline devices, check every byte, and measure the gain.
 
-    Hosts at 1000 Mbit/s on RGMII, the cable between the devices at 100 Mbit/s on RMII. Wire and host bytes
-    are compared with the golden model. The books are read over the devices' serial lines. Takes about five
-    minutes of a processor, most of it to compile the models.
+    Hosts run at 1000 Mbit/s on RGMII, the cable between the devices at 100 Mbit/s on RMII. Wire and host
+    bytes are compared with the golden model. Counters are read over the devices' serial lines. Takes about
+    five minutes of processor time, most of it to compile the models.
     """
     codecs = [word.strip() for word in codec.split(",")]
     for word in codecs:

@@ -156,9 +156,9 @@ def doctor(
     ] = "127.0.0.1",
     json_file: JsonFile = None,
 ) -> None:
-    """Say what this host can do: kernel, codec and its speed, MPI, the ToS mark, NIC.
+    """Report what this host supports: kernel, codec and its speed, MPI, the ToS mark, NIC.
 
-    Exit status 1 if something is wrong that should work everywhere.
+    Exit status 1 if something fails that should work on every host.
     """
     check_outputs(json_file)
     try:

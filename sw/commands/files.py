@@ -137,10 +137,10 @@ def inspect(
     plot: PlotFile = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Show what a message holds, or what the codec makes of a .npy array: classes, size and errors.
+    """Show the contents of a message, or the result of compressing a .npy array: classes, size and errors.
 
-    For an array, also what both codecs make of it at several bounds, and which one to choose: the highest
-    ratio whose relative L2 error is at most 0.1, with --scale auto if that is better.
+    For an array, also compare both codecs at several bounds and recommend one: the highest ratio whose
+    relative L2 error is at most 0.1, with --scale auto if that is better.
     """
     check_outputs(json_file, plot=plot)
     codec, console = _codec(bound, mode), Console(json_file=json_file)

@@ -96,10 +96,10 @@ def pays(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Predict a training step with compression, its speed-up over rings without, and say whether it pays.
+    """Predict the time of a training step with compression and its speed-up, and say whether it pays.
 
-    The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host in a
-    second. `inceptionn bench pays` compares the model with measured all-reduces.
+    The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host, which
+    takes a second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
     check_outputs(json_file, csv_file, plot=plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")

@@ -145,7 +145,7 @@ def tag_command(
 ) -> None:
     """Mark another process's TCP connection, so that NICs compress what it sends.
 
-    The connection must carry fp32 values and nothing else: what else it sends comes back changed.
+    The connection must carry only fp32 values: any other data would be corrupted.
     """
     _change(pid, peer, lambda sock: tag(sock, tos))
 

@@ -74,12 +74,12 @@ def allreduce(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """All-reduce between hosts whose links have a rate: with the codec, without, and by MPI. Needs root.
+    """All-reduce between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
 
     About five minutes, with --quick one.
 
-    The hosts are network namespaces of this machine, joined by a bridge; tc gives every link its rate, in
-    each direction. They share this machine's processors and memory. Everything is removed at the end.
+    The hosts are network namespaces of this machine, joined by a bridge; tc limits every link's rate in each
+    direction. They share this machine's processors and memory. Everything is removed at the end.
     """
     check_outputs(json_file, csv_file, plot=plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")

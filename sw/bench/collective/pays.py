@@ -90,7 +90,7 @@ def pays(
 
     The model gets the rates of the links, ratios from a sample of the values, and the machine's rates: codec,
     sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
-    The shaped measurements play no part in the prediction.
+    The shaped measurements are not used for the prediction.
     """
     check_outputs(json_file, csv_file, plot=plot)
     chosen_hosts = _whole(hosts, "--hosts", 2, 16)

@@ -43,8 +43,8 @@ def a2dtwp(
 ) -> None:
     """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights. Half a minute.
 
-    Where torch and a GPU are, also copies from pinned memory to the device: raw, and packed here and unpacked
-    there (always by the clock on the wall). Rates in GB/s of fp32.
+    With torch and a GPU, also copies from pinned memory to the device: raw, and packed here and unpacked
+    there (always in wall-clock time). Rates in GB/s of fp32.
     """
     check_outputs(json_file, csv_file)
     console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)

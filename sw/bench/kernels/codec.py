@@ -108,11 +108,11 @@ def codec(
 ) -> None:
     """Both codecs against memcpy and other compressors, on the same data in the same run.
 
-    Every path that this processor runs, with one thread and with two; then what both codecs do at other
+    Runs every path that this processor supports, with one thread and with two; then both codecs at other
     bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
-    1e-3 to 1e-2. "real": gradients of a network while it is trained on handwritten digits (scikit-learn).
-    Other compressors get the same error bound; those that are not installed are named (the extra `bench`
-    installs all). About three minutes, with --quick half a minute.
+    1e-3 to 1e-2. "real": gradients of a network during training on handwritten digits (scikit-learn). Other
+    compressors get the same error bound; those that are not installed are named (the extra `bench` installs
+    all). About three minutes, with --quick half a minute.
     """
     check_outputs(json_file, csv_file, plot=plot)
     known = (data.SYNTHETIC, data.REAL)

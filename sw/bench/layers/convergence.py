@@ -79,7 +79,7 @@ def convergence(
     About ten minutes, with --quick one.
 
     Raw, bounded, planes at the same bound, and planes at the smallest bound that needs no more bytes than
-    bounded (found on gradients of the raw training). Scale auto, no error feedback. The models learn
+    bounded (found on gradients of the raw run). Scale auto, no error feedback. The models learn
     scikit-learn's digits by momentum, with 16 samples per worker and step.
     """
     chosen = report.choices(models, tuple(MODELS), "--models")

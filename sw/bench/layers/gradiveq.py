@@ -74,9 +74,9 @@ def gradiveq(
 
     About eight minutes, with --quick one.
 
-    Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts whose links have a rate,
-    compression and decompression included; compressors have K/8 columns (the paper's average ratio), or no
-    more than 100 sampling steps can give. Parts: what one rank computes for that, in processor time.
+    Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts with rate-limited links,
+    including compression and decompression. Compressors have K/8 columns (the paper's average ratio), or at
+    most as many as 100 sampling steps allow. Parts: what one rank computes for that, in processor time.
     Training: a network of three convolutions learns scikit-learn's digits at 4 workers in one process.
     """
     parts = report.choices(only, ("times", "parts", "training"), "--only")

@@ -79,8 +79,8 @@ def layers(
 
     A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
     mean over the timed steps, computation included; hosts share this machine's processors. Each system is
-    trained once to the end, at the highest rate: only in ASGD does the result depend on it. A2DTWP and
-    GradiVeQ change what they send in the course of a training: their bytes are the mean over all of it.
+    trained once to the end, at the highest rate; only ASGD's result depends on the rate. A2DTWP and GradiVeQ
+    send different amounts as training proceeds: their bytes are means over the run.
     """
     (kind,) = report.choices(model, tuple(MODELS), "--model")
     chosen = report.choices(systems, tuple(SYSTEMS), "--systems")

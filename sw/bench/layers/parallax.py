@@ -57,13 +57,13 @@ def parallax(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Training with sparse gradients between hosts whose links have a rate: Parallax and what it replaces.
+    """Training with sparse gradients between hosts with rate-limited links: Parallax and its alternatives.
 
     About three minutes, with --quick one.
 
-    Three questions: how fast is a model with a large embedding (against all-gathers of the sparse gradients,
-    and against dense ones), does a dense model lose anything, and how good is the number of partitions that
-    the search finds (against trying many). Needs root: the hosts are network namespaces of this machine.
+    Measures three things: the speed of a model with a large embedding (against all-gathers of the sparse
+    gradients and against dense ones), the overhead for a dense model, and the number of partitions that the
+    search finds (against many others). Needs root: the hosts are network namespaces of this machine.
     """
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")

@@ -60,9 +60,9 @@ def ssd_sgd(
 
     About five minutes, with --quick one.
 
-    Times (needs root): a perceptron with two hidden layers, between hosts whose links have a rate, next to
-    what equations 2 and 4 make of its measured parts. Accuracy: a perceptron with 48 hidden units on
-    scikit-learn's digits, 4 workers, the mean of several seeds; the network plays no role there.
+    Times (needs root): a perceptron with two hidden layers between hosts with rate-limited links, next to the
+    prediction of equations 2 and 4 from its measured parts. Accuracy: a perceptron with 48 hidden units on
+    scikit-learn's digits, 4 workers, the mean of several seeds; the network has no influence on it.
     """
     parts = report.choices(only, ("times", "accuracy"), "--only")
     bits = report.rate(rate)

@@ -53,7 +53,8 @@ def torch(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's ways.
+    """PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's hook and
+    backend.
 
     About half an hour, with --quick two minutes.
 
