@@ -33,10 +33,6 @@ SETTLE = 60
 DEFAULT = EngineConfig()
 ANY_LENGTH = replace(DEFAULT, min_payload=0)
 """Compresses payloads of any length."""
-RATE = 0.97
-"""Fewest beats per cycle in steady state, of either engine."""
-IDLE = 2
-"""Most idle cycles of a 64-byte frame."""
 
 
 def beats(length: int) -> int:
@@ -99,18 +95,6 @@ class Passage:
     def latency(self) -> int:
         """First beat in to first beat out."""
         return self.first_out - self.first_in
-
-
-def input_rate(passages: list[Passage], warm_up: int) -> float:
-    """Input beats per cycle, first beat to first beat, from frame ``warm_up`` to the last one's start."""
-    middle = passages[warm_up:-1]
-    return sum(p.stimulus.beats for p in middle) / (passages[-1].first_in - middle[0].first_in)
-
-
-def output_rate(passages: list[Passage], warm_up: int) -> float:
-    """The same of the output."""
-    middle = passages[warm_up:-1]
-    return sum(beats(len(p.result.frame)) for p in middle) / (passages[-1].first_out - middle[0].first_out)
 
 
 def gaps(probability: float, longest: int) -> Iterator[bool]:

@@ -10,16 +10,13 @@ import cocotb
 from cocotb.triggers import ClockCycles
 from engine_bench import (
     ANY_LENGTH,
-    IDLE,
     LANES,
     PAUSES,
-    RATE,
     CompressionTB,
     Stimulus,
     beats,
-    input_rate,
-    output_rate,
 )
+from engine_pace import RATE, check_bypass, check_idle_cycles, input_rate, run_stalled
 from engine_traffic import (
     PARAMETERS,
     RATIOS,
@@ -194,21 +191,9 @@ async def output_stalled_for_long(dut):
     tb = await CompressionTB.started(dut)
     frames = [udp(payload(random.choice(["zeros", "large", "gradients"]), 365)) for _ in range(30)]
     frames += [tcp(bytes(10), sequence=index) for index in range(60)]
-    stimuli = [Stimulus(frame) for frame in frames]
-
-    async def stall() -> None:
-        tb.sink.pause = True
-        await ClockCycles(dut.aclk, 3500)
-        assert not dut.s_axis_tready.value, "room without end"
-        tb.sink.pause = False
-
-    stalling = cocotb.start_soon(stall())
-    await tb.run(stimuli, keep_paused=True)
-    await stalling
+    await run_stalled(tb, [Stimulus(frame) for frame in frames], 3500)
     # Many short ones, so that queues of frames fill before the rings.
-    stalling = cocotb.start_soon(stall())
-    await tb.run([*minimum_frames(150, 0x28), *ones(100)], keep_paused=True)
-    await stalling
+    await run_stalled(tb, [*minimum_frames(150, 0x28), *ones(100)], 3500)
 
 
 @cocotb.test()
@@ -226,14 +211,7 @@ async def reset_in_the_middle(dut):
 
 @cocotb.test()
 async def bypass_throughput(dut):
-    """One beat per cycle in and out."""
-    tb = await CompressionTB.started(dut)
-    for size, number in ((1460, 14), (8960, 11)):
-        frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=0)
-        passages = await tb.run(frames)
-        rates = input_rate(passages, 2), output_rate(passages, 2)
-        tb.log.info("bypass, %d bytes: %.4f beats per cycle in, %.4f out", size, *rates)
-        assert min(rates) >= 0.999, f"{size} bytes: {rates} beats per cycle in and out"
+    await check_bypass(await CompressionTB.started(dut), 0x00)
 
 
 @cocotb.test()
@@ -254,12 +232,7 @@ async def compression_throughput(dut, ratio):
 @cocotb.test()
 async def idle_cycles_of_short_frames(dut):
     tb = await CompressionTB.started(dut)
-    for tos in (0x00, 0x28):
-        passages = await tb.run(minimum_frames(120, tos))
-        for rate in (input_rate(passages, 30), output_rate(passages, 30)):
-            idle = beats(64) / rate - beats(64)
-            tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
-            assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
+    await check_idle_cycles(tb)
     for size in (20, 64, 96, 128, 160):
         cycles = max(PACE, beats(size))
         passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 12))

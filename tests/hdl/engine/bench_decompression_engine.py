@@ -13,15 +13,12 @@ from cocotb.triggers import ClockCycles
 from engine_bench import (
     ANY_LENGTH,
     DEFAULT,
-    IDLE,
     PAUSES,
-    RATE,
     DecompressionTB,
     Stimulus,
     beats,
-    input_rate,
-    output_rate,
 )
+from engine_pace import RATE, check_bypass, check_idle_cycles, input_rate, output_rate, run_stalled
 from engine_traffic import (
     OPTION_SIZES,
     PARAMETERS,
@@ -267,16 +264,7 @@ async def output_stalled_for_long(dut):
         [*minimum_frames(80), *ones(150)],
     )
     for stimuli in runs:
-
-        async def stall() -> None:
-            tb.sink.pause = True
-            await ClockCycles(dut.aclk, 600)
-            assert not dut.s_axis_tready.value, "room without end"
-            tb.sink.pause = False
-
-        stalling = cocotb.start_soon(stall())
-        await tb.run(stimuli, keep_paused=True)
-        await stalling
+        await run_stalled(tb, stimuli, 600)
 
 
 @cocotb.test()
@@ -294,13 +282,8 @@ async def reset_in_the_middle(dut):
 async def bypass_throughput(dut):
     """One beat per cycle in and out, tagged or not."""
     tb = await DecompressionTB.started(dut)
-    for size, number in ((1460, 14), (8960, 11)):
-        for tos in (0x00, 0x28):
-            frames = segments(lambda _, size=size: random.randbytes(size), size, number, tos=tos)
-            passages = await tb.run(frames)
-            rates = input_rate(passages, 2), output_rate(passages, 2)
-            tb.log.info("bypass, %d bytes, ToS %#04x: %.4f beats per cycle in, %.4f out", size, tos, *rates)
-            assert min(rates) >= 0.999, f"{size} bytes: {rates} beats per cycle in and out"
+    for tos in (0x00, 0x28):
+        await check_bypass(tb, tos)
 
 
 @cocotb.test()
@@ -321,12 +304,7 @@ async def restoring_throughput(dut, ratio):
 @cocotb.test()
 async def idle_cycles_of_short_frames(dut):
     tb = await DecompressionTB.started(dut)
-    for tos in (0x00, 0x28):
-        passages = await tb.run(minimum_frames(120, tos))
-        for rate in (input_rate(passages, 30), output_rate(passages, 30)):
-            idle = beats(64) / rate - beats(64)
-            tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
-            assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
+    await check_idle_cycles(tb)
     for size in (20, 64, 96):
         passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 40))
         tb.log.info("%d bytes: %.3f beats per cycle", size, input_rate(passages, 10))
