@@ -76,7 +76,7 @@ def allreduce(
 ) -> None:
     """All-reduce between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
 
-    About five minutes, with --quick one.
+    About six minutes, with --quick one.
 
     The hosts are network namespaces of this machine, joined by a bridge; tc limits every link's rate in each
     direction. They share this machine's processors and memory. Everything is removed at the end.
