@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.axi import AXIStream
@@ -68,11 +68,10 @@ class Checker(wiring.Component):
         Error bound ``2**-k``; constant.
     s_axis : :py:`In(AXIStream(32, 1))`
         ``tready`` waits for the expectation only.
-    expected_valid, expected, expected_pop
-        A :class:`PatternSource`.
-    block_bytes, block_bytes_valid : :py:`In`
-        Length of the block that the packet came from; there at the packet's last beat.
-    block_bytes_pop : :py:`Out(1)`
+    expected : :py:`In(stream.Signature(SourceBeat))`
+        Beats of a :class:`PatternSource`.
+    block_bytes : :py:`In(stream.Signature(BLOCK_BITS))`
+        Lengths of the blocks; a packet's is valid by its last beat.
     flip : :py:`In(1)`
         Inverts bit 0 of the beat taken in this cycle, as a fault would.
     events : :py:`Out(CheckEvents)`
@@ -83,12 +82,8 @@ class Checker(wiring.Component):
 
     k: In(4)
     s_axis: In(AXIStream(BURST_BYTES, 1))
-    expected_valid: In(1)
-    expected: In(SourceBeat)
-    expected_pop: Out(1)
-    block_bytes: In(BLOCK_BITS)
-    block_bytes_valid: In(1)
-    block_bytes_pop: Out(1)
+    expected: In(stream.Signature(SourceBeat))
+    block_bytes: In(stream.Signature(BLOCK_BITS))
     flip: In(1)
     events: Out(CheckEvents)
 
@@ -97,10 +92,10 @@ class Checker(wiring.Component):
         sync = m.d.sync
         take = Signal()
         m.d.comb += [
-            take.eq(self.s_axis.tvalid & self.expected_valid),
-            self.s_axis.tready.eq(self.expected_valid),
-            self.expected_pop.eq(self.s_axis.tvalid),
-            self.block_bytes_pop.eq(take & self.expected.last),
+            take.eq(self.s_axis.tvalid & self.expected.valid),
+            self.s_axis.tready.eq(self.expected.valid),
+            self.expected.ready.eq(self.s_axis.tvalid),
+            self.block_bytes.ready.eq(take & self.expected.payload.last),
         ]
 
         # Stage 1: both sides registered.
@@ -118,9 +113,9 @@ class Checker(wiring.Component):
             keep1.eq(self.s_axis.tkeep),
             last1.eq(self.s_axis.tlast),
             malformed1.eq(self.s_axis.tuser),
-            expected1.eq(self.expected),
-            bytes1.eq(self.block_bytes),
-            sized1.eq(self.block_bytes_valid),
+            expected1.eq(self.expected.payload),
+            bytes1.eq(self.block_bytes.payload),
+            sized1.eq(self.block_bytes.valid),
         ]
         present1 = present(expected1)
 

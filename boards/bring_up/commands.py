@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 COMMANDS = ("go", "stop", "pattern", "bound", "inject", "clear", "report", "help")
@@ -16,8 +16,7 @@ class CommandParser(wiring.Component):
 
     Members
     -------
-    valid, data : :py:`In`
-        Characters.
+    characters : :py:`In(stream.Signature(8, always_ready=True))`
     done : :py:`Out(1)`
         One cycle for every line that is not empty, at its carriage return or line feed.
     letter : :py:`Out(8)`
@@ -27,8 +26,7 @@ class CommandParser(wiring.Component):
     has_number : :py:`Out(1)`
     """
 
-    valid: In(1)
-    data: In(8)
+    characters: In(stream.Signature(8, always_ready=True))
     done: Out(1)
     letter: Out(8)
     number: Out(8)
@@ -41,12 +39,13 @@ class CommandParser(wiring.Component):
         has_number = Signal()
         bad = Signal()
         empty = Signal(init=1)
-        lower = self.data | 0x20
-        digit = self.data[:4]
+        character = self.characters.payload
+        lower = character | 0x20
+        digit = character[:4]
         larger = (number << 3) + (number << 1) + digit
         m.d.sync += self.done.eq(0)
-        with m.If(self.valid):
-            with m.If((self.data == ord("\r")) | (self.data == ord("\n"))):
+        with m.If(self.characters.valid):
+            with m.If((character == ord("\r")) | (character == ord("\n"))):
                 m.d.sync += [
                     self.done.eq(~empty),
                     self.letter.eq(Mux(bad, 0, letter)),
@@ -55,11 +54,11 @@ class CommandParser(wiring.Component):
                     letter.eq(0), number.eq(0), has_number.eq(0), bad.eq(0), empty.eq(1),
                 ]  # fmt: skip
             with m.Else():
-                m.d.sync += empty.eq(empty & (self.data == ord(" ")))
+                m.d.sync += empty.eq(empty & (character == ord(" ")))
                 with m.If((lower >= ord("a")) & (lower <= ord("z"))), m.If(letter == 0):
                     m.d.sync += letter.eq(lower)
-                with m.Elif((self.data >= ord("0")) & (self.data <= ord("9"))):
+                with m.Elif((character >= ord("0")) & (character <= ord("9"))):
                     m.d.sync += [number.eq(Mux(larger > 255, 255, larger)), has_number.eq(1)]
-                with m.Elif(self.data != ord(" ")):
+                with m.Elif(character != ord(" ")):
                     m.d.sync += bad.eq(1)
         return m

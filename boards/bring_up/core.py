@@ -242,26 +242,17 @@ class BringUpCore(wiring.Component):
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
-            parser.valid.eq(receiver.valid),
-            parser.data.eq(receiver.data),
-            echo.i.valid.eq(receiver.valid & echo.room),
-            echo.i.payload.eq(receiver.data),
+            echo.i.valid.eq(receiver.o.valid & echo.room),
+            echo.i.payload.eq(receiver.o.payload),
         ]
+        wiring.connect(m, receiver.o, parser.characters)
 
         # A report's verdict ends its line; otherwise the echo precedes messages.
         verdict = Cat(pending[name] for name in VERDICTS).any()
         with m.If(printer.busy):
-            m.d.comb += [
-                transmitter.valid.eq(printer.byte_valid),
-                transmitter.data.eq(printer.byte),
-                printer.byte_ready.eq(transmitter.ready),
-            ]
+            wiring.connect(m, printer.characters, transmitter.i)
         with m.Elif(echo.o.valid & ~verdict):
-            m.d.comb += [
-                transmitter.valid.eq(1),
-                transmitter.data.eq(echo.o.payload),
-                echo.o.ready.eq(transmitter.ready),
-            ]
+            wiring.connect(m, echo.o, transmitter.i)
         with m.Else():
             earlier: Value = Const(0, 1)
             for name, signal in pending.items():

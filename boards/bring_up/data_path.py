@@ -96,15 +96,15 @@ class DataPath(wiring.Component):
         m.submodules.checker = checker = Checker()
         m.submodules.expected = expected = PatternSource(expectation=True)
 
-        stream = compressor.s_axis
+        stream, beat = compressor.s_axis, source.beats.payload
         m.d.comb += [
             source.config.eq(config.source),
             source.run.eq(self.run),
-            stream.tvalid.eq(source.valid),
-            stream.tdata.eq(source.beat.values),
-            stream.tkeep.eq(Cat(lane.replicate(4) for lane in present(source.beat))),
-            stream.tlast.eq(source.beat.last),
-            source.pop.eq(stream.tready),
+            stream.tvalid.eq(source.beats.valid),
+            stream.tdata.eq(beat.values),
+            stream.tkeep.eq(Cat(lane.replicate(4) for lane in present(beat))),
+            stream.tlast.eq(beat.last),
+            source.beats.ready.eq(stream.tready),
             compressor.cfg_e0.eq(config.source.e0),
             compressor.cfg_t.eq(config.t),
             compressor.cfg_b.eq(config.source.b),
@@ -130,18 +130,14 @@ class DataPath(wiring.Component):
         m.d.comb += decompressor.cfg_b.eq(base)
 
         wiring.connect(m, decompressor.m_axis, checker.s_axis)
+        wiring.connect(m, expected.beats, checker.expected)
+        wiring.connect(m, wire.block_bytes, checker.block_bytes)
         _probe(m, self.probe_restored, decompressor.m_axis)
         m.d.comb += [
             checker.k.eq(config.k),
             expected.config.eq(config.source),
             # Only sent packets are expected back: the source runs ahead, as far as its queue has room.
             expected.run.eq(1),
-            expected.pop.eq(checker.expected_pop),
-            checker.expected_valid.eq(expected.valid),
-            checker.expected.eq(expected.beat),
-            checker.block_bytes.eq(wire.block_bytes),
-            checker.block_bytes_valid.eq(wire.block_bytes_valid),
-            wire.block_bytes_pop.eq(checker.block_bytes_pop),
             checker.flip.eq(armed[Fault.VALUE]),
             self.events.eq(checker.events),
         ]

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.delay import delayed
@@ -88,18 +88,14 @@ class PatternSource(wiring.Component):
     Parameters
     ----------
     expectation : :class:`bool`
-        Whether ``beat.lossy`` and ``beat.size`` are wanted; 0 otherwise.
+        Whether the beats' ``lossy`` and ``size`` are wanted; 0 otherwise.
 
     Members
     -------
     config : :py:`In(SourceConfig)`
         Constant from one cycle before reset ends on.
     run : :py:`In(1)`
-    valid : :py:`Out(1)`
-    beat : :py:`Out(SourceBeat)`
-        The oldest beat; holds until popped.
-    pop : :py:`In(1)`
-        Takes it; ignored without ``valid``.
+    beats : :py:`Out(stream.Signature(SourceBeat))`
     """
 
     LATENCY = 5  # from a number's issue to its push
@@ -107,14 +103,14 @@ class PatternSource(wiring.Component):
     def __init__(self, *, expectation: bool):
         self.expectation = expectation
         super().__init__(
-            {"config": In(SourceConfig), "run": In(1), "valid": Out(1), "beat": Out(SourceBeat), "pop": In(1)}
+            {"config": In(SourceConfig), "run": In(1), "beats": Out(stream.Signature(SourceBeat))}
         )
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow: a beat is issued when the queue has room for it. After that nothing stalls.
         m = Module()
         m.submodules.queue = queue = PushQueue(SourceBeat, 32, slack=self.LATENCY + 3)
-        m.d.comb += [self.valid.eq(queue.o.valid), self.beat.eq(queue.o.payload), queue.o.ready.eq(self.pop)]
+        wiring.connect(m, queue.o, wiring.flipped(self.beats))
         issue, last, more = self._packets(m, queue.room)
 
         lanes = [self._lane(m, lane, issue) for lane in range(GROUP_LANES)]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -59,8 +59,7 @@ class Printer(wiring.Component):
     busy : :py:`Out(1)`
     values : :py:`In(48)`, ``count`` of them
         Constant while ``busy``.
-    byte_valid, byte, byte_ready
-        To a transmitter.
+    characters : :py:`Out(stream.Signature(8))`
     """
 
     def __init__(self, memory: bytes, count: int):
@@ -72,9 +71,7 @@ class Printer(wiring.Component):
                 "address": In(range(len(memory))),
                 "busy": Out(1),
                 "values": In(VALUE_BITS).array(count),
-                "byte_valid": Out(1),
-                "byte": Out(8),
-                "byte_ready": In(1),
+                "characters": Out(stream.Signature(8)),
             }
         )
 
@@ -109,8 +106,8 @@ class Printer(wiring.Component):
                 with m.Elif(read.data == END):
                     m.next = "IDLE"
                 with m.Else():
-                    m.d.comb += [self.byte_valid.eq(1), self.byte.eq(read.data)]
-                    with m.If(self.byte_ready):
+                    m.d.comb += [self.characters.valid.eq(1), self.characters.payload.eq(read.data)]
+                    with m.If(self.characters.ready):
                         next_character()
             with m.State("LOAD"):
                 m.d.sync += [binary.eq(chosen), digits.eq(0), left.eq(VALUE_BITS), shown.eq(0)]
@@ -128,10 +125,10 @@ class Printer(wiring.Component):
                 wanted = Signal()
                 m.d.comb += [
                     wanted.eq(shown | (top != 0) | (left == 0)),
-                    self.byte_valid.eq(wanted),
-                    self.byte.eq(ord("0") | top),
+                    self.characters.valid.eq(wanted),
+                    self.characters.payload.eq(ord("0") | top),
                 ]
-                with m.If(~wanted | self.byte_ready):
+                with m.If(~wanted | self.characters.ready):
                     m.d.sync += [shown.eq(wanted), digits.eq(digits << 4), left.eq(left - 1)]
                     with m.If(left == 0):
                         next_character()

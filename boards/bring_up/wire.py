@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.axi import AXIStream
@@ -82,9 +82,8 @@ class Wire(wiring.Component):
         Pass nothing on, except a beat that is offered already.
     beat_bytes : :py:`Out(6)`
         Bytes of the beat passed on 3 cycles ago, 0 in cycles without one.
-    block_bytes, block_bytes_valid : :py:`Out`
-        Length of the oldest block; there 5 cycles after its last beat.
-    block_bytes_pop : :py:`In(1)`
+    block_bytes : :py:`Out(stream.Signature(BLOCK_BITS))`
+        Each block's length, 5 cycles after its last beat.
     """
 
     config: In(SourceConfig)
@@ -94,9 +93,7 @@ class Wire(wiring.Component):
     corrupted: Out(1)
     stall: In(1)
     beat_bytes: Out(6)
-    block_bytes: Out(BLOCK_BITS)
-    block_bytes_valid: Out(1)
-    block_bytes_pop: In(1)
+    block_bytes: Out(stream.Signature(BLOCK_BITS))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -131,10 +128,8 @@ class Wire(wiring.Component):
             self.beat_bytes.eq(measure.beat_bytes),
             lengths.i.valid.eq(measure.done),
             lengths.i.payload.eq(measure.bytes),
-            lengths.o.ready.eq(self.block_bytes_pop),
-            self.block_bytes.eq(lengths.o.payload),
-            self.block_bytes_valid.eq(lengths.o.valid),
         ]
+        wiring.connect(m, lengths.o, wiring.flipped(self.block_bytes))
         m.d.sync += [offered.eq(taken.tvalid & ~taken.tready), kept.eq(broken)]
         with m.If(fire):
             m.d.sync += first.eq(blocks.tlast)

@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
@@ -25,27 +25,25 @@ class UARTTransmitter(wiring.Component):
 
     Members
     -------
-    valid, data : :py:`In`
-        A byte to send.
-    ready : :py:`Out(1)`
-        It is taken.
+    i : :py:`In(stream.Signature(8))`
+        Bytes to send.
     tx : :py:`Out(1)`
     """
 
     def __init__(self, divisor: int):
         self.divisor = checked_divisor(divisor)
-        super().__init__({"valid": In(1), "data": In(8), "ready": Out(1), "tx": Out(1, init=1)})
+        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         shift = Signal(9)
         bits = Signal(range(11))
         timer = Signal(range(self.divisor))
-        m.d.comb += self.ready.eq(bits == 0)
-        with m.If(bits == 0), m.If(self.valid):
+        m.d.comb += self.i.ready.eq(bits == 0)
+        with m.If(bits == 0), m.If(self.i.valid):
             # Data and stop bit; the start bit leaves at once.
             m.d.sync += [
-                shift.eq(Cat(self.data, Const(1, 1))),
+                shift.eq(Cat(self.i.payload, Const(1, 1))),
                 bits.eq(10),
                 timer.eq(self.divisor - 1),
                 self.tx.eq(0),
@@ -69,14 +67,13 @@ class UARTReceiver(wiring.Component):
     -------
     rx : :py:`In(1)`
         Asynchronous; synchronized here.
-    valid : :py:`Out(1)`
-        One cycle for each byte.
-    data : :py:`Out(8)`
+    o : :py:`Out(stream.Signature(8, always_ready=True))`
+        Bytes received.
     """
 
     def __init__(self, divisor: int):
         self.divisor = checked_divisor(divisor)
-        super().__init__({"rx": In(1), "valid": Out(1), "data": Out(8)})
+        super().__init__({"rx": In(1), "o": Out(stream.Signature(8, always_ready=True))})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -84,7 +81,7 @@ class UARTReceiver(wiring.Component):
         m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
         timer = Signal(range(2 * self.divisor))
         bits = Signal(range(11))
-        m.d.sync += self.valid.eq(0)
+        m.d.sync += self.o.valid.eq(0)
         with m.If(bits == 0), m.If(~line):
             m.d.sync += [bits.eq(10), timer.eq(self.divisor // 2 - 1)]
         with m.Elif(timer != 0):
@@ -94,7 +91,7 @@ class UARTReceiver(wiring.Component):
             with m.If((bits == 10) & line):  # a glitch, no start bit
                 m.d.sync += bits.eq(0)
             with m.Elif(bits == 1):
-                m.d.sync += self.valid.eq(line)
+                m.d.sync += self.o.valid.eq(line)
             with m.Elif(bits != 10):
-                m.d.sync += self.data.eq(Cat(self.data[1:], line))
+                m.d.sync += self.o.payload.eq(Cat(self.o.payload[1:], line))
         return m

@@ -79,7 +79,7 @@ class RegisterConsole(wiring.Component):
             words = _text(text) if isinstance(text, str) else text
             return [answer.eq(words), left.eq(there), state.eq(_State.ANSWER)]
 
-        char = receiver.data
+        char = receiver.o.payload
         lower = char | 0x20
         is_digit = (char >= ord("0")) & (char <= ord("9"))
         is_letter = (lower >= ord("a")) & (lower <= ord("f"))
@@ -87,7 +87,7 @@ class RegisterConsole(wiring.Component):
         where = Mux(writes, address, value)
         complete = digits & (first == writes) & ~bad & ~where[self.addr_width :].any() & ~where[:2].any()
         m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx)]
-        with m.If(receiver.valid & ends):
+        with m.If(receiver.o.valid & ends):
             m.d.sync += [empty.eq(1), bad.eq(0), digits.eq(0), first.eq(0)]
             with m.If(~empty & (state == _State.LINE)):
                 with m.If(complete):
@@ -100,7 +100,7 @@ class RegisterConsole(wiring.Component):
                     ]
                 with m.Else():
                     m.d.sync += say("error")
-        with m.Elif(receiver.valid):
+        with m.Elif(receiver.o.valid):
             m.d.sync += empty.eq(empty & (char == ord(" ")))
             with m.If(empty & ((lower == ord("r")) | (lower == ord("w")))):
                 m.d.sync += [writes.eq(lower == ord("w")), bad.eq(state != _State.LINE)]
@@ -142,12 +142,12 @@ class RegisterConsole(wiring.Component):
                 m.d.sync += say(hexadecimal)
 
         m.d.comb += [
-            transmitter.valid.eq((state == _State.ANSWER) & (left != 0)),
-            transmitter.data.eq(answer),
+            transmitter.i.valid.eq((state == _State.ANSWER) & (left != 0)),
+            transmitter.i.payload.eq(answer),
         ]
         with m.If(state == _State.ANSWER):
             with m.If(left == 0):
                 m.d.sync += state.eq(_State.LINE)
-            with m.Elif(transmitter.ready):
+            with m.Elif(transmitter.i.ready):
                 m.d.sync += [answer.eq(answer >> 8), left.eq(left - 1)]
         return m

@@ -29,7 +29,7 @@ class TB(TestBench):
 
     async def start(self, stall: float) -> None:
         dut = self.dut
-        dut.corrupt.value = dut.stall.value = dut.block_bytes_pop.value = 0
+        dut.corrupt.value = dut.stall.value = dut.block_bytes_ready.value = 0
         dut.config.value = SourceConfig.const({"least": LANES}).as_bits()
         for end in (self.source, self.sink):
             end.set_pause_generator(pauses(stall, random))
@@ -42,8 +42,8 @@ class TB(TestBench):
         while True:
             await RisingEdge(dut.aclk)
             self.corrupted += int(dut.corrupted.value)
-            if int(dut.block_bytes_valid.value) and int(dut.block_bytes_pop.value):
-                self.lengths.append(int(dut.block_bytes.value))
+            if int(dut.block_bytes_valid.value) and int(dut.block_bytes_ready.value):
+                self.lengths.append(int(dut.block_bytes_payload.value))
 
     async def send(self, count: int) -> list[bytes]:
         blocks = [random.randbytes(random.choice((1, 31, 32, 33, 64, 200))) for _ in range(count)]
@@ -71,7 +71,7 @@ async def stalls(dut, stall):
     """However often it is told to stall, and whenever: no offer is taken back, no block is lost."""
     tb = TB(dut)
     await tb.start(stall)
-    dut.block_bytes_pop.value = 1
+    dut.block_bytes_ready.value = 1
     blocks = await tb.send(60)
 
     async def trouble() -> None:
@@ -98,7 +98,7 @@ async def lengths_wait(dut, stall):
     blocks = await tb.send(LENGTHS + 40)
     await ClockCycles(dut.aclk, 6000)
     assert LENGTHS - 10 <= tb.sink.count() <= LENGTHS + 1
-    dut.block_bytes_pop.value = 1
+    dut.block_bytes_ready.value = 1
     assert await tb.receive(len(blocks)) == blocks
     await ClockCycles(dut.aclk, 200)
     assert tb.lengths == [len(block) for block in blocks]
@@ -109,7 +109,7 @@ async def one_bit_is_broken(dut):
     """Bit 0 of a block's first beat, once, in a beat that was not on offer when it was asked for."""
     tb = TB(dut)
     await tb.start(0.5)
-    dut.block_bytes_pop.value = 1
+    dut.block_bytes_ready.value = 1
     for _ in range(60):
         blocks = await tb.send(6)
         await ClockCycles(dut.aclk, random.randint(1, 8))
