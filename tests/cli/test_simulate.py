@@ -41,6 +41,7 @@ def test_list_says_what_a_module_is() -> None:
         assert simulate.summary(simulate.component(name)).endswith((".", ":")), name
 
 
+@pytest.mark.slow
 def test_run_leaves_table_and_waves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waves = tmp_path / "deep" / "registers.vcd"
     assert cli.main(["simulate", "registers", "--test", "reset_values", "--waves", str(waves)]) == 0

@@ -140,6 +140,7 @@ def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_area_needs_no_router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("inceptionn.boards.measure.place_and_route.find_program", lambda name: None)
     name = "inceptionn.hdl.codec.paper.compression_block:CompressionBlock"

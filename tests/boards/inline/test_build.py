@@ -148,7 +148,9 @@ def test_delays_of_pads() -> None:
             steps(wrong)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "ecpix5-85f" else pytest.mark.slow) for n in RECIPES]
+)
 def test_every_pin_and_clock_of_a_board(name: str) -> None:
     """Each port's pins have a place, and each received clock its constraint."""
     recipe = recipe_of(name)

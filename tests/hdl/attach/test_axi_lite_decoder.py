@@ -53,7 +53,7 @@ class _Banks(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("slaves", [1, 3])
+@pytest.mark.parametrize("slaves", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_bench(slaves: int, tmp_path: Path) -> None:
     source = tmp_path / "banks.v"
     source.write_text(convert(_Banks(slaves), "banks", platform=CrossingPlatform(), own_clocks=True))

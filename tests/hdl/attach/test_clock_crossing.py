@@ -47,7 +47,10 @@ def verilog() -> str:
     return convert(_Clocked(), "axi_lite_crossing", platform=CrossingPlatform(), own_clocks=True)
 
 
-@pytest.mark.parametrize(("master_ps", "slave_ps"), [(4000, 10000), (10000, 4000), (7000, 7002)])
+@pytest.mark.parametrize(
+    ("master_ps", "slave_ps"),
+    [(4000, 10000), *(pytest.param(*more, marks=pytest.mark.slow) for more in ((10000, 4000), (7000, 7002)))],
+)
 def test_bench(master_ps: int, slave_ps: int, verilog: str, tmp_path: Path) -> None:
     source = tmp_path / "axi_lite_crossing.v"
     source.write_text(verilog)
