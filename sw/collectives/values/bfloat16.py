@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .wire_form import add_decompressed
+
 _QUIET = np.uint16(0x0040)
 _UPPER = 1 if sys.byteorder == "little" else 0
 
@@ -75,8 +77,7 @@ class BFloat16:
 
         With ``addend`` the array gets that plus the values.
         """
-        values = from_bfloat16(self._patterns(stream, accumulator.size)).reshape(accumulator.shape)
-        return np.add(accumulator if addend is None else addend, values, out=accumulator)
+        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """The nearest bfloat16 values of ``x``, as float32 in its shape."""

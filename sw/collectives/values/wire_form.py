@@ -49,6 +49,12 @@ class StreamCodec(Protocol):
         """The most bytes that a stream of ``count`` values takes."""
 
 
+def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
+    """`StreamCodec.decompress_add` of a codec that adds what it has decompressed; O(size) of memory."""
+    values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
+    return np.add(accumulator if addend is None else addend, values, out=accumulator)
+
+
 class Incoming(ABC):
     """A run of lanes in flight to this rank, to be stored or summed where `WireForm.receive` said."""
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...collectives.values.wire_form import add_decompressed
 from ...training import Floats
 from ..fields import Fields
 from .adt import Bytes, bitpack, bitunpack, truncate
@@ -132,8 +133,7 @@ class AdtCodec:
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
         """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
-        values = self.decompress(stream, accumulator.size).reshape(accumulator.shape)
-        return np.add(accumulator if addend is None else addend, values, out=accumulator)
+        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What the receiver of ``x`` sees: its leading bytes, in its shape; ``out`` may be ``x``."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...collectives.values.wire_form import add_decompressed
 from ...training import Floats
 from ..fields import Fields
 
@@ -95,8 +96,7 @@ class QSGD:
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
         """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
-        values = self.decompress(stream, accumulator.size).reshape(accumulator.shape)
-        return np.add(accumulator if addend is None else addend, values, out=accumulator)
+        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """What a receiver of ``x`` may see; drawn again, and kept exactly if it is compressed again."""
