@@ -16,9 +16,9 @@ from .commands import CommandParser
 from .counters import RateMeter, WideCounter
 from .data_path import DataPath, DataPathConfig, Probe
 from .messages import MESSAGES
-from .patterns import PATTERNS, bound_config, pattern_config
 from .printer import Printer, assemble
 from .registers import BOUNDS, VALUES, VERDICTS, Fault
+from .traffic.patterns import PATTERNS, bound_config, pattern_config
 
 LEDS = 8
 RESET_CYCLES = 16

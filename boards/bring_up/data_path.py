@@ -11,11 +11,11 @@ from inceptionn.hdl.codec.compressor import StandaloneCompressor
 from inceptionn.hdl.codec.paper.decompressor import Decompressor
 from inceptionn.wire import BURST_BYTES
 
-from .checker import Checker, CheckEvents
-from .pattern_source import PatternSource, present
-from .patterns import SourceConfig
 from .registers import Fault
-from .wire import Wire
+from .traffic.checker import Checker, CheckEvents
+from .traffic.pattern_source import PatternSource, present
+from .traffic.patterns import SourceConfig
+from .traffic.wire import Wire
 
 
 class DataPathConfig(data.Struct):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Messages of the bring-up design on its serial line."""
 
-from .patterns import PATTERNS
 from .registers import BOUNDS, VALUES, VERDICTS, Fault
+from .traffic.patterns import PATTERNS
 
 _PATTERNS = " ".join(f"{number} {pattern.name}" for number, pattern in enumerate(PATTERNS))
 _FAULTS = " ".join(f"{fault.value} {fault.name.lower()}" for fault in Fault)

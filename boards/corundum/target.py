@@ -25,7 +25,7 @@ class Link(NamedTuple):
     """The link of a stream's width in Gbit/s, and the share of an overload that is not lost.
 
     ``restored``: of 24 compressed frames of 1514 bytes, back to back at the link's rate, the number that are
-    restored correctly after Corundum's receive queue, measured by ``tests/boards/bench_line_rate.py``.
+    restored correctly after Corundum's receive queue, measured by ``tests/boards/shells/bench_line_rate.py``.
     """
 
     gbps: int

@@ -7,7 +7,7 @@ real sockets, the kernel's TCP, real MPI. ``inceptionn cluster run`` is the comm
 """
 
 from .cluster import Cluster, ClusterError
-from .impairments import Impairments
+from .network.impairments import Impairments
 from .report import HostReport, Report
 
 __all__ = ["Cluster", "ClusterError", "HostReport", "Impairments", "Report"]

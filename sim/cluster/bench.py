@@ -30,9 +30,9 @@ from inceptionn.netns import require
 from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
 from .commands import Status, verilog_for
+from .network.tap import available
 from .nics import KINDS
 from .program import environment
-from .tap import available
 
 TARGET = 10e6
 """Bytes of tagged payload per second from one host to another, on two processors."""

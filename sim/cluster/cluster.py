@@ -14,15 +14,15 @@ from inceptionn.netns import Namespaces, NetworkError
 from inceptionn.wire import DEFAULT_K
 
 from ..nic_codec import NIC_CODECS
-from .impairments import Impairments
-from .kernel_counters import checksum_errors, kernel_counters
+from .network.impairments import Impairments
+from .network.kernel_counters import checksum_errors, kernel_counters
+from .network.pcap import PcapWriter
+from .network.switch import Switch
+from .network.tap import Tap, available
 from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
-from .pcap import PcapWriter
 from .pump import Pump
 from .register_server import RegisterServer
 from .report import HostReport
-from .switch import Switch
-from .tap import Tap, available
 
 MOST_MTU = 9216
 _SOCKET_BUFFER = 1 << 20

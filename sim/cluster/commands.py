@@ -25,11 +25,11 @@ from inceptionn.wire import PAPER_MODES
 from ..models.cache import build_root
 from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
-from .impairments import Impairments
+from .network.impairments import Impairments
+from .network.tap import available
 from .nics import KINDS, parse_codecs, parse_kinds
 from .program import Program, is_launcher
 from .report import Report, end_table, live_table
-from .tap import available
 
 _REFRESH = 0.5
 _LONGEST = 1e9

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from ..inline.model import US, InlineModel
 from ..inline.pair import WINDOW
 from ..nic_codec import NIC_CODECS
+from .network.switch import WireFrame
 from .nics import SETTLE, Nic
-from .switch import WireFrame
 
 _SLICE = 5 * US
 _PATIENCE = 500 * US

@@ -23,7 +23,7 @@ from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Planes
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..nic_codec import NIC_CODECS, NicCodec
 from ..verilated import VerilatedNic
-from .switch import WireFrame
+from .network.switch import WireFrame
 
 _log = logging.getLogger(__name__)
 KINDS = ("rtl", "inline", "golden", "none")

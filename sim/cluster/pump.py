@@ -12,10 +12,10 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
+from .network.pcap import PcapWriter
+from .network.switch import Switch, WireFrame
+from .network.tap import Tap
 from .nics import Nic
-from .pcap import PcapWriter
-from .switch import Switch, WireFrame
-from .tap import Tap
 
 BATCH = 32
 """Most frames of a direction in one call of the model: enough to make the call cheap, few enough for it to

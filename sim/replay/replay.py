@@ -26,7 +26,7 @@ from inceptionn.commands.console import (
 )
 from inceptionn.wire import PAPER_MODES
 
-from ..cluster.pcap import PcapWriter
+from ..cluster.network.pcap import PcapWriter
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format

@@ -44,10 +44,10 @@ ARTEFACTS = {
     "fig13": Source("fig13", "Fig. 13: epochs to equal accuracy.", HALF),
     "fig14": Source("fig14", "Fig. 14: ratio and accuracy by truncation and bound.", MINUTES, torch=True),
     "fig15": Source("fig15", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.", HALF, True),
-    "ssd-sgd": Source("ssd_sgd", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
-    "a2dtwp": Source("a2dtwp", "A2DTWP, Table II: parts of a batch.", SECONDS),
-    "parallax": Source("parallax", "Parallax, Table 4: throughput by architecture.", MINUTE, True),
-    "gradiveq": Source("gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", MINUTES, True),
+    "ssd-sgd": Source("related.ssd_sgd", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
+    "a2dtwp": Source("related.a2dtwp", "A2DTWP, Table II: parts of a batch.", SECONDS),
+    "parallax": Source("related.parallax", "Parallax, Table 4: throughput by architecture.", MINUTE, True),
+    "gradiveq": Source("related.gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", MINUTES, True),
 }
 
 Out = Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Folder for JSON, CSV and figure.")]

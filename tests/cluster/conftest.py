@@ -15,7 +15,7 @@ import pytest
 
 from inceptionn.netns import require
 from inceptionn.sim.cluster import Cluster
-from inceptionn.sim.cluster.tap import available
+from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.nic_verilog import nic_verilog
 
 sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts

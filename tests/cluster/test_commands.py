@@ -15,8 +15,8 @@ import pytest
 
 from inceptionn.cli import main
 from inceptionn.netns import registry, require
-from inceptionn.sim.cluster import tap
 from inceptionn.sim.cluster.commands import Event
+from inceptionn.sim.cluster.network import tap
 from inceptionn.sim.cluster.nics import GoldenNic
 
 SUM = """

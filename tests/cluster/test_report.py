@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from inceptionn.sim.cluster import HostReport, Report
-from inceptionn.sim.cluster.kernel_counters import checksum_errors, parse
+from inceptionn.sim.cluster.network.kernel_counters import checksum_errors, parse
 from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.cluster.report import end_table, live_table
 from inceptionn.sim.golden.packets import tcp

@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 Found = list[dict[str, Any]]
-PROGRAMS = Path(__file__).parent
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "ranks"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests here need torch: a skip, or a failure under CI, without it."""
     if find_spec("torch") is None:
         for item in items:
-            if PROGRAMS in item.path.parents and not os.environ.get("CI"):
+            if HERE in item.path.parents and not os.environ.get("CI"):
                 item.add_marker(pytest.mark.skip(reason="no torch here: pip install 'inceptionn[torch]'"))
 
 

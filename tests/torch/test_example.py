@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn.netns import require
-from inceptionn.sim.cluster.tap import available
+from inceptionn.sim.cluster.network.tap import available
 from inceptionn.transport import from_environment
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "train.py")

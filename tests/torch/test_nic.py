@@ -15,11 +15,11 @@ import pytest
 
 from inceptionn.netns import require
 from inceptionn.sim.cluster import Cluster
+from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.cluster.program import environment
-from inceptionn.sim.cluster.tap import available
 from inceptionn.sim.nic_verilog import nic_verilog
 
-PROGRAM = Path(__file__).with_name("nic_ranks.py")
+PROGRAM = Path(__file__).parent / "ranks" / "nic_ranks.py"
 VALUES, STEPS = 37_896, 12
 
 

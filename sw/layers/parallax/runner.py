@@ -22,12 +22,12 @@ from ...transport.mpi import transport_of
 from ..checks import float32_array
 from ..parameter_server import NonFiniteGradient, Optimizer, Partition
 from ..traffic import Traffic
-from .all_gather import all_gather_sum
 from .config import ParallaxConfig, Partitioner
+from .exchange.all_gather import all_gather_sum
+from .exchange.row_sets import Rows
+from .exchange.served_variables import ServedVariables
+from .exchange.sparse_exchange import Machines, machines_of
 from .gradient_check import misfit, values_of
-from .row_sets import Rows
-from .served_variables import ServedVariables
-from .sparse_exchange import Machines, machines_of
 from .trainable import Trainable
 from .transfer_model import model_alpha
 from .tuning import Tuning

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...training import Floats, Gradients, Parameters, RowSparse
-from .row_sets import Rows
+from .exchange.row_sets import Rows
 
 
 class TorchModel:

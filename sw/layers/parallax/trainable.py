@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ...training import Floats, Gradients, Parameters
 from ...transport.mpi import transport_of
-from .row_sets import Rows
+from .exchange.row_sets import Rows
 
 
 class Trainable(Protocol):

@@ -10,9 +10,9 @@ import numpy as np
 from ...training import Parameters
 from ..traffic import Traffic
 from .config import ParallaxConfig
+from .exchange.row_sets import Rows
+from .exchange.served_variables import ServedVariables
 from .partition_search import PartitionSearch
-from .row_sets import Rows
-from .served_variables import ServedVariables
 from .transfer_model import SparsityMeter, choose
 
 

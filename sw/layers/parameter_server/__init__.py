@@ -6,9 +6,9 @@ Modules: `plan` (which server holds what), `optimizer` (what an update is), `ser
 `legs` (forms of values), `checkpoint`, and `group`, which joins them.
 """
 
+from .exchange.handle import Handle
+from .exchange.legs import Encoding
 from .group import ParameterServer
-from .handle import Handle
-from .legs import Encoding
 from .optimizer import Constant, Cosine, MomentumSGD, Optimizer, Schedule, StepDecay, WarmUp
 from .plan import Partition, Plan
 from .server import Server

@@ -18,7 +18,7 @@ from ...training import Floats
 from .. import checkpoint
 from ..checks import integer
 from ..fields import Fields, named
-from .legs import Leg
+from .exchange.legs import Leg
 from .optimizer import state_in
 from .plan import Partition
 from .server import Server

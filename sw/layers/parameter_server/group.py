@@ -19,7 +19,7 @@ from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy, float32_array, integer
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in
-from .legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
+from .exchange.legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg
 from .node import Node
 from .optimizer import MomentumSGD, Optimizer
 from .plan import WHOLE_BELOW, Plan

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...transport import Transport, TransportTimeout
-from .handle import GRACE, Handle
+from .exchange.handle import GRACE, Handle
 from .serving import Serving
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from ...training import Floats, Parameters
 from ...transport import Transport, TransportError
 from ..traffic import Traffic
-from .envelope import Envelope, Kind, most_bytes
-from .handle import Handle
-from .legs import Data, Leg
+from .exchange.envelope import Envelope, Kind, most_bytes
+from .exchange.handle import Handle
+from .exchange.legs import Data, Leg
+from .exchange.links import Links
 from .limits import Limits
-from .links import Links
 from .plan import Plan
 from .serving import Serving, gradients_of, parts_of
 

@@ -13,8 +13,8 @@ from ...training import Floats, Parameters
 from ...transport import TransportError, TransportTimeout
 from ...transport.base import ranks_text
 from .checkpoint import Checkpoints
-from .envelope import Envelope, Kind
-from .legs import Data, Leg
+from .exchange.envelope import Envelope, Kind
+from .exchange.legs import Data, Leg
 from .optimizer import Optimizer
 from .plan import Partition, Plan
 from .server import Mode, Server

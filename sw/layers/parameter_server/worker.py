@@ -10,7 +10,7 @@ import numpy as np
 from ...training import Floats, Parameters
 from ..checks import Policy, check_policy, float32_array
 from .checkpoint import Checkpoints, Saved
-from .handle import Handle
+from .exchange.handle import Handle
 from .node import Node
 from .optimizer import Optimizer
 

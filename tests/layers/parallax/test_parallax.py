@@ -14,8 +14,8 @@ from inceptionn.collectives import SUM, MismatchError
 from inceptionn.collectives.values.wire_form import Raw
 from inceptionn.layers import parallax
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
-from inceptionn.layers.parallax.all_gather import all_gather_sum
-from inceptionn.layers.parallax.sparse_exchange import Machines, SparseVariable
+from inceptionn.layers.parallax.exchange.all_gather import all_gather_sum
+from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, SparseVariable
 from inceptionn.layers.parameter_server import Partition
 from inceptionn.training import (
     MLP,

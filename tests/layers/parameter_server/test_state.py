@@ -11,8 +11,8 @@ import pytest
 from inceptionn import Codec
 from inceptionn.collectives import BFloat16
 from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, Plan, Server, StepDecay, WarmUp
-from inceptionn.layers.parameter_server.envelope import Envelope, Kind, most_bytes
-from inceptionn.layers.parameter_server.legs import CodecLeg, EncodedLeg, Leg, RawLeg, TaggedLeg
+from inceptionn.layers.parameter_server.exchange.envelope import Envelope, Kind, most_bytes
+from inceptionn.layers.parameter_server.exchange.legs import CodecLeg, EncodedLeg, Leg, RawLeg, TaggedLeg
 
 
 def f32(*values: float) -> np.ndarray:

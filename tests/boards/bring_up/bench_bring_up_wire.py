@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from shell_bench import holds, pauses
 
-from inceptionn.boards.bring_up.patterns import SourceConfig
+from inceptionn.boards.bring_up.traffic.patterns import SourceConfig
 from inceptionn.sim.testbench import TestBench
 
 LANES = 365

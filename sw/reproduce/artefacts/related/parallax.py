@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...bench.common.job import lines_of
-from ...bench.layers import parallax as bench
-from ...netns import Network
-from ..artefact import Artefact, Check, Settings, bars, legend
-from ..inputs.hosts import unavailable
-from ..published import PARALLAX_TABLE_4
+from ....bench.common.job import lines_of
+from ....bench.layers import parallax as bench
+from ....netns import Network
+from ...artefact import Artefact, Check, Settings, bars, legend
+from ...inputs.hosts import unavailable
+from ...published import PARALLAX_TABLE_4
 
 RATE = "1g"
 

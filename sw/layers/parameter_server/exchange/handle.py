@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from ...transport import TransportTimeout
+from ....transport import TransportTimeout
 
 Result = TypeVar("Result")
 

@@ -18,16 +18,16 @@ from inceptionn import cli
 from inceptionn.boards import pin_table
 from inceptionn.boards.bring_up import clock, printer
 from inceptionn.boards.bring_up.core import BringUpCore
-from inceptionn.boards.bring_up.patterns import (
+from inceptionn.boards.bring_up.project import project_files, write_project
+from inceptionn.boards.bring_up.registers import BOUNDS
+from inceptionn.boards.bring_up.traffic.patterns import (
     PATTERNS,
     RAW_TOP,
     SHIFT_SLOTS,
     bound_config,
     pattern_config,
 )
-from inceptionn.boards.bring_up.project import project_files, write_project
-from inceptionn.boards.bring_up.registers import BOUNDS
-from inceptionn.boards.bring_up.wire import Wire
+from inceptionn.boards.bring_up.traffic.wire import Wire
 from inceptionn.hdl.attach import uart
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.sim.golden.codec import compress_lanes
@@ -183,7 +183,7 @@ def test_clock_manager_makes_the_clock_asked_for(files: dict[str, str]) -> None:
 
 def test_no_file_names_this_machine(files: dict[str, str]) -> None:
     for name, text in files.items():
-        assert str(HERE.parents[1]) not in text, name
+        assert str(HERE.parents[2]) not in text, name
         assert "/site-packages/" not in text, name
         assert "git sha1" not in text, name
 

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import Codec, scale_exponent
-from ...collectives.agreement import choose_path
-from ...collectives.settings import Path, Scale, check_scale, codec_text
-from ...collectives.values.lost_energy import LostEnergy
-from ...collectives.values.wire_form import StreamCodec
-from ...training import Floats
-from ...transport import Transport
+from ....codec import Codec, scale_exponent
+from ....collectives.agreement import choose_path
+from ....collectives.settings import Path, Scale, check_scale, codec_text
+from ....collectives.values.lost_energy import LostEnergy
+from ....collectives.values.wire_form import StreamCodec
+from ....training import Floats
+from ....transport import Transport
 
 Data = NDArray[np.uint8]
 

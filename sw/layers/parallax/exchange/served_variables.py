@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ...collectives.values.wire_form import WireForm
-from ...training import Floats
-from ...transport import Transport
-from ..parameter_server import Optimizer, Partition
-from ..traffic import Traffic
+from ....collectives.values.wire_form import WireForm
+from ....training import Floats
+from ....transport import Transport
+from ...parameter_server import Optimizer, Partition
+from ...traffic import Traffic
 from .row_sets import Rows
 from .sparse_exchange import Machines, SparseVariable
 

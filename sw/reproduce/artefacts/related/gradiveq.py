@@ -6,12 +6,12 @@ from __future__ import annotations
 from statistics import mean, median
 from typing import Any
 
-from ...bench.common.job import lines_of
-from ...bench.layers import gradiveq as bench
-from ...netns import Network
-from ..artefact import Artefact, Check, Settings, bars
-from ..inputs.hosts import unavailable
-from ..published import GRADIVEQ_ACCURACY, GRADIVEQ_FASTER, GRADIVEQ_RATIO
+from ....bench.common.job import lines_of
+from ....bench.layers import gradiveq as bench
+from ....netns import Network
+from ...artefact import Artefact, Check, Settings, bars
+from ...inputs.hosts import unavailable
+from ...published import GRADIVEQ_ACCURACY, GRADIVEQ_FASTER, GRADIVEQ_RATIO
 
 RATE = "100m"
 DIMENSION = 99

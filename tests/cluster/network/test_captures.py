@@ -17,7 +17,7 @@ from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.wire import Verdict
 
-DISSECTOR = Path(__file__).parents[2] / "examples" / "wireshark" / "inceptionn.lua"
+DISSECTOR = Path(__file__).parents[3] / "examples" / "wireshark" / "inceptionn.lua"
 CLASSES = {
     "paper": ["lanes.zero", "lanes.bits8", "lanes.bits16", "lanes.raw"],
     "planes": [f"groups.code{code}" for code in range(16)],

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...collectives.values.wire_form import Raw, WireForm
-from ...training import Floats
-from ..traffic import Traffic
+from ....collectives.values.wire_form import Raw, WireForm
+from ....training import Floats
+from ...traffic import Traffic
 from .partitions import Partitions
 from .row_sets import Rows, check_rows, decode_rows, encode_rows, most_row_bytes
 
 if TYPE_CHECKING:
-    from ...transport import Transport
+    from ....transport import Transport
 
 Update = Callable[[int, Floats, Rows, Floats], None]
 """``update(partition, values, rows, gradient)`` changes ``values[rows]`` in place by the summed gradient."""

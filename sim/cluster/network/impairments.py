@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from inceptionn.netns import bits_per_second, fraction, seconds
 from inceptionn.wire import ETHERTYPE_IPV4
 
-from ..golden import checksum
+from ...golden import checksum
 
 _VLAN = 0x8100
 _ECN = 0x03

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...transport import Request, Transport
+from ....transport import Request, Transport
 from .envelope import Envelope, Kind
 from .legs import Data
 

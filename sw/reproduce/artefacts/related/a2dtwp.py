@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.kernels.a2dtwp import rates_of
-from ...codec.speed import best_seconds
-from ...layers.a2dtwp import host_to_device
-from ..artefact import Artefact, Check, Settings, bars, legend
-from ..published import A2DTWP_TABLE_II
+from ....bench.kernels.a2dtwp import rates_of
+from ....codec.speed import best_seconds
+from ....layers.a2dtwp import host_to_device
+from ...artefact import Artefact, Check, Settings, bars, legend
+from ...published import A2DTWP_TABLE_II
 
 WEIGHTS = 132_863_336 - 800 * 4097
 """Of VGG configuration A for ImageNet200, the paper's network in this table."""

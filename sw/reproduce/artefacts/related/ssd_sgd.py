@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.layers.ssd_sgd import DELAYS, final_accuracy
-from ..artefact import Artefact, Check, Settings, bars, legend
-from ..published import SSD_SGD_TABLE_2
+from ....bench.layers.ssd_sgd import DELAYS, final_accuracy
+from ...artefact import Artefact, Check, Settings, bars, legend
+from ...published import SSD_SGD_TABLE_2
 
 MODEL = "ResNet-20 (32)"
 

@@ -13,8 +13,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
 from inceptionn.sim.cluster import Impairments
-from inceptionn.sim.cluster.impairments import with_congestion, with_tos
-from inceptionn.sim.cluster.switch import Switch
+from inceptionn.sim.cluster.network.impairments import with_congestion, with_tos
+from inceptionn.sim.cluster.network.switch import Switch
 
 BROADCAST = b"\xff" * 6
 

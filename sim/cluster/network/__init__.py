@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The network between the NICs: TAP devices, a switch, impairments of its ports, captures, counters."""
