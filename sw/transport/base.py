@@ -30,48 +30,50 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
 DEFAULT_TIMEOUT = 300.0
 """Seconds without any progress after which a wait ends in `TransportTimeout`.
 
-Long enough for a rank that does something else between two calls, such as writing a checkpoint. It detects
-ranks that hang: a rank whose process ends is noticed at once.
+It leaves time for a rank that does something else between two calls, such as writing a checkpoint. It detects
+ranks that hang; a rank whose process ends is detected at once.
 """
 
 
 class TransportError(Exception):
-    """A group cannot be formed or can no longer be used; the text names rank and reason."""
+    """A group cannot be formed or can no longer be used. The text names the rank and the reason."""
 
 
 class PeerLost(TransportError):
-    """A rank has ended, closed its connections or given up; the text names it."""
+    """A rank has ended, closed its connections or given up. The text names the rank."""
 
 
 class TransportTimeout(TransportError):
-    """Nothing has moved for as long as the transport's time-out."""
+    """No data has moved for as long as the transport's time-out."""
 
 
 class Request(ABC):
-    """A send or a receive in flight; `wait` on each before its buffer is used again or dropped."""
+    """A send or a receive in flight. Call `wait` before its buffer is used again or dropped."""
 
     @abstractmethod
     def test(self) -> bool:
-        """Whether it is complete; moves what can be moved without waiting. Raises like `wait`."""
+        """Moves the data that can move without waiting, and returns whether the request is complete. Raises
+        the same errors as `wait`.
+        """
 
     @abstractmethod
     def wait(self, timeout: float | None = None) -> int:
-        """Blocks until it is complete and returns the bytes of the message.
+        """Blocks until the request is complete and returns the length of the message in bytes.
 
-        ``timeout`` is in seconds without progress; the transport's own if None. Raises `PeerLost`,
+        ``timeout`` is in seconds without progress; None means the transport's own. Raises `PeerLost`,
         `TransportTimeout`, or `TransportError` for a message that does not fit the buffer.
         """
 
 
 class Transport(ABC):
-    """One rank of a group of ``size``; for one thread at a time.
+    """One rank of a group of ``size`` ranks. Only one thread at a time may use it.
 
-    Attributes: ``rank`` (0..size-1), ``size``, ``timeout`` (seconds without progress that any wait may
-    last), ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (what
-    those NICs do to them; None without).
+    Attributes: ``rank`` (0..size-1), ``size``, ``timeout`` (seconds that any wait may last without progress),
+    ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (the codec of
+    those NICs; None without them).
 
-    After any error except ``ValueError`` or ``TypeError`` for an argument, the group is broken: every further
-    call on every rank raises.
+    A ``ValueError`` or ``TypeError`` for an argument leaves the group intact. Any other error breaks the
+    group, and every further call on every rank raises.
     """
 
     rank: int
@@ -79,7 +81,7 @@ class Transport(ABC):
     timeout: float = DEFAULT_TIMEOUT
     nic_codec: Codec | None = None
     bytes_sent: int = 0
-    """Payload bytes given to `isend` so far; tagged floats count as they are before the NIC."""
+    """Payload bytes given to `isend` so far. Tagged floats count with their size before the NIC."""
 
     @property
     def nic(self) -> bool:
@@ -93,7 +95,7 @@ class Transport(ABC):
 
     @abstractmethod
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to send a message; the buffer must keep its contents until the request is complete.
+        """Begins to send a message. The buffer must keep its contents until the request is complete.
 
         Messages (or floats) to one peer arrive in the order in which they were sent. ``ValueError`` for a
         peer that is not another rank of the group, or for floats whose bytes are not a multiple of 4.
@@ -101,20 +103,24 @@ class Transport(ABC):
 
     @abstractmethod
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to receive into a writable buffer: a message that fits it, or floats of its length."""
+        """Begins to receive into a writable buffer. A message may be shorter than the buffer; floats fill
+        it.
+        """
 
     @abstractmethod
     def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
         """Waits until one of the requests is complete, and returns those; [] after ``timeout`` seconds.
 
-        For a rank that serves others and has no single message to wait for: it is no error if nothing
-        arrives. Ends early, also with [], if `wake` has been called since the last call. Raises `PeerLost` if
-        the group is broken, or if one of the requests receives from a rank that has left.
+        A rank that serves others uses it, because it has no single message to wait for. It is no error if
+        nothing arrives. The call ends early, with [], if `wake` has been called since the last call. Raises
+        `PeerLost` if the group is broken, or if one of the requests receives from a rank that has left.
         """
 
     @abstractmethod
     def wake(self) -> None:
-        """Ends the `wait_any` that another thread is in, or its next one. Any thread may call this."""
+        """Ends another thread's `wait_any`, either the current call or the next one. Any thread may call
+        this.
+        """
 
     def check_threads(self) -> None:
         """``RuntimeError`` if only the thread that made this transport may use it."""
@@ -122,44 +128,48 @@ class Transport(ABC):
 
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:
-        """Every rank's value, in rank order, at every rank; the values are what JSON can hold.
+        """Returns every rank's value, in rank order, at every rank. The values must be JSON values.
 
-        Complete only when every rank has called it. Not for data: it goes over the control connections.
-        ``TypeError`` for a value that JSON cannot hold, before anything is sent.
+        It completes only when every rank has called it. It uses the control connections, so it is not meant
+        for data. ``TypeError`` for a value that JSON cannot hold, before anything is sent.
         """
 
     def waits_for(self, peers: Collection[int]) -> None:
-        """Tells the group that this rank has been waiting for those; with (), that it no longer waits.
+        """Tells the group that this rank has been waiting for ``peers``, or, with (), that it no longer
+        waits.
 
-        For a rank that serves others; it calls this some time before its own time limit, and `silent` uses
-        it. All other waits report themselves.
+        A rank that serves others calls this some time before its own time limit, and `silent` uses the
+        information. All other waits report themselves.
         """
         return
 
     def silent(self, peers: Collection[int]) -> list[int]:
-        """The ranks to name when ``peers`` have kept this one waiting for too long.
+        """Returns the ranks that an error should name when ``peers`` have kept this rank waiting for too
+        long.
 
-        These may wait for others in turn: the result is the ranks at the end of the chain, as far as known.
-        Takes at most a second. Raises `PeerLost` if the group is broken.
+        The peers may wait for others in turn. The result is the ranks at the end of that chain, as far as
+        known. The call takes at most a second. Raises `PeerLost` if the group is broken.
         """
         return sorted(peers)
 
     @abstractmethod
     def abort(self, reason: str) -> None:
-        """Tells the other ranks, as far as they can be reached, that this one gives up, and closes.
+        """Tells all ranks that can be reached that this one gives up, and closes the transport.
 
-        They raise `PeerLost` with the reason; this rank's own further calls raise `TransportError`.
+        The other ranks raise `PeerLost` with the reason. Further calls on this rank raise `TransportError`.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Frees everything, once. Ranks that still wait for this one get `PeerLost`."""
+        """Frees all resources; a second call does nothing. Ranks that still wait for this one get
+        `PeerLost`.
+        """
 
     @contextmanager
     def patience(self, timeout: float | None) -> Iterator[None]:
-        """A context in which a wait may last ``timeout`` seconds without progress; unchanged if None.
+        """A context in which a wait may last ``timeout`` seconds without progress. None changes nothing.
 
-        ``ValueError`` for what is not a number of seconds above 0.
+        Raises ``ValueError`` if ``timeout`` is not a number of seconds above 0.
         """
         before = self.timeout
         self.timeout = before if timeout is None else check_timeout(timeout)
@@ -169,7 +179,9 @@ class Transport(ABC):
             self.timeout = before
 
     def send(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> None:
-        """Sends a message and returns when its buffer may be used again (not: when it has arrived)."""
+        """Sends a message and returns when its buffer may be used again. The message may not have arrived by
+        then.
+        """
         self.isend(peer, buffer, tagged=tagged).wait()
 
     def recv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> int:
@@ -179,7 +191,7 @@ class Transport(ABC):
     def sendrecv(
         self, dest: int, sendbuf: BytesLike, source: int, recvbuf: BytesLike, *, tagged: bool = False
     ) -> int:
-        """Sends to one rank while it receives from another; returns the bytes received. Never deadlocks."""
+        """Sends to one rank while receiving from another, and returns the bytes received. Never deadlocks."""
         incoming = self.irecv_into(source, recvbuf, tagged=tagged)
         outgoing = self.isend(dest, sendbuf, tagged=tagged)
         received = incoming.wait()
@@ -220,7 +232,7 @@ class Transport(ABC):
 
 
 def check_timeout(timeout: float) -> float:
-    """A time-out; ``ValueError`` if it is not a number of seconds above 0."""
+    """Returns the time-out. Raises ``ValueError`` if it is not a number of seconds above 0."""
     if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     return timeout
@@ -237,7 +249,7 @@ def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
         raise ValueError("the buffer must be C-contiguous")
     if writable and view.readonly:
         raise ValueError("the buffer to receive into is read-only")
-    # A view of no elements cannot be cast.
+    # `memoryview.cast` rejects a view without elements.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 
@@ -262,6 +274,6 @@ def ranks_text(ranks: Collection[int]) -> str:
 
 
 def name_of(codec: Codec) -> str:
-    """What must be equal for two codecs to make the same streams, as text."""
+    """The codec's settings as text. Two codecs with equal texts make the same streams."""
     numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(codec.parameters).items())
     return f"{codec.mode} {codec.error_bound!r} ({numbers})"

@@ -24,12 +24,16 @@ _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
 def from_environment(*, timeout: float = DEFAULT_TIMEOUT, nic: bool | None | Codec = None) -> Transport:
     """This process's transport, chosen by its launcher; all processes of the job call it.
 
-    In this order: ``INCEPTIONN_RANK``, ``INCEPTIONN_SIZE`` and ``INCEPTIONN_RENDEZVOUS`` (the virtual cluster
-    sets them, or you do), `connect`; torchrun's variables, with torch to find the other ranks; mpirun's, with
-    mpi4py to find them. Without any of these the process is a group of one. ``INCEPTIONN_ADDRESS`` is this
-    rank's own address, where its host has several.
+    It looks for three sets of environment variables, in this order:
 
-    Arguments and errors are those of `connect`. ``ModuleNotFoundError`` where torch or mpi4py is missing.
+    * ``INCEPTIONN_RANK``, ``INCEPTIONN_SIZE`` and ``INCEPTIONN_RENDEZVOUS``, set by the virtual cluster or by
+      you: `connect` joins the group.
+    * torchrun's: torch finds the other ranks.
+    * mpirun's: mpi4py finds the other ranks.
+
+    Without any of these the process is a group of one. ``INCEPTIONN_ADDRESS`` is this rank's own address, if
+    its host has several. Arguments and errors are those of `connect`. Raises ``ModuleNotFoundError`` if torch
+    or mpi4py is missing.
     """
     found = os.environ
     host = found.get("INCEPTIONN_ADDRESS")

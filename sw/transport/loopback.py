@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group whose ranks are threads of one process: no sockets, the same behaviour.
+"""A group whose ranks are threads of one process. It behaves like the others, without sockets.
 
-With ``nic_codec`` tagged floats arrive as after a pair of NICs: cut into packets, most of them compressed
-and restored, some raw, since an engine may send any packet raw.
+With ``nic_codec``, tagged floats arrive as if a pair of NICs had processed them. They are cut into packets.
+Most packets are lossy; some are unchanged, since an engine may send any packet raw.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..codec import Codec
 
 PACKET_LANES = 362
-"""fp32 values in a TCP segment of an Ethernet with timestamps: 1448 bytes."""
+"""fp32 values in a TCP segment with timestamps on Ethernet (1448 bytes)."""
 
 
 class _Group:
@@ -51,7 +51,7 @@ class _Group:
         self.waits: dict[int, Callable[[], Collection[int]]] = {}
         """The ranks that each rank waits for now."""
         self.broken: str | None = None
-        """Why the group is broken, in the words of the rank that knew first."""
+        """Why the group is broken, as the first rank that noticed it said."""
 
     def check(self, needs: set[int]) -> None:
         """`PeerLost` if the group is broken or one of these ranks has left; called with the lock held."""
@@ -63,7 +63,9 @@ class _Group:
     def wait(
         self, rank: int, ready: Callable[[], Any], needs: Callable[[], set[int]], timeout: float, what: str
     ) -> Any:
-        """The first true value of ``ready()``; ``needs()`` are the ranks without which it cannot come."""
+        """Waits for a true value of ``ready()`` and returns it; ``needs()`` are the ranks that it depends
+        on.
+        """
         with self.changed:
             deadline = time.monotonic() + timeout
             self.waits.pop(rank, None)
@@ -73,7 +75,8 @@ class _Group:
                 self.check(needs())
                 left = deadline - time.monotonic()
                 if left <= 0 or not self.changed.wait(left):
-                    # Its entry stays: another rank whose time ends now must not take this one for silent.
+                    # The entry in `waits` stays, so that another rank that times out now does not report this
+                    # one as silent.
                     silent = ranks_text(self.silent(needs()))
                     raise TransportTimeout(
                         f"rank {rank} waited for {what}: nothing from {silent} for {timeout:g} s"
@@ -82,7 +85,7 @@ class _Group:
             return found
 
     def silent(self, peers: Collection[int]) -> list[int]:
-        """Those at the end of the chain of who waits for whom; called with the lock held."""
+        """The ranks at the end of the chains of waits that begin at ``peers``; called with the lock held."""
         return silent_of(peers, {rank: needs() for rank, needs in self.waits.items()})
 
 
@@ -124,14 +127,14 @@ class _Receive(Request):
         return self._filled
 
     def _take(self) -> bool:
-        """Takes what has come for the oldest receive from that peer; called with the lock held."""
+        """Moves arrived data into the oldest receive from that peer; called with the lock held."""
         pending = self._owner._pending[self._peer, self._tagged]
         queue = self._owner._group.queues.setdefault((self._peer, self._owner.rank, self._tagged), deque())
         while queue and pending and not self._done:
             first = pending[0]
             data = queue.popleft()
             room = first._into.nbytes - first._filled
-            if first._tagged and len(data) > room:  # a stream: the rest belongs to the next receive
+            if first._tagged and len(data) > room:  # the rest belongs to the next receive
                 queue.appendleft(data[room:])
                 data = data[:room]
             elif len(data) > room:
@@ -179,7 +182,7 @@ class LoopbackTransport(Transport):
         return _Sent(view.nbytes)
 
     def _through_nics(self, view: memoryview) -> bytes:
-        """Tagged floats as they arrive: one packet in four raw, the others lossy."""
+        """Tagged floats as they arrive: a packet stays raw with probability 1/4, else it becomes lossy."""
         assert self.nic_codec is not None
         lanes = np.frombuffer(view, np.dtype("<f4"), count=view.nbytes // LANE_BYTES).copy()
         for start in range(0, lanes.size, PACKET_LANES):
@@ -235,7 +238,7 @@ class LoopbackTransport(Transport):
                 "an exchange with all ranks",
             )
         with group.changed:
-            group.rounds.pop(number - 1, None)  # a rank in this round has left the round before
+            group.rounds.pop(number - 1, None)  # every rank of this round has finished the previous one
         return [json.loads(answers[rank]) for rank in range(self.size)]
 
     def waits_for(self, peers: Collection[int]) -> None:
@@ -267,7 +270,7 @@ class LoopbackTransport(Transport):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Inside, an error of the transport breaks the group."""
+        """A context in which an error of the transport breaks the group."""
         try:
             yield
         except TransportError as error:
@@ -281,8 +284,8 @@ def loopback(
 ) -> list[LoopbackTransport]:
     """The transports of a group of ``size`` ranks, one for each thread.
 
-    ``nic_codec``: behave like hosts whose NICs apply this codec to tagged floats; which packets go raw is
-    drawn from ``seed``. ``ValueError`` for a size below 1.
+    With ``nic_codec`` they behave like hosts whose NICs apply this codec to tagged floats. ``seed`` decides
+    which packets stay raw. Raises ``ValueError`` for a size below 1.
     """
     if size < 1:
         raise ValueError(f"size must be at least 1, not {size!r}")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group that is an mpi4py communicator: messages through MPI.
+"""A group on an mpi4py communicator: MPI carries the messages.
 
-MPI's own connections mix headers with the data and are never marked, so `MpiTransport` has no floats;
-`connect_mpi` makes connections that do. mpi4py is not imported here: it comes with a communicator.
+MPI mixes headers with the data on its connections and does not mark them, so `MpiTransport` cannot carry
+floats. `connect_mpi` makes connections that can. mpi4py is not imported here; the caller's communicator
+brings it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; notices between ranks (`MpiTransport._hear`); the values of an exchange,
 two tags in turn, because a rank may be one exchange ahead of another."""
 _SPINS = 200
-"""Tests in a row before a waiting rank begins to sleep and to read the others' notices."""
+"""Tests that a waiting rank makes before it begins to sleep and to read the others' notices."""
 _SLEEP = 50e-6
 _LONGEST_SLEEP = 1e-3
 _SPINS_UNHEARD = 8
@@ -84,12 +85,12 @@ class _MpiRequest(Request):
 
 
 class MpiTransport(Transport):
-    """Messages through MPI, on a duplicate of an mpi4py intracommunicator (made here: all ranks must call).
+    """Messages through MPI, on a duplicate of an mpi4py intracommunicator.
 
-    ``timeout``: seconds that any one message or exchange may take (MPI does not show partial progress). A
-    rank that ends, by an exception or before the others are done with it, tells them when Python exits. A
-    process that is killed cannot tell them; then mpirun ends the job. `close` frees the duplicate, so all
-    ranks call it.
+    The constructor makes the duplicate and `close` frees it, so all ranks must call both. ``timeout`` is the
+    seconds that any one message or exchange may take, since MPI does not show partial progress. A rank that
+    ends early or with an exception tells the others when Python exits. A killed process cannot tell them;
+    then mpirun ends the job.
     """
 
     def __init__(self, comm: Any, timeout: float = DEFAULT_TIMEOUT) -> None:
@@ -171,7 +172,7 @@ class MpiTransport(Transport):
                 under_way.append(message.Irecv([into, self._mpi.BYTE]))
             return len(values) == self.size and bool(self._mpi.Request.Testall(under_way))
 
-        # From every rank to every rank: each then knows whose value is missing.
+        # Every rank sends to every other, so that each knows whose value is missing.
         self._until(complete, None, lambda: set(range(self.size)) - values.keys())
         return [json.loads(values[rank]) for rank in range(self.size)]
 
@@ -236,7 +237,7 @@ class MpiTransport(Transport):
         return error
 
     def _to_all(self, data: bytes, tag: int) -> list[Any]:
-        """Begins to send to all others; ``data`` must live as long as the requests."""
+        """Begins to send ``data`` to all other ranks. ``data`` must live as long as the requests."""
         return [
             self._comm.Isend([data, self._mpi.BYTE], dest=peer, tag=tag)
             for peer in range(self.size)
@@ -251,7 +252,7 @@ class MpiTransport(Transport):
         """Tells the others, when Python exits, that this rank has ended, and why."""
         if self._broken is not None or self._mpi.Is_finalized():
             return
-        error = getattr(sys, "last_value", None)  # what ends the program, if it is an exception
+        error = getattr(sys, "last_value", None)  # the exception that ends the program, if there is one
         if error is None:
             self._tell({"left": self.rank})
         elif isinstance(error, TransportError):
@@ -278,9 +279,9 @@ _keyval: int | None = None
 def transport_of(comm: Any, timeout: float | None = None) -> Transport:
     """The transport to use for a transport or an mpi4py communicator.
 
-    A communicator gets an `MpiTransport` at its first call, which all its ranks must make within ``timeout``
-    seconds. It keeps the transport as an MPI attribute and frees it with itself. ``TypeError`` for anything
-    else.
+    The first call for a communicator makes an `MpiTransport`; all its ranks must call within ``timeout``
+    seconds. The communicator keeps the transport as an MPI attribute, so freeing the communicator closes it.
+    Raises ``TypeError`` for anything else.
     """
     global _keyval
     if isinstance(comm, Transport):

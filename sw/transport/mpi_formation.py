@@ -24,11 +24,11 @@ def connect_mpi(
     tos: int = DEFAULT_TOS,
     host: str | None = None,
 ) -> TcpTransport:
-    """Joins the ranks of an mpi4py communicator over TCP; arguments and errors are `connect`'s.
+    """Joins the ranks of an mpi4py communicator over TCP. Arguments and errors are those of `connect`.
 
-    MPI only carries rank 0's address and a random secret, so that nobody else can join. The address is
-    ``host`` at rank 0, else the loopback address if all ranks are on one host, else that of rank 0's host
-    name (as the others resolve it).
+    MPI carries only rank 0's address and a random secret, which keeps other processes out. The address is
+    rank 0's ``host`` if given. Otherwise it is the loopback address if all ranks are on one host, or else
+    rank 0's host name, which each rank resolves.
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     names = comm.allgather(socket.gethostname())

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The floats that tell whether NICs with the engines are between two ranks, and their settings.
+"""A test pattern that shows whether NICs with the engines are between two ranks, and their settings.
 
-Every rank sends every other the same floats over their connection for floats. Values that arrive unchanged
-passed no engine (or one that is switched off). Values that a codec has rounded passed two engines; what is
-left of them tells the codec, its mode and the error bound. An engine on one side only, or one of another
-codec, is also detected: the receiving host then drops packets for their checksum.
+Every rank sends the pattern to every other over their connection for floats. Values that arrive unchanged
+passed no engine, or one that is switched off. Values that a codec has rounded passed two engines; the rounded
+values identify the codec, its mode and the error bound. An engine on one side only, or with another codec, is
+also detected, because the receiving host then drops packets with wrong checksums.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _REPEATS = 128
 
 
 def pattern() -> NDArray[np.float32]:
-    """The floats that are sent, 9216 bytes: exponents below 1.0 that the bounds tell apart, all bits set.
+    """The pattern, 9216 bytes: the 18 exponents just below that of 1.0, with all mantissa bits set.
 
-    Both signs occur. Any two settings of the engines give different values in each of its packets.
+    Both signs occur. The exponents distinguish the error bounds: any two settings of the engines give
+    different values in each packet.
     """
     exponents = EXPONENT_BIAS - 1 - np.arange(_EXPONENTS, dtype=np.uint32)
     bits = (exponents << MANTISSA_BITS) | np.uint32((1 << MANTISSA_BITS) - 1)
@@ -36,7 +37,7 @@ def pattern() -> NDArray[np.float32]:
 
 
 def recognise(received: NDArray[np.float32]) -> Codec | None:
-    """The codec of the engines that the pattern has passed, or an equivalent one; None if it is unchanged.
+    """The codec of the engines that processed the pattern, or an equivalent one. None if it is unchanged.
 
     Single packets may have been sent raw, so each value is either the pattern's or the codec's.
     ``ValueError`` if no codec explains the values.
@@ -53,18 +54,19 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
             lossy = codec.lossy(pattern()).view(np.uint32)
             if np.all((got == sent) | (got == lossy)):
                 return codec
-    raise ValueError("no error bound and mode of the engines explain what came")
+    raise ValueError("no error bound and mode of the engines explain the received values")
 
 
 def alike(first: Codec, second: Codec) -> bool:
-    """Whether two codecs change every value in the same way, though their streams may differ.
+    """Whether two codecs change every value in the same way. Their streams may still differ.
 
-    In ``literal`` neighbouring bounds often do: Algorithm 2 returns zero for what its 8 bits cannot hold.
+    Neighbouring bounds are often alike in mode ``literal``, because Algorithm 2 returns zero for values that
+    its 8 bits cannot hold.
     """
     if first.parameters == second.parameters:
         return True
     seen = EXPONENT_BIAS - _EXPONENTS
     if min(first.parameters.e0, second.parameters.e0) < seen:
-        return False  # one keeps exponents that are not in the pattern
+        return False  # one codec keeps exponents that are not in the pattern
     sent = pattern()
     return np.array_equal(first.lossy(sent), second.lossy(sent))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Groups of ranks over TCP: how they form, how they prove who they are, and their connections."""
+"""Groups of ranks over TCP: forming a group, authenticating its ranks, and their connections."""
 
 from .formation import connect
 from .transport import TcpTransport

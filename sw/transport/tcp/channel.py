@@ -14,13 +14,13 @@ from itertools import islice
 from ..base import PeerLost, Request, TransportError
 
 _HEADER = struct.Struct("<Q")
-"""In front of every message: its length in bytes."""
+"""The header of every message is its length in bytes."""
 
 _GATHER = 16
 """Most messages in one system call."""
 
 _LOW_WATER = 1 << 17
-"""A waiting receive is woken when this many bytes, or its rest, have come, and not for each packet."""
+"""A waiting receive is woken once this number of bytes, or its rest, has arrived, not for each packet."""
 
 Waiter = Callable[["Transfer", "float | None"], None]
 
@@ -51,8 +51,8 @@ class Transfer(Request):
 class Channel:
     """A connection to ``peer``.
 
-    ``framed``: every message is preceded by its length, so that a receive may offer more room than it
-    needs. Otherwise there is nothing but the data, and a receive is complete when it is full.
+    With ``framed``, every message is preceded by its length, so a message may be shorter than its receive's
+    buffer. Otherwise the connection carries only data, and a receive is complete when its buffer is full.
     """
 
     def __init__(self, sock: socket.socket, peer: int, framed: bool) -> None:
@@ -61,21 +61,21 @@ class Channel:
         self.sends: deque[Transfer] = deque()
         self.receives: deque[Transfer] = deque()
         self._parts: deque[memoryview] = deque()
-        """What is still to be sent: headers and payloads; `_ends` counts the parts of each message."""
+        """Headers and payloads that are still to be sent. `_ends` counts the parts of each message."""
         self._ends: deque[int] = deque()
         self._header = memoryview(bytearray(_HEADER.size))
         self._have = 0 if framed else _HEADER.size
         self._length: int | None = None
-        """The length of the arriving message, once its header is here."""
+        """The length of the arriving message, once its header has arrived."""
         self._low_water = 1
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to send or to receive."""
+        """Whether sends or receives are queued."""
         return bool(self.sends or self.receives)
 
     def post_send(self, transfer: Transfer) -> None:
-        """Queues a send and writes what the kernel accepts at once."""
+        """Queues a send and writes as much as the kernel accepts at once."""
         view = transfer.view
         idle = not self.sends
         if not view.nbytes and not self.framed:
@@ -97,10 +97,10 @@ class Channel:
             return
         self.receives.append(transfer)
         if self.framed and self._have == _HEADER.size and len(self.receives) == 1:
-            self.fill()  # its header came with the previous message, and no more bytes may follow
+            self.fill()  # its header arrived with the previous message, and it may be empty
 
     def flush(self) -> None:
-        """Sends what the kernel accepts. `PeerLost` if the connection is gone."""
+        """Sends as much as the kernel accepts. Raises `PeerLost` if the connection is lost."""
         parts = self._parts
         while parts:
             try:
@@ -122,10 +122,10 @@ class Channel:
                     self.sends.popleft().done = True
 
     def fill(self) -> None:
-        """Receives what has come into the queued receives.
+        """Moves arrived data into the queued receives.
 
-        `PeerLost` at the end of the connection, `TransportError` for a message that is longer than its
-        buffer.
+        Raises `PeerLost` at the end of the connection, and `TransportError` for a message that is longer than
+        its buffer.
         """
         while self.receives:
             transfer = self.receives[0]
@@ -134,7 +134,8 @@ class Channel:
             assert self._length is not None
             rest = self._length - transfer.moved
             if rest:
-                # The next message's header is read with the end of this one: one system call less.
+                # The next message's header is read together with the end of this one, which saves a system
+                # call.
                 into: list[memoryview] = [transfer.view[transfer.moved : self._length]]
                 if self._have < _HEADER.size:
                     into.append(self._header[self._have :])
@@ -169,7 +170,7 @@ class Channel:
         return True
 
     def _receive(self, into: list[memoryview]) -> int:
-        """Bytes received, 0 if there are none now."""
+        """Receives, and returns the number of bytes; 0 if there are none now."""
         try:
             got = self.sock.recvmsg_into(into)[0]
         except BlockingIOError:
@@ -185,7 +186,9 @@ class Channel:
         return PeerLost(f"rank {self.peer} is lost: {error.strerror or error} ({name})")
 
     def before_poll(self) -> None:
-        """Tells the kernel to wake this receive for a large part of it, not for each packet (SO_RCVLOWAT)."""
+        """Tells the kernel to wake this receive for a large amount of data, not for each packet
+        (SO_RCVLOWAT).
+        """
         if not self.receives:
             return
         rest = 1 if self._length is None else self._length - self.receives[0].moved
@@ -195,7 +198,7 @@ class Channel:
             self._low_water = low_water
 
     def close(self, *, reset: bool = False) -> None:
-        """Closes; with ``reset`` the peer sees it at once, and what is queued is dropped."""
+        """Closes the connection. With ``reset`` the peer notices at once, and queued data is dropped."""
         if reset:
             with suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The control connections of a TCP group: untagged, from every rank to rank 0, JSON objects line by line.
+"""The control connections of a TCP group. They lead from every rank to rank 0 and carry JSON objects.
 
-The group forms over them (`rendezvous`), and small objects are exchanged. Rank 0 tells all ranks of a lost
-one. It also knows who waits for whom, so that a time-out names the rank that keeps the others waiting.
+The group forms over them (`rendezvous`), and `Transport.exchange` uses them. They are never tagged. Rank 0
+tells all ranks about a lost one. It also knows which rank waits for which, so that a time-out can name the
+rank that delays the others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .line import Form, Line, anything, checked, decoded, ranks, shortened, text
 PROTOCOL = 2
 """Version of the protocol on control and message connections; all ranks must have the same."""
 MAX_VALUE = (1 << 24) - 256
-"""Longest value of one rank in an exchange, in bytes of JSON."""
+"""Length of the longest value that a rank may exchange, in bytes of JSON."""
 _DRAIN = 1.0
 """Seconds that a closing rank waits until the others have received its last objects."""
 _VANISHED = (
@@ -30,7 +31,7 @@ _VANISHED = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
 )
-"""A host whose kernel answers nothing for 30 s is lost; the kernel of a busy rank answers."""
+"""A host is lost if its kernel answers nothing for 30 s. The kernel of a busy rank still answers."""
 
 _FORMS: tuple[Form, ...] = (
     {"round": whole, "rank": whole, "value": anything},
@@ -43,10 +44,10 @@ _FORM_OF = {frozenset(form): form for form in _FORMS}
 
 
 class Control:
-    """A rank's end of the control connections once the group exists.
+    """A rank's end of the control connections, once the group exists.
 
-    ``lines``: at rank 0 one per other rank, elsewhere one to rank 0; non-blocking from here on. ``fileno`` is
-    readable when `pump` has something to do.
+    ``lines`` holds one line per other rank at rank 0, and only the line to rank 0 elsewhere. They become
+    non-blocking. `fileno` is readable when `pump` has something to do.
     """
 
     def __init__(self, rank: int, size: int, lines: dict[int, Line]) -> None:
@@ -58,15 +59,15 @@ class Control:
         """Peers whose lines are polled for writing."""
         self._round = 0
         self._values: dict[int, tuple[Any, bytes]] = {}
-        """What ranks have contributed to the open exchange: the value, and its line."""
+        """Each rank's contribution to the current exchange: its value, and the line that carried it."""
         self.answer: list[Any] | None = None
-        """All ranks' values of the last exchange; the reader clears it."""
+        """All ranks' values of the last exchange, until the reader clears it."""
         self.departed: set[int] = set()
-        """Ranks that have closed in good order."""
+        """Ranks that have closed their transport without an error."""
         self.said: str | None = None
         """Why the group is broken, as reported by the first rank that knew."""
         self.own: Callable[[], Collection[int]] | None = None
-        """Whom this rank is waiting for now; asked at rank 0."""
+        """Returns the ranks that this rank is waiting for now; used at rank 0."""
         self.silent: list[int] | None = None
         """Rank 0's answer to `wait_for`."""
         self._waits: dict[int, list[int]] = {}
@@ -86,11 +87,13 @@ class Control:
 
     @property
     def pending(self) -> set[int]:
-        """Ranks that have not yet taken what was sent to them."""
+        """Ranks to which bytes are still to be sent."""
         return {peer for peer, line in self._lines.items() if line.pending}
 
     def contribute(self, value: str) -> None:
-        """This rank's value of the next exchange, as JSON; `TransportError` for one that is too long."""
+        """Sends this rank's value, as JSON, for the next exchange. Raises `TransportError` if it is too
+        long.
+        """
         data = value.encode()
         if len(data) > MAX_VALUE:
             raise TransportError(
@@ -104,7 +107,7 @@ class Control:
             self._to(0, line)
 
     def awaited(self) -> set[int]:
-        """Ranks for whom an exchange waits that this rank has contributed to."""
+        """The ranks that the current exchange still waits for, after this rank has contributed."""
         if self.rank:
             return {0}
         return self.pending if self.answer is not None else set(range(self.size)) - self._values.keys()
@@ -114,9 +117,10 @@ class Control:
         return self.departed - self._values.keys() if self.rank == 0 else set(self.departed)
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Moves what can be moved, within ``timeout`` seconds; whether an exchange has advanced.
+        """Sends and receives what is possible within ``timeout`` seconds. Returns whether an exchange has
+        advanced.
 
-        `PeerLost` once a rank is lost or has given up.
+        Raises `PeerLost` once a rank is lost or has given up.
         """
         self._moved = False
         for fd, events in self._epoll.poll(0.0 if self.said else timeout):
@@ -144,7 +148,7 @@ class Control:
         return self._moved
 
     def _hear(self, peer: int) -> None:
-        """Takes the complete lines of a peer."""
+        """Handles the complete lines of a peer."""
         line = self._lines.get(peer)
         while line is not None and line.lines:
             raw = line.lines.popleft()
@@ -158,7 +162,7 @@ class Control:
         said = decoded(raw)
         form = _FORM_OF.get(frozenset(said))
         if form is None:
-            raise ValueError(f"no object has the fields {sorted(said)!r:.60}")
+            raise ValueError(f"no known object has the fields {sorted(said)!r:.60}")
         checked(said, form)
         if "value" in said:
             if said["round"] != self._round or (self.rank == 0 and said["rank"] != peer):
@@ -175,7 +179,7 @@ class Control:
 
     def _collect(self, rank: int, value: Any, line: bytes) -> None:
         if rank in self._values or rank >= self.size:
-            raise ValueError(f"a second value of rank {rank}, or there is no such rank")
+            raise ValueError(f"rank {rank} sent a second value, or does not exist")
         self._values[rank] = value, line if self.rank == 0 else b""
         self._moved = True
         if len(self._values) == self.size:
@@ -187,7 +191,9 @@ class Control:
                 self._to_all(b"".join(line for _, line in found))
 
     def wait_for(self, peers: Collection[int]) -> None:
-        """Tells rank 0 for whom this rank waits, or, with (), for none; the answer is `silent`."""
+        """Tells rank 0 which ranks this rank waits for; () means none. Rank 0's answer is stored in
+        `silent`.
+        """
         self.silent = None
         if self.rank == 0:
             self._note(0, list(peers))
@@ -207,7 +213,7 @@ class Control:
             self._to(rank, {"silent": answer})
 
     def _lost(self, peer: int, error: Exception) -> None:
-        """A line has ended, or broke the protocol."""
+        """Handles a line that has ended or violated the protocol."""
         if isinstance(error, ValueError):
             self._break(f"rank {peer} sent something that is not a control object: {error}")
         elif peer not in self.departed:
@@ -216,18 +222,18 @@ class Control:
         self._drop(peer)
 
     def _break(self, reason: str, *, tell: bool = True) -> None:
-        """Records the first reason, and tells the others."""
+        """Records the first reason and, with ``tell``, tells the other ranks."""
         if self.said is None:
             self.said = shortened(reason)
             if tell:
                 self._to_all({"broken": self.said})
 
     def abort(self, reason: str) -> None:
-        """Tells the others, if they do not know yet."""
+        """Tells the other ranks why this one gives up, unless the group is already broken."""
         self._break(reason)
 
     def close(self) -> None:
-        """Says good-bye and closes."""
+        """Tells the other ranks that this one leaves, and closes the connections."""
         if self.said is None:
             self._to_all({"bye": self.rank})
         deadline = time.monotonic() + _DRAIN
@@ -264,10 +270,10 @@ class Control:
         except OSError:
             self._last_words(peer)
             if peer not in self.departed:
-                self._break(f"rank {peer} is lost: its control connection does not take what is sent")
+                self._break(f"rank {peer} is lost: its control connection accepts no more data")
 
     def _last_words(self, peer: int) -> None:
-        """Reads what a rank sent before it stopped receiving; it often names the rank that failed first."""
+        """Reads what a rank sent before it stopped receiving. It often names the rank that failed first."""
         line = self._lines.get(peer)
         with suppress(OSError, EOFError, ValueError):
             while line is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a group over TCP forms: rendezvous, a connection between every two ranks, the question to the NICs."""
+"""How a group over TCP forms: rendezvous, a connection between every two ranks, and the search for NICs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520
 SILENCE = 2.0
-"""Seconds without an answer that mean "no" (three retransmissions of a first packet)."""
+"""Seconds without an answer after which there are no NICs. A first packet is retransmitted three times until
+then.
+"""
 
 
 def connect(
@@ -45,26 +47,27 @@ def connect(
     secret: str | bytes | None = None,
     listener: socket.socket | None = None,
 ) -> TcpTransport:
-    """Joins a group and returns this rank's transport once every rank is connected to every other rank.
+    """Joins a group, and returns this rank's transport once every rank is connected to every other rank.
 
-    ``rendezvous`` is ``HOST:PORT`` (``[ADDRESS]:PORT`` for IPv6) of rank 0, which listens there
-    (``listener``: a socket that listens already). ``timeout``: seconds until all ranks must have come, and
-    later seconds without progress in any wait. ``host``: this rank's own address, where it has several; that
-    of ``rendezvous`` at rank 0. ``job``: must be the same at all ranks; keeps groups apart that might meet on
-    a port.
+    ``rendezvous`` is the address at which rank 0 listens, as ``HOST:PORT`` (``[ADDRESS]:PORT`` for IPv6).
+    ``listener`` is a socket that already listens there. All ranks must join within ``timeout`` seconds; later
+    it is the seconds that any wait may last without progress. ``host`` is this rank's own address, if its
+    host has several; rank 0's default is the address of ``rendezvous``. ``job`` must be the same at all
+    ranks; it separates groups that use the same port.
 
-    ``secret``: a rank with another one cannot join. Default: ``INCEPTIONN_SECRET`` or the file that
-    ``INCEPTIONN_SECRET_FILE`` names; without all of these, any process that reaches the ports can join.
-    Nothing is encrypted (``docs/trust.md``).
+    ``secret`` must also be the same at all ranks. Its default is ``INCEPTIONN_SECRET``, or the content of the
+    file that ``INCEPTIONN_SECRET_FILE`` names. Without any of these, every process that reaches the ports can
+    join. Nothing is encrypted (``docs/trust.md``).
 
-    ``nic``: whether to use NICs with the engines. None asks them: floats are sent over marked connections
-    between all pairs, and if they come back through a codec, at every pair the same, ``transport.nic_codec``
-    is that codec. False makes no marked connections. True asks, and raises if the answer is no. A `Codec` is
-    taken as the answer without asking.
+    ``nic`` tells whether to use NICs with the engines. With None, every two ranks exchange floats over a
+    marked connection; if all of them arrive changed by one codec, ``transport.nic_codec`` is that codec.
+    False makes no marked connections. True tests like None, and raises if the NICs are not found. A `Codec`
+    is used without a test.
 
-    `TransportError`, at all ranks, for a port in use, ranks that disagree on size, protocol or ``nic``
-    (naming both values), or a rank that is there twice or does not come. A rank with another job, or without
-    the secret, is refused; its `TransportError` says why. Strangers on any port do no harm.
+    Raises `TransportError` at all ranks if ranks disagree on size, protocol or ``nic`` (naming both values),
+    or if a rank joins twice or does not join; also for a port in use. A rank with another job, or without the
+    secret, is refused, and its `TransportError` says why. Other processes that connect to any port are
+    ignored.
     """
     transport = TcpTransport.__new__(TcpTransport)
     form(
@@ -88,7 +91,7 @@ def form(
     secret: str | bytes | None,
     listener: socket.socket | None,
 ) -> None:
-    """Initialises a transport (or one of a subclass) as a rank of a group; see `connect`."""
+    """Initialises a transport, possibly of a subclass, as a rank of a group; see `connect`."""
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank must be one of 0..{size - 1}, not {rank!r}")
     address = parse_address(rendezvous)
@@ -188,19 +191,19 @@ def _rendezvous(
         lines = {other: joined[other][0] for other in range(1, size)}
         session = nonce()
         for other in lines.values():
-            with suppress(OSError):  # `Control` finds out who is gone, and tells the others
+            with suppress(OSError):  # `Control` detects lost ranks and tells the others
                 other.send({"welcome": hellos, "session": session})
     else:
         hellos, session = await_welcome(line, hello, timeout, secret)
         if unspecified(hellos[0]["host"]):
-            hellos[0]["host"] = line.sock.getpeername()[0]  # rank 0 listens at all of its host's addresses
+            hellos[0]["host"] = line.sock.getpeername()[0]  # rank 0 listens at all addresses of its host
         lines = {0: line}
         opened.remove(line.sock)
     return lines, hellos, session, accepting
 
 
 def _codec_of_nics(transport: TcpTransport) -> Codec | None:
-    """The codec that all NICs of the group apply to marked floats; None if there is no such thing."""
+    """The codec that all NICs of the group apply to marked floats; None if there is no such codec."""
     sent = pattern()
     peers = [peer for peer in range(transport.size) if peer != transport.rank]
     received = {peer: np.empty_like(sent) for peer in peers}
@@ -216,5 +219,5 @@ def _codec_of_nics(transport: TcpTransport) -> Codec | None:
     codec = found[0] if found and all(other == found[0] for other in found) else None
     own = None if codec is None else name_of(codec)
     if codec is None:
-        transport._mute_floats()  # another rank may close its end before this one has its answer
+        transport._mute_floats()  # another rank may close its end before this one has the result
     return codec if all(answer == own for answer in transport.exchange(own)) else None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""JSON objects over one socket, line by line. All that comes from another process is checked here.
+"""JSON objects over one socket, one per line. Everything that another process sends is checked here.
 
-Strangers may reach the ports of a group, and a peer may be broken: malformed input raises ``ValueError``.
+Processes outside the group may reach its ports, and a peer may be broken. Malformed input raises
+``ValueError``.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 MAX_LINE = 1 << 24
-"""Longest object, in bytes, that is accepted."""
+"""Length of the longest object that is accepted, in bytes."""
 HELLO_BYTES = 1 << 13
-"""Longest object, in bytes, accepted from a process that is not known as a rank yet."""
+"""Length of the longest object, in bytes, that is accepted from a process before it is known to be a rank."""
 _HELLO_BRACKETS = 64
-"""Most opening brackets in such an object; it bounds the depth before the object is parsed."""
+"""Most opening brackets in such an object. The limit bounds the nesting depth before the object is parsed."""
 _LONGEST_TEXT = 4096
 _MOST_RANKS = 1 << 16
 
 Form = Mapping[str, Callable[[Any], bool]]
-"""The fields of an object, and what each must be."""
+"""The fields of an object, with a check for each."""
 
 
 def whole(value: Any) -> bool:
-    """An integer of 0..2^63-1; ``True`` does not count."""
+    """An integer of 0..2^63-1; not a ``bool``."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
@@ -49,17 +50,17 @@ def ranks(value: Any) -> bool:
 
 
 def anything(value: Any) -> bool:
-    """Whatever JSON can hold."""
+    """Any JSON value."""
     return True
 
 
 def shortened(reason: str) -> str:
-    """The text, cut so that the other end accepts it."""
+    """The text, cut to the length that the other end accepts."""
     return reason[:_LONGEST_TEXT]
 
 
 def decoded(line: bytes | bytearray) -> dict[str, Any]:
-    """The object of a line; ``ValueError`` for anything else."""
+    """The object that a line holds. Raises ``ValueError`` for anything else."""
     try:
         said = json.loads(line)
     except RecursionError:
@@ -70,7 +71,9 @@ def decoded(line: bytes | bytearray) -> dict[str, Any]:
 
 
 def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
-    """The same object; ``ValueError`` naming the first field that is missing or not what ``form`` wants."""
+    """Returns the same object. Raises ``ValueError`` naming the first field that is missing or fails its
+    check in ``form``.
+    """
     for name, right in form.items():
         if name not in said:
             raise ValueError(f"the field {name!r} is missing")
@@ -80,16 +83,17 @@ def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 class Line:
-    """Objects over one socket; blocking with ``timeout`` in seconds, or not, as the socket is.
+    """Objects over one socket. The socket blocks for at most ``timeout`` seconds; with 0.0 it does not block.
 
-    ``stranger``: the other end is not known as a rank, and is heard only in short, flat objects.
+    ``stranger`` means that the other end is not known to be a rank; then only short, flat objects are
+    accepted.
     """
 
     def __init__(self, sock: socket.socket, timeout: float, *, stranger: bool = False) -> None:
         self.sock = sock
         self.stranger = stranger
         self.lines: deque[bytearray] = deque()
-        """Complete lines that are not read yet."""
+        """Complete lines that have not been read yet."""
         self._partial = bytearray()
         self._out: deque[memoryview] = deque()
         sock.settimeout(timeout)
@@ -101,16 +105,16 @@ class Line:
         return bool(self._out)
 
     def send(self, value: Any) -> None:
-        """Begins to send one object; ``OSError`` if the other end is gone."""
+        """Begins to send one object. Raises ``OSError`` if the connection is lost."""
         self.send_encoded(json.dumps(value, separators=(",", ":")).encode() + b"\n")
 
     def send_encoded(self, lines: bytes) -> None:
-        """Begins to send what is encoded already."""
+        """Begins to send lines that are already encoded."""
         self._out.append(memoryview(lines))
         self.flush()
 
     def flush(self) -> None:
-        """Sends what the kernel accepts."""
+        """Sends as much as the kernel accepts."""
         while self._out:
             try:
                 sent = self.sock.send(self._out[0])
@@ -122,16 +126,16 @@ class Line:
                 self._out.popleft()
 
     def drain(self, deadline: float) -> None:
-        """Sends what is pending, until it is sent or ``time.monotonic`` has reached ``deadline``."""
+        """Sends the pending bytes until none are left or ``time.monotonic`` has reached ``deadline``."""
         poll = select.poll()
         poll.register(self.sock, select.POLLOUT)
         while self._out and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             self.flush()
 
     def fill(self) -> None:
-        """Reads once, into `lines`; call it when the socket is readable.
+        """Reads once, into `lines`. Call it when the socket is readable.
 
-        ``EOFError`` at the end of the connection, ``ValueError`` for a line that is too long.
+        Raises ``EOFError`` at the end of the connection and ``ValueError`` for a line that is too long.
         """
         data = self.sock.recv(1 << 18)
         if not data:
@@ -154,7 +158,9 @@ class Line:
         self.lines.append(line)
 
     def receive(self) -> list[dict[str, Any]]:
-        """The objects that one read completes; ``ValueError`` also for a line that is none."""
+        """Reads once and returns the objects that are now complete. Raises like `fill`, and ``ValueError``
+        for a line that is not an object.
+        """
         self.fill()
         said = [decoded(line) for line in self.lines]
         self.lines.clear()

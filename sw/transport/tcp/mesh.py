@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A connection between every two ranks of a TCP group; the one with the higher rank connects."""
+"""A connection between every two ranks of a TCP group. The higher rank connects to the lower one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from ...tos.mark import tag
 from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
-from .door import Door, accepted
+from .acceptor import Acceptor, accepted
 from .line import Form, Line, checked, digest, whole
 from .secret import proof, same
 from .transport import TcpTransport
@@ -24,10 +24,10 @@ _CALLER: Form = {"from": whole, "token": digest}
 
 @dataclass(frozen=True)
 class Terms:
-    """What a rank's connections are made with.
+    """The settings with which a rank makes its connections.
 
-    ``host``: its own address if it has several. ``session``: rank 0's random name of the group. ``tos``: the
-    mark on connections for floats.
+    ``host`` is the rank's own address, if its host has several. ``session`` is the group's random name,
+    chosen by rank 0. ``tos`` is the mark on connections for floats.
     """
 
     tos: int
@@ -37,17 +37,18 @@ class Terms:
     session: str
 
     def token(self, purpose: str, accepts: int, connects: int) -> str:
-        """What one end of the connection between two ranks shows the other end."""
+        """The token by which one end of a connection between two ranks identifies itself to the other."""
         return proof(self.secret, purpose, self.session, accepts, connects)
 
 
 def mesh(
     transport: TcpTransport, hellos: list[dict[str, Any]], accepting: socket.socket, tagged: int, terms: Terms
 ) -> dict[int, socket.socket]:
-    """This rank's connections by peer, for messages or, with ``tagged``, for floats. Strangers are dropped.
+    """Makes this rank's connections by peer, for messages or, with ``tagged``, for floats. Other connections
+    are dropped.
 
-    Both ends of a connection for messages show each other a token. A connection for floats may pass NICs and
-    carries no token: its end is known by address and port, which came as a message before.
+    Both ends of a connection for messages send each other a token. A connection for floats may pass NICs, so
+    it carries no token. It is recognised by its address and port, which the peer has sent as a message.
     """
     socks: dict[int, socket.socket] = {}
     try:
@@ -98,7 +99,7 @@ def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Ter
         line = Line(sock, terms.timeout)
         line.send({"from": transport.rank, "token": terms.token("connects", peer, transport.rank)})
         expected, said = terms.token("accepts", peer, transport.rank), b""
-        while len(said) < len(expected):  # and no byte more: messages follow
+        while len(said) < len(expected):  # not a byte more, since messages follow
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             if not (more := sock.recv(len(expected) - len(said))):
                 raise EOFError("it closed the connection")
@@ -116,25 +117,25 @@ def _accept(
 ) -> None:
     deadline, rank = time.monotonic() + terms.timeout, transport.rank
     expected = set(range(rank + 1, transport.size))
-    with Door(accepting, transport._control) as door:
+    with Acceptor(accepting, transport._control) as acceptor:
         while expected:
-            for line, said in door.hear(deadline):
+            for line, said in acceptor.receive(deadline):
                 try:
                     peer = checked(said, _CALLER)["from"]
                     if peer not in expected or not same(terms.token("connects", rank, peer), said["token"]):
                         raise ValueError("not one of the group")
                     line.send_encoded(terms.token("accepts", rank, peer).encode())
                 except (OSError, ValueError):
-                    door.show_out(line)
+                    acceptor.reject(line)
                     continue
-                door.admit(line)
+                acceptor.admit(line)
                 socks[peer] = line.sock
                 expected.remove(peer)
             _check(transport, expected, deadline)
 
 
 def _dial_floats(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Terms) -> socket.socket:
-    # From the address that the peer knows this rank by.
+    # The peer recognises this rank by this address.
     source = transport.sockets()[peer].getsockname()[0]
     sock, address = _socket(where, source, terms.timeout)
     try:
@@ -175,6 +176,6 @@ def _accept_floats(
 
 
 def _check(transport: TcpTransport, expected: Any, deadline: float) -> None:
-    """`TransportTimeout` when the time is over."""
+    """Raises `TransportTimeout` if ranks are still expected after the deadline."""
     if expected and time.monotonic() >= deadline:
         raise TransportTimeout(f"{ranks_text(expected)} did not connect to rank {transport.rank}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the ranks of a TCP group find each other: all connect to rank 0, which tells each about the others.
+"""How the ranks of a TCP group find each other. All connect to rank 0, which tells each about the others.
 
 If the group has a secret, rank 0 and each rank prove to each other that they have it before either trusts the
 other. The messages are ``hello`` with a nonce, ``challenge`` with a nonce and rank 0's proof, and the rank's
@@ -15,14 +15,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...system.address import unspecified
-from ..base import PeerLost, TransportError, TransportTimeout
-from .door import BACKLOG, Door
+from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
+from .acceptor import BACKLOG, Acceptor
 from .line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
 from .secret import FILE_VARIABLE, VARIABLE, nonce, proof, same
 
 GRACE = 1.0
-"""Seconds that rank 0 waits for further ranks when it knows that the group cannot form, to tell them too."""
-_TOLD = 4
+"""Seconds that rank 0 still waits for further ranks, to tell them too, once the group cannot form."""
+_MOST_LISTED = 4
 """Most refused connections whose reasons an error lists."""
 
 Address = tuple[str, int]
@@ -36,7 +36,7 @@ def _ports(value: Any) -> bool:
 
 
 _ANY_HELLO: Form = {"rank": whole, "protocol": whole, "job": text}
-"""What a hello of any protocol has."""
+"""The fields of a hello in every version of the protocol."""
 _HELLO: Form = {
     **_ANY_HELLO, "size": whole, "nic": text, "tos": whole, "host": text, "ports": _ports, "nonce": digest,
     "secret": lambda value: isinstance(value, bool),
@@ -47,7 +47,7 @@ _WELCOME: Form = {"welcome": anything, "session": digest}
 
 
 def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
-    """A listening socket; `TransportError` naming the address where it cannot be had."""
+    """A listening socket. Raises `TransportError` naming the address if it cannot be opened."""
     host, port = address
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
@@ -67,25 +67,27 @@ def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
 
 
 class _Gathering:
-    """Rank 0's notes on who has come; ``own`` is its hello."""
+    """The ranks that have joined so far, as rank 0 sees them; ``own`` is rank 0's hello."""
 
-    def __init__(self, door: Door, own: Hello, secret: bytes) -> None:
-        self.door, self.own, self.secret = door, own, secret
-        self.come: list[tuple[Line, Hello]] = []
-        self.turned_away: list[str] = []
+    def __init__(self, acceptor: Acceptor, own: Hello, secret: bytes) -> None:
+        self.acceptor, self.own, self.secret = acceptor, own, secret
+        self.joined: list[tuple[Line, Hello]] = []
+        self.refused: list[str] = []
         self.wrong: str | None = None
         """Why the group cannot form."""
         self._asked: WeakKeyDictionary[Line, tuple[Hello, str]] = WeakKeyDictionary()
-        """Who owes a proof: their hello, and the proof."""
+        """Candidates that owe a proof: the hello of each, and the expected proof."""
 
     def take(self, line: Line, said: dict[str, Any]) -> None:
-        """Handles a guest's object; ``ValueError`` or ``OSError`` if the guest is not accepted."""
+        """Handles a candidate's object. Raises ``ValueError`` or ``OSError`` if the candidate must be
+        rejected.
+        """
         if line in self._asked:
             hello, expected = self._asked.pop(line)
             if same(expected, checked(said, _PROOF)["proof"]):
                 self._join(line, hello)
             else:
-                self._turn_away(line, f"the secret differs: rank {hello['rank']} has another one than rank 0")
+                self._refuse(line, f"the secret differs: rank {hello['rank']} has another one than rank 0")
             return
         hello = checked(said, _ANY_HELLO)
         rank = hello["rank"]
@@ -95,14 +97,14 @@ class _Gathering:
             if hello["secret"] != bool(self.secret):
                 strange = no_secret(rank) if self.secret else f"rank {rank} has a secret, rank 0 has none"
         elif not strange and self.secret:
-            strange = self._differs(hello, "protocol")  # it cannot show that it is one of the group
+            strange = self._differs(hello, "protocol")  # another protocol may lack the proof
         if strange:
-            self._turn_away(line, strange)
+            self._refuse(line, strange)
         elif self.secret:
             challenge = nonce()
             line.send({"challenge": challenge, "proof": proof(self.secret, "rank 0", hello, challenge)})
             self._asked[line] = hello, proof(self.secret, "rank", hello, challenge)
-            self.door.introduce(line)
+            self.acceptor.mark_challenged(line)
         else:
             self._join(line, hello)
 
@@ -112,62 +114,62 @@ class _Gathering:
         theirs = f"rank {hello['rank']} has {hello.get(word)!r:.99}"
         return f"{word} differs: rank 0 has {self.own[word]!r}, {theirs}"
 
-    def _turn_away(self, line: Line, reason: str) -> None:
-        if len(self.turned_away) < _TOLD:
-            self.turned_away.append(reason)
+    def _refuse(self, line: Line, reason: str) -> None:
+        if len(self.refused) < _MOST_LISTED:
+            self.refused.append(reason)
         line.send({"refused": shortened(reason)})
-        self.door.show_out(line)
+        self.acceptor.reject(line)
 
     def _join(self, line: Line, hello: Hello) -> None:
         rank, size = hello["rank"], self.own["size"]
         wrong = self._differs(hello, "protocol") or self._differs(hello, "size")
-        if not wrong and rank in (other["rank"] for _, other in self.come):
-            wrong = f"rank {rank} came twice"
+        if not wrong and rank in (other["rank"] for _, other in self.joined):
+            wrong = f"rank {rank} joined twice"
         if not wrong and not 1 <= rank < size:
             wrong = f"rank {rank} is not one of 1..{size - 1}"
         self.wrong = self.wrong or wrong
-        self.door.admit(line)
-        self.come.append((line, hello))
+        self.acceptor.admit(line)
+        self.joined.append((line, hello))
 
 
 def gather(
     listener: socket.socket, hello: Hello, timeout: float, secret: bytes = b""
 ) -> dict[int, tuple[Line, Hello]]:
-    """Rank 0's side: the other ranks' lines and hellos, once all have come.
+    """Rank 0's side of the rendezvous. Returns the other ranks' lines and hellos once all have joined.
 
-    ``hello`` is rank 0's own; "protocol" and "size" must be equal in all. Otherwise, and for a rank that
-    comes twice, every rank is told, and this raises a `TransportError` with both values. Strangers on the
-    port are dropped; a rank with another job, or without the secret, is told so and refused.
+    ``hello`` is rank 0's own. If "protocol" or "size" differ, or a rank joins twice, every rank is told, and
+    this raises a `TransportError` that names the values. A rank with another job, or without the secret, is
+    told so and refused. Other connections are dropped.
     """
     size, deadline = hello["size"], time.monotonic() + timeout
-    with Door(listener) as door:
-        notes = _Gathering(door, hello, secret)
-        while len(notes.come) < size - 1 and time.monotonic() < deadline:
-            for line, said in door.hear(deadline):
+    with Acceptor(listener) as acceptor:
+        notes = _Gathering(acceptor, hello, secret)
+        while len(notes.joined) < size - 1 and time.monotonic() < deadline:
+            for line, said in acceptor.receive(deadline):
                 good = notes.wrong is None
                 try:
                     notes.take(line, said)
                 except (OSError, ValueError):
-                    door.show_out(line)
+                    acceptor.reject(line)
                 if good and notes.wrong is not None:
                     deadline = min(deadline, time.monotonic() + GRACE)
     wrong = notes.wrong
-    if wrong is None and len(notes.come) < size - 1:
-        missing = sorted(set(range(1, size)) - {theirs["rank"] for _, theirs in notes.come})
-        wrong = f"ranks {', '.join(map(str, missing))} did not come to the rendezvous in {timeout:g} s"
-        if notes.turned_away:
-            wrong += f"; turned away: {'; '.join(notes.turned_away)}"
+    if wrong is None and len(notes.joined) < size - 1:
+        missing = sorted(set(range(1, size)) - {theirs["rank"] for _, theirs in notes.joined})
+        wrong = f"{ranks_text(missing)} did not reach the rendezvous within {timeout:g} s"
+        if notes.refused:
+            wrong += f"; refused: {'; '.join(notes.refused)}"
     if wrong is not None:
-        for line, _ in notes.come:
+        for line, _ in notes.joined:
             with suppress(OSError):
                 line.send({"refused": shortened(wrong)})
             line.sock.close()
         raise TransportError(wrong)
-    return {theirs["rank"]: (line, theirs) for line, theirs in notes.come}
+    return {theirs["rank"]: (line, theirs) for line, theirs in notes.joined}
 
 
 def no_secret(rank: int) -> str:
-    """What is said to a rank without the secret."""
+    """The message for a rank without the secret."""
     return f"rank {rank} has no secret, rank 0 has one: give secret=, or set {VARIABLE} or {FILE_VARIABLE}"
 
 
@@ -212,12 +214,13 @@ def _connected(address: Address, timeout: float, source: str | None) -> socket.s
 
 
 def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"") -> tuple[list[Hello], str]:
-    """Says hello to rank 0 and waits until the group has formed; the hellos of all ranks, and its session.
+    """Sends a hello to rank 0 and waits until the group has formed. Returns all ranks' hellos and the
+    session.
 
-    `TransportError` with rank 0's reason if it does not, or if rank 0 lacks the secret; `PeerLost` or
-    `TransportTimeout` if it sends nothing.
+    Raises `TransportError` with rank 0's reason if the group does not form, or if rank 0 lacks the secret.
+    Raises `PeerLost` or `TransportTimeout` if rank 0 sends nothing.
     """
-    deadline = time.monotonic() + timeout + GRACE  # rank 0 is the one to say who has not come
+    deadline = time.monotonic() + timeout + GRACE  # leaves rank 0 time to say which ranks are missing
     rank, there = hello["rank"], "what listens at the rendezvous"
     try:
         line.send(hello)
@@ -242,14 +245,14 @@ def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"")
             raise ValueError("the welcome has other ranks")
         line.sock.settimeout(timeout)
     except TimeoutError as error:
-        raise TransportTimeout(f"rank 0 did not form the group in {timeout:g} s") from error
+        raise TransportTimeout(f"rank 0 did not form the group within {timeout:g} s") from error
     except (OSError, EOFError, ValueError) as error:
         raise PeerLost(f"rank 0 is lost, or {there} is not rank 0: {error!r}") from error
     return hellos, said["session"]
 
 
 def _said(line: Line, deadline: float) -> dict[str, Any]:
-    """The next object of rank 0."""
+    """Waits for the next object from rank 0."""
     while not line.lines:
         line.sock.settimeout(max(0.001, _left(deadline)))
         line.fill()

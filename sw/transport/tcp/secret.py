@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Only ranks with the group's secret may join it; the secret itself never travels (``docs/trust.md``)."""
+"""Only ranks with the group's secret may join. The secret itself is never sent (``docs/trust.md``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ FILE_VARIABLE = "INCEPTIONN_SECRET_FILE"
 
 
 def secret_of(given: str | bytes | None) -> bytes:
-    """The secret of this rank: the argument, else ``INCEPTIONN_SECRET``, else the content of the file that
-    ``INCEPTIONN_SECRET_FILE`` names (without a line's end); b"" where there is none of these.
+    """The secret of this rank; b"" if there is none.
 
-    ``ValueError`` for an empty secret or a file that cannot be read, so that no group is open by mistake.
-    ``TypeError`` for anything but str and bytes. ``UserWarning`` for a file that all users of the host may
-    read or write.
+    It is the argument, else ``INCEPTIONN_SECRET``, else the content of the file that
+    ``INCEPTIONN_SECRET_FILE`` names, without a final newline.
+
+    Raises ``ValueError`` for an empty secret or a file that cannot be read, so that no group is open by
+    mistake. Raises ``TypeError`` for anything but str and bytes. Warns about a file that all users of the
+    host may read or write.
     """
     source = "secret="
     if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
@@ -41,7 +43,7 @@ def secret_of(given: str | bytes | None) -> bytes:
     if not isinstance(given, str | bytes):  # bytes(1234) would be 1234 zeros
         raise TypeError(f"secret must be str or bytes, not {type(given).__name__}")
     if not given:
-        raise ValueError(f"{source} is empty: give a secret, or none")
+        raise ValueError(f"{source} is empty; give a secret or leave it out")
     return given.encode() if isinstance(given, str) else given
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group over TCP: one process (or thread) per rank, on one host or on many.
+"""A group over TCP, with one process (or thread) per rank, on one host or on many.
 
-Every pair of ranks has one connection for messages and, where NICs may be present, a second one whose packets
-carry the ToS mark and fp32 values only. Control goes over a third, untagged, to rank 0 (`control`). No thread
-runs in the background: data moves while a rank waits for a request.
+Every two ranks share one connection for messages. Where NICs may be present, they share a second one; its
+packets carry the ToS mark and only fp32 values. Every rank also has an untagged control connection to rank 0
+(`control`). No thread runs in the background; data moves while a rank waits for a request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .channel import Channel, Transfer
 from .control import Control
 
 _EXPLANATION = 1.0
-"""Seconds that a rank which lost a connection, or timed out, waits for rank 0 to name the cause."""
+"""Seconds that a rank waits for rank 0 to name the cause, after it lost a connection or timed out."""
 
 
 class TcpTransport(Transport):
@@ -50,7 +50,7 @@ class TcpTransport(Transport):
         self._control = control
         self._channels = (messages, floats)
         self._busy: dict[int, Channel] = {}
-        """Channels with something to do, by file descriptor."""
+        """Channels with queued requests, by file descriptor."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._woken = False
         self._broken: TransportError | None = None
@@ -61,7 +61,7 @@ class TcpTransport(Transport):
         return bool(self._channels[True]) or (self.size == 1 and self.nic)
 
     def sockets(self, *, tagged: bool = False) -> dict[int, socket.socket]:
-        """The connections by peer, to look at: those for messages or those for floats."""
+        """The connections by peer, for inspection: those for messages or, if ``tagged``, those for floats."""
         return {peer: channel.sock for peer, channel in self._channels[tagged].items()}
 
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
@@ -103,7 +103,7 @@ class TcpTransport(Transport):
             raise self._fail(error) from error.__cause__
 
     def wake(self) -> None:
-        with suppress(OSError, ValueError):  # closed: no rank waits any more
+        with suppress(OSError, ValueError):  # the transport is closed, so no rank waits
             os.eventfd_write(self._wake, 1)
 
     def exchange(self, value: Any) -> list[Any]:
@@ -116,7 +116,7 @@ class TcpTransport(Transport):
 
         def answered() -> bool:
             if control.answer is not None:
-                return not control.pending  # nobody else would send the rest
+                return not control.pending  # this rank must still send the rest
             if gone := control.missing():
                 raise PeerLost(f"rank {min(gone)} has closed its transport")
             return False
@@ -135,7 +135,7 @@ class TcpTransport(Transport):
 
     def silent(self, peers: Collection[int]) -> list[int]:
         control = self._control
-        before = control.silent  # the answer when half of the time was over
+        before = control.silent  # the answer from half of the time limit
         control.wait_for(peers)
         deadline = time.monotonic() + _EXPLANATION
         while control.silent is None and (left := deadline - time.monotonic()) > 0:
@@ -157,9 +157,10 @@ class TcpTransport(Transport):
     def _run(
         self, finished: Callable[[], bool], limit: float, what: str, peers: Callable[[], Collection[int]]
     ) -> None:
-        """Moves data until ``finished()``; `TransportTimeout` after ``limit`` seconds in which none moved.
+        """Moves data until ``finished()``. Raises `TransportTimeout` after ``limit`` seconds without
+        progress.
 
-        ``peers``: the ranks that this waits for.
+        ``peers()`` are the ranks that this wait depends on.
         """
         self._control.own = peers
         since, told = time.monotonic(), False
@@ -181,7 +182,7 @@ class TcpTransport(Transport):
                         self.waits_for(())
             except PeerLost:
                 if finished():
-                    return  # it is complete all the same; the next call reports the loss
+                    return  # the request is complete; the next call reports the loss
                 raise
         self._control.own = None
         if told:
@@ -210,9 +211,10 @@ class TcpTransport(Transport):
                 since = time.monotonic()
 
     def _step(self, timeout: float, *, wakes: bool = False) -> bool:
-        """Waits until some connection can move, and moves it; False if no data could in that time.
+        """Waits until a connection is ready and moves its data. Returns False if no data moved within
+        ``timeout``.
 
-        ``wakes``: until `wake` has been called, too.
+        With ``wakes``, a call of `wake` also ends the wait.
         """
         poll = select.poll()
         control = self._control.fileno()
@@ -249,7 +251,9 @@ class TcpTransport(Transport):
             raise TransportError("the transport is closed")
 
     def _fail(self, error: TransportError) -> TransportError:
-        """Breaks the group because of an error; returns the one to raise: the first cause if it is known."""
+        """Breaks the group because of an error. Returns the error to raise, which names the first cause if it
+        is known.
+        """
         control = self._control
         if isinstance(error, PeerLost):
             deadline = time.monotonic() + _EXPLANATION

@@ -82,7 +82,7 @@ def test_the_rank_that_is_killed_before_the_group_forms(port: int) -> None:
         for process in (first, second):
             _, errors = process.communicate(timeout=20)
             assert process.returncode == 1
-            assert "ranks 2 did not come to the rendezvous in 2 s" in errors
+            assert "rank 2 did not reach the rendezvous within 2 s" in errors
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The secret of a group: who has it joins, who has not is turned away, and what was heard is of no use."""
+"""A group's secret: ranks with it join, others are refused, and recorded messages are of no use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.transport import TransportError, connect
+from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL
-from inceptionn.transport.tcp.door import Door
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import _Gathering, await_welcome, listen
 from inceptionn.transport.tcp.secret import nonce, proof, secret_of
@@ -74,7 +74,7 @@ def test_ranks_with_the_secret_form_a_group(port: int, nic: Any) -> None:
         ("wrong", "the secret differs: what listens at the rendezvous has another one than rank 1"),
     ],
 )
-def test_a_rank_without_the_secret_is_turned_away_and_the_others_form(
+def test_a_rank_without_the_secret_is_refused_and_the_others_form(
     port: int, theirs: str | None, text: str
 ) -> None:
     found, threads = begun(port, 3, secret=b"right")
@@ -93,7 +93,7 @@ def test_a_rank_with_a_secret_does_not_join_a_group_without(port: int) -> None:
     assert found == [[0, 1]] * 2
 
 
-def test_a_wrong_proof_is_turned_away(port: int) -> None:
+def test_a_wrong_proof_is_refused(port: int) -> None:
     found, threads = begun(port, 2, secret="right")
     with socket.create_connection(("127.0.0.1", port)) as sock:
         line = Line(sock, 5)
@@ -106,18 +106,18 @@ def test_a_wrong_proof_is_turned_away(port: int) -> None:
 
 
 def test_who_was_asked_for_a_proof_and_went_is_forgotten(port: int) -> None:
-    with listen(("127.0.0.1", port)) as listener, Door(listener) as door:
-        gathering = _Gathering(door, hello(0, 2), b"right")
+    with listen(("127.0.0.1", port)) as listener, Acceptor(listener) as acceptor:
+        gathering = _Gathering(acceptor, hello(0, 2), b"right")
         for _ in range(20):
             with socket.create_connection(("127.0.0.1", port)) as sock:
                 Line(sock, 5).send(hello(1, 2))
                 said = []
                 while not said:
-                    said = door.hear(time.monotonic() + 5)
+                    said = acceptor.receive(time.monotonic() + 5)
                 gathering.take(*said.pop())
                 assert len(gathering._asked) == 1
-            while door._guests:
-                door.hear(time.monotonic() + 0.1)
+            while acceptor._candidates:
+                acceptor.receive(time.monotonic() + 0.1)
             assert not gathering._asked
 
 
@@ -173,7 +173,7 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert secret_of(None) == b"of the variable"
     assert secret_of("ä") == "ä".encode()
     monkeypatch.setenv("INCEPTIONN_SECRET", "")
-    with pytest.raises(ValueError, match="INCEPTIONN_SECRET is empty: give a secret, or none"):
+    with pytest.raises(ValueError, match="INCEPTIONN_SECRET is empty; give a secret or leave it out"):
         secret_of(None)
     with pytest.raises(ValueError, match="secret= is empty"):
         secret_of(b"")

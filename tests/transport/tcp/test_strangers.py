@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whoever reaches the ports of a group while it forms: it forms all the same."""
+"""A group forms whatever other processes send to its ports meanwhile."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import pytest
 
 from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
-from inceptionn.transport.tcp import door as door_module
+from inceptionn.transport.tcp import acceptor as acceptor_module
 from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
-from inceptionn.transport.tcp.door import Door
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
@@ -187,14 +187,14 @@ def test_a_thousand_connections_and_few_descriptors(port: int) -> None:
         assert rank.communicate(timeout=30)[0] == "[0, 1]\n"
 
 
-def test_guests_that_claim_to_be_ranks_leave_room_to_be_heard(
+def test_candidates_that_claim_to_be_ranks_leave_room_to_be_heard(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All places are held by such as owe a proof; a rank and further strangers come at the same time."""
-    monkeypatch.setattr(door_module, "GUESTS", 8)
+    """Candidates that owe a proof hold all places; a rank and further strangers connect at the same time."""
+    monkeypatch.setattr(acceptor_module, "MAX_CANDIDATES", 8)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(("127.0.0.1", port)))
-        door = stack.enter_context(Door(listener))
+        acceptor = stack.enter_context(Acceptor(listener))
         end = time.monotonic() + 10
 
         def come() -> socket.socket:
@@ -203,14 +203,14 @@ def test_guests_that_claim_to_be_ranks_leave_room_to_be_heard(
         claiming = [come() for _ in range(8)]
         for sock in claiming:
             sock.sendall(b"{}\n")
-        while len(door._introduced) < 8:
-            for guest, _ in door.hear(end):
-                door.introduce(guest)
+        while len(acceptor._challenged) < 8:
+            for candidate, _ in acceptor.receive(end):
+                acceptor.mark_challenged(candidate)
         rank, *_ = [come() for _ in range(4)]
         rank.sendall(b'{"rank": 1}\n')
         said = []
         while not said and time.monotonic() < end:
-            said = door.hear(min(end, time.monotonic() + 1))
+            said = acceptor.receive(min(end, time.monotonic() + 1))
         assert [what for _, what in said] == [{"rank": 1}]
 
 
@@ -245,7 +245,7 @@ except Exception as error:
             )
 
 
-def test_another_job_is_told_and_turned_away(port: int) -> None:
+def test_another_job_is_told_and_refused(port: int) -> None:
     said = []
 
     def stray() -> None:
@@ -267,8 +267,8 @@ def test_another_job_is_told_and_turned_away(port: int) -> None:
     ("noise", "text"),
     [
         (b"[" * 60_000 + b"\n", "an object is nested too deeply"),
-        (b"{}\n", "no object has the fields []"),
-        (b'{"round": 0, "rank": 1}\n', "no object has the fields ['rank', 'round']"),
+        (b"{}\n", "no known object has the fields []"),
+        (b'{"round": 0, "rank": 1}\n', "no known object has the fields ['rank', 'round']"),
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
         (b'{"round": 7, "rank": 1, "value": 1}\n', "a value of rank 1, round 7, was not expected"),
         (b'{"round": 0, "rank": 2, "value": 1}\n', "a value of rank 2, round 0, was not expected"),

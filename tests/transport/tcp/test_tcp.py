@@ -108,7 +108,7 @@ def test_a_rank_that_is_there_twice(port: int) -> None:
     results = connected(port, [0, 1, 1], 3)
     for result in results:
         assert isinstance(result, TransportError)
-        assert "rank 1 came twice" in str(result)
+        assert "rank 1 joined twice" in str(result)
 
 
 def test_port_in_use(port: int) -> None:
