@@ -128,7 +128,7 @@ def bring_up(
     console. Needs neither a host nor the connectivity reference design; building it needs Vivado.
     """
     if not out:
-        raise typer.BadParameter("a folder must be named, not ''", param_hint="--out")
+        raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     try:
         settings(clock)
     except ValueError as error:

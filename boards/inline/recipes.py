@@ -13,10 +13,10 @@ from amaranth.build import Attrs, Pins, PinsN, Resource, Subsignal
 
 @dataclass(frozen=True)
 class PortRecipe:
-    """A port on a board: its medium's interface, pins, PHY and delays.
+    """A port on a board: its interface, pins, PHY and delays.
 
-    ``phy``: the MDIO address that is tried first. ``transmit_ps``, ``receive_ps``: delays of RGMII's pads
-    (:class:`~inceptionn.boards.inline.pads.RgmiiPads`).
+    ``phy`` is the MDIO address that is tried first. ``transmit_ps`` and ``receive_ps`` are the delays of
+    RGMII's pads, in picoseconds (:class:`~inceptionn.boards.inline.pads.RgmiiPads`).
     """
 
     interface: str
@@ -26,14 +26,14 @@ class PortRecipe:
     transmit_ps: int = 0
     receive_ps: int = 0
     wiring: str = ""
-    """Where the cable goes, for the README."""
+    """Where to connect the cable, as text for the README."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A board.
 
-    ``platform`` makes Amaranth's description of its pins; ``loader``: options of openFPGALoader.
+    ``platform`` makes Amaranth's description of its pins. ``loader`` holds options for openFPGALoader.
     """
 
     name: str
@@ -56,9 +56,10 @@ _RMII_MODULE = Resource(
     Subsignal("rst", PinsN("2", dir="o", conn=("pmod", 1))),
     Attrs(IO_TYPE="LVCMOS33"),
 )  # fmt: skip
-"""A module with a LAN8720 or the like on two PMOD connectors; 3.3 V and ground from either.
+"""A module with a LAN8720 or similar on two PMOD connectors. Either supplies 3.3 V and ground.
 
-Pull-ups where the PHY reads its mode at the end of its reset: all ones means all speeds, negotiated.
+The PHY reads its mode from the pins with pull-ups at the end of its reset. All ones selects negotiation of
+all speeds.
 """
 
 
@@ -89,25 +90,25 @@ RECIPES = {
     for recipe in (
         Recipe(
             "ecpix5-85f", "LambdaConcept ECPIX-5, 85F", _ecpix5,
-            # KSZ9031RNX: its address is strapped to 0..7; it delays its receive clock itself.
+            # KSZ9031RNX: its address is strapped to 0..7, and it delays its receive clock itself.
             PortRecipe("rgmii", "eth_rgmii", phy=0, transmit_ps=2000, wiring="the board's RJ45"),
             PortRecipe("rmii", "eth_rmii", phy=1, wiring="the RMII module on PMOD 0 and 1"),
             "-b ecpix5",
         ),
         Recipe(
             "versa-ecp5-5g", "Lattice Versa ECP5-5G", _versa,
-            # 88E1512: both delays are its own.
+            # 88E1512: it makes both delays itself.
             PortRecipe("rgmii", "eth_rgmii", 0, wiring="RJ45 of PHY 1"),
             PortRecipe("rgmii", "eth_rgmii", 1, wiring="RJ45 of PHY 2"),
             "-c ft2232",
         ),
     )
 }  # fmt: skip
-"""By the name that ``--board`` takes."""
+"""Recipes by the value of ``--board``."""
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe; ``ValueError`` names the choices for another name."""
+    """The recipe of a board. Raises ``ValueError`` naming the choices for an unknown name."""
     if name not in RECIPES:
         raise ValueError(f"board must be one of {', '.join(RECIPES)}, not {name!r}")
     return RECIPES[name]

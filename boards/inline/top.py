@@ -22,7 +22,7 @@ from .recipes import PortRecipe, Recipe
 
 MAC_HZ = 125_000_000
 RECEIVE_HZ = {"rgmii": 125_000_000, "rmii": 50_000_000}
-"""Of a medium's receive clock, which the PHY makes."""
+"""Frequency of a medium's receive clock, which the PHY makes."""
 INPUT_HZ = 100_000_000
 _MDC_HALF = ENGINE_HZ // (2 * 2_500_000)
 
@@ -78,7 +78,7 @@ class EngineClocks(Elaboratable):
 
 
 class PhyManagement(wiring.Component):
-    """A PHY's reset and MDIO pins; ``link`` is what its registers say.
+    """A PHY's reset and MDIO pins; ``link`` is the state that its registers report.
 
     Parameters
     ----------

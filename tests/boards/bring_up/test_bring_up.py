@@ -285,7 +285,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", ""], "Invalid value for --out: a folder must be named, not ''"),
+        (["--out", ""], "Invalid value for --out: must name a folder, not ''"),
         (
             ["--out", "x", "--clock", "1000"],
             "Invalid value for --clock: clock must be 10 to 400 MHz, not 1000.0",

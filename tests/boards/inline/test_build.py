@@ -23,7 +23,7 @@ from inceptionn.boards.inline.recipes import RECIPES, recipe_of
 from inceptionn.boards.inline.top import InlineTop
 from inceptionn.cli import main
 
-ASKED = {"clk": 50_000_000, "mac_clk": 125_000_000}
+TARGET = {"clk": 50_000_000, "mac_clk": 125_000_000}
 FMAX = {
     "$glbnet$clk": {"achieved": 89.0, "constraint": 50.0},
     "$glbnet$mac_clk": {"achieved": 120.0, "constraint": 125.0},
@@ -31,7 +31,7 @@ FMAX = {
 
 
 def test_clocks_are_read_by_name() -> None:
-    clocks = clocks_of(FMAX, ASKED)
+    clocks = clocks_of(FMAX, TARGET)
     assert clocks == (Clock("clk", 50, 89.0), Clock("mac_clk", 125, 120.0))
     assert [clock.margin < 0 for clock in clocks] == [False, True]
 
@@ -52,7 +52,7 @@ def test_clocks_are_read_by_name() -> None:
 )
 def test_a_clock_that_is_not_constrained(fmax: dict[str, Any], text: str) -> None:
     with pytest.raises(BuildError, match=text):
-        clocks_of(fmax, ASKED)
+        clocks_of(fmax, TARGET)
 
 
 def test_paths_between_clocks() -> None:
@@ -68,9 +68,9 @@ def test_paths_between_clocks() -> None:
         path(slow, fast, 9.0, 8.0),
         path(fast, slow, 7.5),
     ]
-    assert crossings_of(paths, ASKED) == {"clk -> mac_clk": 17.0, "mac_clk -> clk": 7.5}
+    assert crossings_of(paths, TARGET) == {"clk -> mac_clk": 17.0, "mac_clk -> clk": 7.5}
     with pytest.raises(BuildError, match=r"from mac_clk to clk takes 8\.5 ns, more than 8 ns"):
-        crossings_of([path(fast, slow, 8.0, 0.5)], ASKED)
+        crossings_of([path(fast, slow, 8.0, 0.5)], TARGET)
 
 
 def test_the_slowest_path_is_named() -> None:
@@ -81,7 +81,7 @@ def test_the_slowest_path_is_named() -> None:
     paths = [
         {"from": f"posedge {end}", "to": "posedge $glbnet$clk", "path": hops} for end in ("a", "$glbnet$clk")
     ]
-    assert [clock.path for clock in clocks_of(FMAX, ASKED, paths)] == ["port.state -> queue.full", ""]
+    assert [clock.path for clock in clocks_of(FMAX, TARGET, paths)] == ["port.state -> queue.full", ""]
 
 
 def test_a_part_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_part_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(flow, "tool", lambda name: str(nextpnr))
     platform = recipe_of("versa-ecp5-5g").platform()
     with pytest.raises(BuildError, match=r"does not fit the LFE5UM5G-45F: 49,871 of 43,848 LUT4$"):
-        flow.route(platform, tmp_path, 1, ASKED, 0, lambda text: None)
+        flow.route(platform, tmp_path, 1, TARGET, 0, lambda text: None)
 
 
 def test_clocks_from_the_fabric() -> None:
@@ -250,7 +250,7 @@ def test_the_pass_through_design_is_routed(built: tuple[Path, dict[str, Any]], t
     out, manifest = built
     route = {route["seed"]: route for route in manifest["routes"]}[manifest["parameters"]["seed"]]
     assert set(route["clocks"]) == {"clk", "mac_clk", "host_rx_clk", "network_rx_clk"}
-    assert all(clock["reached"] >= clock["asked"] * (1 + MARGIN) for clock in route["clocks"].values())
+    assert all(clock["reached"] >= clock["target"] * (1 + MARGIN) for clock in route["clocks"].values())
     assert route["fabric_clocks"] == 1
     assert {"clk -> host_rx_clk", "clk -> mac_clk", "clk -> network_rx_clk"} <= set(route["crossings_ns"])
     for name, entry in manifest["files"].items():
