@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files of state dictionaries: whole or not there at all, and never read if a bit has changed."""
+"""Files of state dictionaries. A file is written completely or not at all, and a damaged one is refused."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from ..system import atomic_file
 
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY = "__array__"
-"""The only key of a dictionary that stands for an array in the text; its value is the array's number."""
+"""The only key of a dictionary that represents an array in the text. Its value is the array's name."""
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Writes nested dictionaries of NumPy arrays and of what JSON can hold, such as ``state_dict()`` returns.
+    """Writes nested dictionaries of NumPy arrays and JSON values, such as ``state_dict()`` returns.
 
-    An .npz archive, for `numpy.load` to look into: the arrays, and the rest as JSON text in "state". The
-    archive's comment, the last 32 bytes of the file, is the SHA-256 of all bytes before it. The file gets its
-    name when all of it is on the disk; otherwise ``OSError`` with that name, and no file is left.
+    The file is an .npz archive, which `numpy.load` can open: the arrays, and everything else as JSON text in
+    "state". Its last 32 bytes, the archive's comment, are the SHA-256 of all bytes before them. The file gets
+    its name once it is completely on disk. Otherwise this raises ``OSError`` with that name and leaves no
+    file.
 
-    ``TypeError`` for what JSON cannot hold, arrays of objects, and keys that are no text.
+    Raises ``TypeError`` for a value that JSON cannot represent, an array of objects, or a key that is not a
+    string.
     """
     arrays: dict[str, Any] = {}
     text = json.dumps(_without_arrays(state, arrays))
@@ -42,10 +44,10 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `save` was given; tuples are lists now.
+    """Returns the state that `save` was given. Tuples have become lists.
 
-    ``ValueError`` with the name of a file that `save` did not write, or that has changed since; ``OSError``
-    for one that cannot be read.
+    Raises ``ValueError`` with the file's name if `save` did not write it or it has changed since. Raises
+    ``OSError`` if it cannot be read.
     """
     with open(path, "rb") as file:
         data = memoryview(file.read())
@@ -57,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         state = _with_arrays(json.loads(str(arrays["state"])), arrays)
         if not isinstance(state, dict):
             raise TypeError(f"its state is a {type(state).__name__}")
-    except Exception as error:  # another program's file with a valid checksum, whatever error it causes
+    except Exception as error:  # another program's file with a valid checksum may cause any error
         raise ValueError(f"{os.fspath(path)} is not a checkpoint: {type(error).__name__}: {error}") from error
     return state
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks of arguments that the systems share."""
+"""Argument checks that the systems share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..training import Floats
 
 Policy = Literal["raise", "skip"]
-"""What happens to gradients that are not finite: an error, or the step goes without them."""
+"""What to do if gradients are not finite: raise an error, or leave them out of the step."""
 
 
 def check_policy(policy: str) -> None:
@@ -20,14 +20,16 @@ def check_policy(policy: str) -> None:
 
 
 def float32_array(key: str, value: Any) -> Floats:
-    """``value``, if it is a float32 array; else ``TypeError`` that names the key."""
+    """Returns ``value`` if it is a float32 array. Otherwise raises ``TypeError`` naming the key."""
     if not isinstance(value, np.ndarray) or value.dtype != np.float32:
         raise TypeError(f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}")
     return value
 
 
 def integer(name: str, value: Any) -> int:
-    """``value`` as an ``int``, if it is one of Python or NumPy; else ``TypeError`` that names it."""
+    """Returns a Python or NumPy integer as an ``int``. Raises ``TypeError`` with ``name`` for anything
+    else.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     return int(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""State dictionaries, checked field by field before anything is restored."""
+"""Checks of state dictionaries, field by field, before anything is restored."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Shape = tuple[int | None, ...]
-"""The shape of an array; None: any length."""
+"""The shape of an array. None stands for any length."""
 
 
 class Fields:
-    """The fields of a state dictionary, which must have these ``names`` and no others.
+    """The fields of a state dictionary. They must have exactly these ``names``.
 
-    Each method returns a field if it is what it should be; else ``ValueError`` with its name, after those of
-    the dictionaries around it (``within``).
+    Each method checks a field and returns it. It raises ``ValueError`` if the field is wrong; the text gives
+    the field's path, which begins with the enclosing dictionaries (``within``).
     """
 
     def __init__(self, state: Any, names: Collection[str], within: str = "") -> None:
@@ -39,11 +39,11 @@ class Fields:
         return f"{self._within}{name}"
 
     def __getitem__(self, name: str) -> Any:
-        """The field as it is."""
+        """The field, unchecked."""
         return self._state[name]
 
     def same(self, name: str, own: Any) -> None:
-        """A setting: the field must be equal to ``own``."""
+        """Checks a setting, which must be equal to ``own``."""
         found = self._state[name]
         if isinstance(found, np.ndarray) or found != own:
             raise ValueError(f"{self._path(name)} is {_text(found)} there, {own!r} here")
@@ -75,7 +75,7 @@ class Fields:
         return np.array(found)
 
     def arrays(self, name: str, shapes: Mapping[str, Shape]) -> dict[str, NDArray[Any]]:
-        """A dictionary of float32 arrays with just these keys."""
+        """A dictionary of float32 arrays with exactly these keys."""
         inner = self.within(name, shapes)
         return {key: inner.array(key, shape) for key, shape in shapes.items()}
 
@@ -93,14 +93,14 @@ class Fields:
 
     @contextmanager
     def naming(self, name: str) -> Iterator[Any]:
-        """The field, for a block whose ``ValueError`` gets its name in front."""
+        """A context that yields the field and puts its path before the text of a ``ValueError``."""
         with named(self._path(name)):
             yield self._state[name]
 
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Puts a name in front of a ``ValueError``."""
+    """A context that puts a name before the text of a ``ValueError``."""
     try:
         yield
     except ValueError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The workers' agreement before the gradients of a step move in an all-reduce."""
+"""The agreement of the workers before a step's gradients are all-reduced."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .parameter_server import NonFiniteGradient
 
 @dataclass(frozen=True)
 class StepTerms:
-    """``takes_part``: whether this rank's gradients count. ``workers``: how many ranks' do.
+    """``takes_part``: whether this rank's gradients count. ``workers``: the number of ranks whose gradients
+    count.
 
-    ``votes``: how many ranks gave their vote.
+    ``votes``: the number of ranks that voted.
     """
 
     takes_part: bool
@@ -36,11 +37,12 @@ def agree_on_step(
     policy: Policy,
     vote: bool = False,
 ) -> StepTerms:
-    """Checks this rank's gradients and learns of the others'. One `Transport.exchange`; O(values) before it.
+    """Checks this rank's gradients, and exchanges the result with the other ranks.
 
-    Every rank raises if one has other keys, shapes or types, is at another step, or (policy "raise") has
-    values that are not finite. In the last case it is `NonFiniteGradient` with key and step at that rank, and
-    `MismatchError` with the same text elsewhere. With "skip" such a rank does not take part.
+    Takes one `Transport.exchange`, after O(values) work. Every rank raises if one has other keys, shapes or
+    types, is at another step, or (policy "raise") has values that are not finite. In the last case that rank
+    raises `NonFiniteGradient` with key and step, and the others raise `MismatchError` with the same text.
+    With "skip" such a rank does not take part.
     """
     error: Exception | None = None
     finite = True

@@ -11,9 +11,9 @@ from ..transport import Transport
 class Traffic:
     """Counts of bytes by class, such as "push", "pull", "control".
 
-    ``sent``: bytes handed to the transport. ``raw``: what the same values take as fp32. Both leave out data
-    that a rank passes to itself, the transport's own framing (8 bytes per message over TCP), and TCP/IP
-    headers. For floats on marked connections, only the NIC knows what left the host.
+    ``sent`` counts bytes handed to the transport. ``raw`` counts the bytes of the same values as fp32.
+    Neither includes data that a rank passes to itself, the transport's framing (8 bytes per message over
+    TCP), or TCP/IP headers. On marked connections ``sent`` counts floats with their size before the NIC.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Traffic:
         self.raw: Counter[str] = Counter()
 
     def count(self, kind: str, sent: int, raw: int | None = None) -> None:
-        """Adds bytes to a class; ``raw`` is ``sent`` if None."""
+        """Adds bytes to the class ``kind``. ``raw`` equals ``sent`` if None."""
         self.sent[kind] += sent
         self.raw[kind] += sent if raw is None else raw
 

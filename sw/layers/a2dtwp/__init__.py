@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A2DTWP: weights are sent with as many leading bytes as each layer needs (Zhuang et al., 2020).
+"""A2DTWP sends only the leading bytes of each layer's weights that training needs (Zhuang et al., 2020).
 
-`adt` packs and unpacks bytes; `awp` decides how many; `encoding` combines the two for the parameter server
-and the collectives; `weight_aggregator` trains by workers and an aggregator; `host_to_device` copies weights
-to a GPU.
+`adt` packs and unpacks bytes, and `awp` decides on their number. `encoding` combines the two for the
+parameter server and the collectives. `weight_aggregator` trains with workers and an aggregator.
+`host_to_device` copies weights to a GPU.
 """
 
 from .adt import bitpack, bitunpack

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the native module does, in NumPy, for installations without a compiler; the same bytes."""
+"""The functions of the native module in NumPy, for installations without a compiler. They give the same
+bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Approximate Data Transfer (A2DTWP, Sec. III): the most significant bytes of fp32 values.
 
-`bitpack` is Algorithm 2, `bitunpack` Algorithm 5. As for the codec there are several *paths*, all
+`bitpack` is Algorithm 2, and `bitunpack` is Algorithm 5. Like the codec they have several *paths*, all
 bit-identical: ``avx512``, ``avx2`` (Algorithm 4) and ``scalar`` in C, and ``numpy``.
 
-The paper does not say in which order the kept bytes of a value are stored. Here it is the order in which a
-little-endian machine has them in memory, the least significant kept byte first. Byte shuffles of registers
-give that order, and keeping four bytes is a copy. Discarding rounds toward zero; the paper calls it "rounding
-to N bits".
+The paper does not say in which order the kept bytes of a value are stored. Here the least significant kept
+byte comes first, as in the memory of a little-endian machine. Byte shuffles of registers give that order, and
+keeping four bytes is a copy. Discarding bytes rounds toward zero, although the paper calls it "rounding to N
+bits".
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ available_paths, active_path, force_path = _paths.available, _paths.active, _pat
 
 
 def check_round_to(round_to: int) -> int:
-    """``round_to`` if it is 1, 2, 3 or 4; else ``ValueError``, or ``TypeError`` for no integer."""
+    """Returns ``round_to`` if it is 1, 2, 3 or 4. Raises ``ValueError`` otherwise, or ``TypeError`` if it is
+    not an integer.
+    """
     whole = integer("round_to", round_to)
     if not 1 <= round_to <= WHOLE:
         raise ValueError(f"round_to must be 1..4 bytes, not {round_to!r}")
@@ -45,7 +47,10 @@ def check_round_to(round_to: int) -> int:
 
 
 def round_to_of(bits: int) -> int:
-    """Bytes that hold ``bits`` leading bits: 14 bits take 2 (Sec. III-A). ``ValueError`` if not 1..32."""
+    """Number of bytes that hold ``bits`` leading bits: 2 for 14 bits (Sec. III-A).
+
+    Raises ``ValueError`` unless ``bits`` is 1..32.
+    """
     if not 1 <= bits <= 8 * WHOLE:
         raise ValueError(f"bits must be 1..32, not {bits!r}")
     return -(-bits // 8)
@@ -59,13 +64,15 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
     weights
         float32, any shape, in C order; an array that is not C-contiguous is copied first.
     round_to
-        1..4: sign and 7 bits of the exponent; bfloat16 by truncation; 15 bits of mantissa; everything.
+        1 keeps the sign and 7 bits of the exponent, 2 bfloat16 by truncation, 3 also 15 bits of mantissa, and
+        4 everything.
     out
-        A writable buffer of exactly that many bytes, apart from ``weights``; a new array if None.
+        A writable buffer of exactly that size, which must not overlap ``weights``; a new array if None.
     threads
-        Most threads to use, one for every MiB or so (Algorithm 3).
+        Most threads to use. Each takes about 1 MiB or more (Algorithm 3).
 
-    O(size). ``TypeError`` for another type of values, ``ValueError`` for a wrong ``round_to`` or ``out``.
+    O(size). Raises ``TypeError`` for values of another type, and ``ValueError`` for a wrong ``round_to`` or
+    ``out``.
     """
     keep = check_round_to(round_to)
     if not isinstance(weights, np.ndarray) or weights.dtype != np.float32:
@@ -89,11 +96,11 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
 
 
 def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads: int = 1) -> Floats:
-    """The float32 values of packed ones, zeros in the bytes that were dropped (Algorithm 5).
+    """Restores packed values as float32, with zeros in the bytes that were dropped (Algorithm 5).
 
-    ``packed``: any contiguous buffer; ``out``: a C-contiguous float32 array of the same size, any shape, or
-    a new ``float32[n]`` if None. O(n). ``ValueError`` if the bytes are not a multiple of ``round_to``, or
-    ``out`` does not fit.
+    ``packed`` is any contiguous buffer. ``out`` is a C-contiguous float32 array of n values and any shape;
+    None makes a new ``float32[n]``. O(n). Raises ``ValueError`` if the bytes are not a multiple of
+    ``round_to``, or ``out`` does not fit.
     """
     keep = check_round_to(round_to)
     view = memoryview(packed)
@@ -117,7 +124,7 @@ def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads:
 
 
 def truncate(values: Floats, round_to: int, out: Floats | None = None) -> Floats:
-    """What unpacking the packed values gives, in their shape, without packing; ``out`` may be ``values``."""
+    """Gives the values that packing and unpacking would give, in their shape. ``out`` may be ``values``."""
     mask = np.uint32((0xFFFFFFFF << 8 * (WHOLE - check_round_to(round_to))) & 0xFFFFFFFF)
     if out is None:
         out = np.empty(values.shape, np.float32)
@@ -126,7 +133,7 @@ def truncate(values: Floats, round_to: int, out: Floats | None = None) -> Floats
 
 
 def _flat(view: memoryview) -> Bytes:
-    """A buffer's bytes; a view of no elements cannot be cast."""
+    """A buffer's bytes. `memoryview.cast` rejects a view without elements."""
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Adaptive Weight Precision (A2DTWP, Sec. II, Algorithm 1): how many bits of each layer's weights are sent.
+"""Adaptive Weight Precision: the number of bits of each layer's weights (A2DTWP, Sec. II, Algorithm 1).
 
-What the paper leaves open, and what is done here:
+The paper leaves some points open:
 
-- Algorithm 1 resets ``IntervalCounter`` only when bits are added, while the text speaks of "a certain
-  number of batches". Here, as in the algorithm, batches below the threshold need not be consecutive.
-- It has no upper limit; bits stop at 32 here.
-- The first batch has no earlier norm, so nothing is compared. A norm that was zero counts as unchanged if it
-  still is, else as an infinite change.
-- Its thresholds are negative: a layer gets more bits when its norm *shrinks* faster than that, as weight
-  decay makes it do; one whose norm only grows never does. The interval of "a single batch" in Sec. V-A must
-  be one epoch: 4000 batches of 64 are one of ImageNet200.
+- Algorithm 1 resets ``IntervalCounter`` only when bits are added, while the text speaks of "a certain number
+  of batches". Here, as in the algorithm, batches below the threshold need not be consecutive.
+- The algorithm has no upper limit. Here bits stop at 32.
+- The first batch is compared with nothing, since it has no earlier norm. If a norm was zero, it counts as
+  unchanged if it still is, and as an infinite change otherwise.
+- All thresholds of the paper are negative. A layer gets more bits if its norm *shrinks* faster than that,
+  which weight decay causes; a layer whose norm only grows never gets more.
+- The interval of "a single batch" in Sec. V-A must be an epoch: 4000 batches of 64 are one of ImageNet200.
 """
 
 from __future__ import annotations
@@ -32,40 +32,42 @@ MOST_BITS = 32
 
 @dataclass
 class Layer:
-    """A layer, or a group of keys that share a format. Attributes: ``keys``, ``bits``, ``counter``."""
+    """A layer, or a group of keys that share a format of ``bits`` bits."""
 
     keys: tuple[str, ...]
     bits: int
     counter: int = 0
-    """Batches below the threshold since bits were added last (``IntervalCounter``)."""
+    """Batches below the threshold since bits were last added (``IntervalCounter``)."""
     norm: float | None = None
     """\\|W\\| of the previous batch."""
     squares: dict[str, float] = field(default_factory=dict)
-    """Sums of squares of the present batch so far, by key."""
+    """Sums of squares of the current batch so far, by key."""
 
 
 class AWP:
-    """Bits per layer, from 8 on, as the weights' l2-norms ask for.
+    """Chooses the bits per layer from the change of the weights' l2-norms.
 
-    Call `observe` for each key after each batch, or `step` for all of them.
+    Call `observe` for each key after each batch, or `step` for all keys.
 
     Parameters
     ----------
     layers
-        Names of layers, each with its keys; a sequence of keys makes each key a layer. See `residual_blocks`
-        for groups. Keys that are named nowhere (biases) are sent whole.
+        The keys of each layer, by the layer's name; a sequence makes each of its keys a layer.
+        `residual_blocks` makes groups. Keys without a layer (biases) are sent in full.
     threshold
-        T, compared with the relative change of the norm per batch. Sec. V-A finds it by watching the average
-        change in a short run: -5e-2 AlexNet, -2e-3 VGG, -2e-5 ResNet.
+        T, which is compared with the relative change of the norm per batch. Sec. V-A takes it from the
+        average change in a short run: -5e-2 for AlexNet, -2e-3 for VGG, -2e-5 for ResNet.
     interval
-        INTERVAL: how many batches below T add bits. The paper has 2000 to 4000, about one epoch.
+        INTERVAL, the number of batches below T after which bits are added. The paper has 2000 to 4000, about
+        one epoch.
     increment
-        N, bits that are added; 8 in the paper, since ADT keeps whole bytes.
+        N, the number of bits that are added; 8 in the paper, since ADT keeps whole bytes.
     initial
-        Bits of all layers at first, 8 in the paper.
+        Initial bits of all layers, 8 in the paper.
 
-    ``ValueError`` for a threshold that is not finite, an interval below 1, an increment or initial bits
-    outside 1..32, no layer, or a key in two of them; ``TypeError`` for numbers that are not whole.
+    Raises ``ValueError`` for a threshold that is not finite, an interval below 1, an increment or initial
+    bits outside 1..32, no layer, or a key in two layers. Raises ``TypeError`` for numbers that are not
+    integers.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class AWP:
         )
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Takes a key's weights after a batch (lines 6 to 13 once a layer's keys are complete). O(size).
+        """Takes a key's weights after a batch, and runs lines 6 to 13 when a layer is complete. O(size).
 
-        Keys come in any order, each once per batch. Where a layer has keys that never come, as on a server
-        that holds some of them, its norm is that of those which do, one batch late.
+        Pass each key once per batch, in any order. A server that holds only some keys of a layer uses the
+        norm of these, one batch late.
         """
         layer = self._layer_of.get(key)
         if layer is None:
@@ -137,16 +139,18 @@ class AWP:
             layer.counter = 0
 
     def bits(self, key: str) -> int:
-        """The present format of a key in bits; 32 for one that is in no layer."""
+        """The current format of a key in bits; 32 for a key without a layer."""
         layer = self._layer_of.get(key)
         return MOST_BITS if layer is None else layer.bits
 
     def round_to(self, key: str) -> int:
-        """The present format in bytes (Sec. III-A: the least number that holds the bits)."""
+        """The current format in bytes, the smallest number that holds the bits (Sec. III-A)."""
         return round_to_of(self.bits(key))
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Every key once: those of a layer together, at the place of the first; others alone."""
+        """Groups the keys: those of a layer together, at the place of the first, and every other key
+        alone.
+        """
         together: dict[str, list[str]] = {}
         for key in keys:
             layer = self._layer_of.get(key)
@@ -154,7 +158,7 @@ class AWP:
         return [tuple(group) for group in together.values()]
 
     def state_dict(self) -> dict[str, Any]:
-        """By layer its bits, counter, last norm and the sums of squares so far, for a checkpoint."""
+        """Bits, counter, last norm and sums of squares so far, by layer, for a checkpoint."""
         return {
             name: {
                 "bits": layer.bits,
@@ -182,8 +186,8 @@ class AWP:
 class Oracle:
     """One format for the whole training; the paper's *oracle* runs find it by trying all.
 
-    ``round_to``: bytes of all keys, or by key; keys that are named nowhere are sent whole. It has the methods
-    of `AWP`. ``ValueError`` for anything but 1..4, ``TypeError`` if it is not an integer.
+    ``round_to`` is the number of bytes for all keys, or by key; other keys are sent in full. It has the
+    methods of `AWP`. Raises ``ValueError`` for anything but 1..4, and ``TypeError`` if it is not an integer.
     """
 
     def __init__(self, round_to: int | Mapping[str, int]) -> None:
@@ -216,21 +220,21 @@ class Oracle:
         """Nothing: the format is fixed."""
 
     def load_state_dict(self, state: None) -> None:
-        """Nothing: the format is fixed; ``ValueError`` for a state."""
+        """Does nothing, since the format is fixed. Raises ``ValueError`` for a state."""
         if state is not None:
             raise ValueError(f"{self.name} keeps no state")
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:
-    """The keys of weights: arrays of two dimensions or more. Biases are sent whole (Sec. III)."""
+    """The keys of weights, which have two dimensions or more. Biases are sent in full (Sec. III)."""
     return tuple(key for key, value in parameters.items() if value.ndim >= 2)
 
 
 def residual_blocks(parameters: Mapping[str, Floats], depth: int = 2) -> dict[str, tuple[str, ...]]:
-    """Layers for `AWP`: weights whose keys agree in their first ``depth`` dotted words share a format.
+    """Makes layers for `AWP`. Weights whose keys have the same first ``depth`` dotted words share a format.
 
-    For ``layer1.0.conv1.weight``, as in torchvision's ResNets, these are the building blocks that the paper
-    adapts in Sec. IV-B. Keys of fewer words are layers of their own.
+    With keys such as ``layer1.0.conv1.weight`` (torchvision's ResNets), these are the building blocks of Sec.
+    IV-B. Keys with fewer words are layers of their own.
     """
     groups: dict[str, list[str]] = {}
     for key in weight_keys(parameters):

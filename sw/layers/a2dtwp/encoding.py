@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Weights in AWP's present format, as the legs between servers and workers take them."""
+"""Weights in AWP's current format, for the transfers from servers to workers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..fields import Fields
 from .adt import Bytes, bitpack, bitunpack, truncate
 
 _HEAD = 1
-"""Bytes in front of packed values: the number of bytes of each."""
+"""Length of the header of packed values, which holds the number of bytes of each."""
 
 
 class Precision(Protocol):
-    """`AWP`, or `Oracle`: what decides the format."""
+    """The interface of `AWP` and `Oracle`, which decide the format."""
 
     name: str
 
@@ -27,44 +27,44 @@ class Precision(Protocol):
         """Takes a key's weights after a batch."""
 
     def round_to(self, key: str) -> int:
-        """The present format of a key in bytes."""
+        """The current format of a key in bytes."""
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Every key once; keys that share a format stand together."""
+        """Groups the keys; those of a group share a format."""
 
     def state_dict(self) -> Any:
-        """Its state, as JSON can hold it."""
+        """Its state, as a JSON value."""
 
     def load_state_dict(self, state: Any) -> None:
         """Restores a `state_dict`; ``ValueError`` for anything else."""
 
 
 class AdtEncoding:
-    """The pull leg of a parameter server: ``ParameterServer(..., encoding=AdtEncoding(AWP(...)))``.
+    """The encoding of a parameter server's pulls: ``ParameterServer(..., encoding=AdtEncoding(AWP(...)))``.
 
-    Every rank makes one, with the same settings; the servers' decide. The bytes of a part are one that says
-    how many are kept of each value, and `bitpack`'s.
+    Every rank makes one with the same settings; those of the servers decide the formats. A part is one byte
+    with the number of bytes per value, followed by the bytes from `bitpack`.
 
-    AWP sees all weights of a message before the first of them is encoded, so the keys of a layer that are
-    pulled together have one format. (If they are pulled separately, some may already have the next batch's
-    format.) Weights that are encoded again unchanged are not a new batch. Where several servers hold parts of
-    a key, each uses the norm of its own part, and formats may differ. A step whose weights nobody pulls is
-    not seen.
+    AWP examines all weights of a message before the first of them is encoded. So keys of a layer that are
+    pulled together have one format. If they are pulled separately, some may already have the next batch's
+    format. Unchanged weights that are encoded again are not a new batch. If several servers hold parts of a
+    key, each uses the norm of its own part, and formats may differ. AWP does not see a step whose weights
+    nobody pulls.
     """
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
         self.name = f"ADT, {precision.name}"
         self.sent: dict[str, int] = {}
-        """Bytes of each value in the last encoded part of each key."""
+        """Bytes per value in the last encoded part of each key."""
         self._seen: dict[str, tuple[float, float]] = {}
 
     def encode(self, key: str, values: Floats) -> Bytes:
-        """uint8[1 + round_to * size] of float32 values."""
+        """Encodes float32 values as uint8[1 + round_to * size]."""
         return self.encode_all([(key, values)])[0]
 
     def encode_all(self, parts: Sequence[tuple[str, Floats]]) -> list[Bytes]:
-        """`encode` of several keys of one batch, once AWP has seen all of them."""
+        """Like `encode`, for several keys of one batch, after AWP has examined all of them."""
         flat = [(key, values.reshape(-1)) for key, values in parts]
         for key, values in flat:
             mark = (float(values.sum(dtype=np.float64)), float(np.dot(values, values)))
@@ -81,11 +81,11 @@ class AdtEncoding:
         return data
 
     def decode(self, key: str, data: Any, count: int) -> Floats:
-        """float32[count]; ``ValueError`` for anything that `encode` does not make."""
+        """Decodes float32[count]. Raises ``ValueError`` for anything that `encode` does not make."""
         return _unpacked(data, count, f"key {key!r}")
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint: formats, and AWP's state."""
+        """The state for a checkpoint: marks of the last weights, and AWP's state."""
         return {
             "precision": self.precision.state_dict(),
             "seen": {key: [*mark] for key, mark in self._seen.items()},
@@ -103,10 +103,10 @@ class AdtEncoding:
 
 
 class AdtCodec:
-    """ADT of a fixed format as a codec of the collectives, for legs that carry weights.
+    """ADT as a codec of the collectives, for transfers of weights.
 
-    ``compress`` keeps ``round_to`` bytes of each value and says so in one byte in front; ``decompress`` takes
-    any format, so the sender may change its own at any time.
+    ``compress`` keeps ``round_to`` bytes of each value and writes that number into a leading byte.
+    ``decompress`` accepts every format, so the sender may change ``round_to`` at any time.
     """
 
     name = "ADT"
@@ -115,11 +115,11 @@ class AdtCodec:
         self.round_to = round_to
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes of ``count`` values in the widest format."""
+        """Size in bytes of ``count`` values in the widest format."""
         return _HEAD + 4 * count
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, in ``out``, a writable buffer, if given."""
+        """The stream of a float32 array, in the writable buffer ``out`` if given."""
         values = np.ascontiguousarray(x, np.float32).reshape(-1)
         size = _HEAD + self.round_to * values.size
         view = memoryview(bytearray(size) if out is None else out).cast("B")[:size]
@@ -128,15 +128,21 @@ class AdtCodec:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
+        """Decompresses float32[count], into ``out`` if given. Raises ``ValueError`` if the stream has another
+        length.
+        """
         return _unpacked(stream, count, "the stream", out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
+        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
+        plus the stream.
+        """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What the receiver of ``x`` sees: its leading bytes, in its shape; ``out`` may be ``x``."""
+        """The values that a receiver of ``x`` gets, truncated, in the shape of ``x``. ``out`` may be
+        ``x``.
+        """
         return truncate(np.asarray(x, np.float32), self.round_to, out)
 
 

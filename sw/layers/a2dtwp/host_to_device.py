@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Weights to a GPU as in Fig. 1 of A2DTWP: packed in pinned memory, unpacked on the device.
+"""Copies of weights to a GPU (A2DTWP, Fig. 1): packed in pinned memory, unpacked on the device.
 
-Needs torch with CUDA; nothing here imports it before it is used.
+It needs torch with CUDA, which is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .adt import WHOLE, bitpack, check_round_to
 
 
 def missing() -> str | None:
-    """What is missing for copies to a GPU, or None."""
+    """The reason why copies to a GPU are impossible, or None."""
     try:
         torch = import_module("torch")
     except ImportError:
@@ -29,7 +29,8 @@ def missing() -> str | None:
 
 
 def unpack_on_device(packed: Any, round_to: int) -> Any:
-    """Algorithm 5 by torch: a uint8 tensor of any device as float32[n] there, zeros in the bytes not kept.
+    """Algorithm 5 in torch: turns a uint8 tensor into float32[n] on the same device, with zeros in the
+    dropped bytes.
 
     ``ValueError`` for a wrong ``round_to`` or a length that is not a multiple of it.
     """
@@ -43,10 +44,10 @@ def unpack_on_device(packed: Any, round_to: int) -> Any:
 
 
 class DeviceCopy:
-    """Copies of arrays of up to ``count`` values to a device, through pinned memory of their own.
+    """Copies arrays of up to ``count`` values to a device, through its own pinned memory.
 
-    ``device``: torch's name for it. ``RuntimeError`` without torch and a GPU, which says what is missing
-    (other devices need no pinned memory: ``device="cpu"`` works without a GPU).
+    ``device`` is torch's name of the device. Without torch or a GPU it raises ``RuntimeError``, which names
+    what is missing. ``device="cpu"`` works without a GPU, since it needs no pinned memory.
     """
 
     def __init__(self, count: int, device: str = "cuda") -> None:
@@ -62,12 +63,13 @@ class DeviceCopy:
     def copy(self, weights: Floats, round_to: int, threads: int = 1) -> Any:
         """A float32 tensor of the weights' shape on the device, with ``round_to`` bytes of each value.
 
-        It is complete for later work on the same stream. ``ValueError`` for more values than there is room.
+        Later work on the same CUDA stream sees the complete copy. Raises ``ValueError`` for more values than
+        ``count``.
         """
         keep = check_round_to(round_to)
         size = keep * weights.size
         if size > self._bytes.size:
-            raise ValueError(f"there is room for {self._bytes.size} bytes, not for {size}")
+            raise ValueError(f"the copy takes {size} bytes, but the memory holds {self._bytes.size}")
         if self._event is not None:
             self._event.synchronize()  # the copy before this one may still read the staging memory
         bitpack(weights, keep, self._bytes[:size], threads=threads)
@@ -78,10 +80,11 @@ class DeviceCopy:
 
 
 def speed(count: int = 1 << 24, repeats: int = 20) -> dict[str, Any]:
-    """Seconds of copies of ``count`` values to the first GPU, raw and with each number of bytes.
+    """Measures copies of ``count`` values to the first GPU in seconds, raw and with each number of bytes.
 
-    Keys: ``device``, and ``ways``: by "raw", "1 byte" …, the best times of ``pack`` (here, one thread),
-    ``copy``, ``unpack`` and ``all``, each after a synchronisation. ``RuntimeError`` without a GPU.
+    The result has ``device`` and ``ways``. The latter holds by "raw", "1 byte" and so on the best times of
+    ``pack`` (on the host, one thread), ``copy``, ``unpack`` and ``all``, each after a synchronisation. Raises
+    ``RuntimeError`` without a GPU.
     """
     if lacking := missing():
         raise RuntimeError(f"weights cannot be copied to a GPU: {lacking}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A2DTWP between hosts as in its Fig. 1: workers send gradients to an aggregator, it sends weights back."""
+"""A2DTWP between hosts (its Fig. 1): workers send gradients to an aggregator, which returns weights."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from .encoding import AdtCodec, Precision
 
 
 class WeightAggregator:
-    """Worker-aggregator training: rank 0 keeps the weights, in full, and computes a gradient as well.
+    """Worker-aggregator training. Rank 0 keeps the full weights and also computes gradients.
 
-    `step` takes this rank's gradients and returns the weights that all ranks have then: the aggregator's
-    after the update, in the format of the layer. The aggregator itself also computes with the truncated
-    weights, as the GPUs of the paper do, and updates the full ones.
+    `step` takes this rank's gradients and returns the updated weights in each layer's format, equal at all
+    ranks. The aggregator also computes with these truncated weights, like the GPUs of the paper, but updates
+    the full ones.
 
     Parameters
     ----------
     comm
         A `Transport`, or an mpi4py communicator.
     parameters
-        Initial weights by key, float32; the same shapes at all ranks, rank 0's values.
+        Initial weights by key, float32. All ranks need the same shapes; the values are rank 0's.
     optimizer
-        What rank 0 does with the mean gradient; `MomentumSGD` by default.
+        Rank 0's optimizer, which gets the mean gradient; by default `MomentumSGD`.
     precision
-        `AWP` or `Oracle`; all ranks give the same, rank 0's decides. None: weights travel raw.
+        `AWP` or `Oracle`, with the same settings at all ranks; rank 0's decides. None sends weights raw.
     codec
-        For gradients on their way up; raw if None.
+        Codec for gradients on their way to rank 0; raw if None.
     scale
-        Power of two by which gradients are multiplied in transit, for an `inceptionn.Codec`: "auto" by
-        message; None: an absolute bound.
+        Exponent of the power of two by which gradients are multiplied in transit, for an `inceptionn.Codec`.
+        "auto" chooses it per message; None keeps the bound absolute.
     nonfinite
-        "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
+        "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.
 
-    ``MismatchError`` at every rank if they differ in keys, shapes or settings. Attributes: ``traffic``, with
-    the classes "gradients" and "weights".
+    Raises `MismatchError` at every rank if they differ in keys, shapes or settings. ``traffic`` has the
+    classes "gradients" and "weights".
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WeightAggregator:
         agree(self.transport, terms, None, error)
         self._terms = terms
         self.weights: Parameters = {key: np.array(value, np.float32) for key, value in parameters.items()}
-        """The full weights, at rank 0; elsewhere the initial ones."""
+        """The full weights at rank 0; the initial ones elsewhere."""
         self._partitions = {
             key: Partition(number, key, 0, 0, value.size)
             for number, (key, value) in enumerate(self.weights.items())
@@ -100,9 +100,10 @@ class WeightAggregator:
         self._groups = alone if precision is None else precision.groups(self.weights)
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """One step, layer by layer, keys that share a format together; all ranks get the same bits.
+        """Runs one step and returns the weights, the same bits at all ranks. Keys that share a format move
+        together.
 
-        See `agree_on_step` for gradients that do not fit or are not finite.
+        `agree_on_step` has the errors for gradients that do not fit or are not finite.
         """
         transport = self.transport
         terms = agree_on_step(transport, shapes_of(self.weights), gradients, self.steps, self.nonfinite)
@@ -119,7 +120,7 @@ class WeightAggregator:
         return {key: found[key] for key in self.weights}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all that later steps depend on: for a checkpoint. The weights are with rank 0 alone."""
+        """Copies of the state that later steps depend on, for a checkpoint. Only rank 0's has the weights."""
         state: dict[str, Any] = {
             "settings": {n: repr(v) for n, v in self._terms.items()},
             "steps": self.steps,
@@ -138,10 +139,10 @@ class WeightAggregator:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+        """Resumes from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
 
-        ``ValueError``, with the name of the field, at a rank whose state has other settings or is no such
-        state, and `MismatchError` at the others: nothing is changed then.
+        If a rank's state has other settings or wrong content, that rank raises ``ValueError`` naming the
+        field, and the others raise `MismatchError`. Nothing is changed then.
         """
         error: Exception | None = None
         kept = self.optimizer.state_dict()
@@ -175,7 +176,7 @@ class WeightAggregator:
         self.weights, self.steps = weights, steps
 
     def _parts(self, keys: Sequence[str], values: Floats) -> Iterator[tuple[str, Floats]]:
-        """Each key with its part of the values of all of them."""
+        """Yields each key with its part of the concatenated values."""
         ends = np.cumsum([self.weights[key].size for key in keys])
         return zip(keys, np.split(values, ends[:-1]), strict=True)
 
@@ -185,7 +186,7 @@ class WeightAggregator:
         adt = AdtCodec()
         up: WireForm = Raw(transport) if self.codec is None else Compressed(transport, self.codec)
         down: WireForm = Raw(transport) if self.precision is None else Compressed(transport, adt)
-        # One sub-block per layer: its format depends on all of its weights.
+        # One sub-block per layer, since its format depends on all of its weights.
         parts = Parts(source.size, 1, source.size + 16)
         before = transport.bytes_sent
         if self.codec is not None and transport.rank:

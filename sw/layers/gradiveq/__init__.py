@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""GradiVeQ: gradients of convolutions, compressed linearly, are summed as they are (Yu et al., NeurIPS 2018).
+"""GradiVeQ sums gradients of convolutions in compressed form (Yu et al., NeurIPS 2018).
 
-`slicing` (how a layer's gradient is cut), `pca` (compressors), `phases` (when to compress), `qsgd` (the
-quantiser of the sampling phases), `compressed_domain` (Algorithm 1), and `system`, which puts them together.
+`slicing` cuts a layer's gradient, `pca` has the linear compressors, `phases` decides when to compress, and
+`qsgd` quantises in sampling phases. `compressed_domain` is Algorithm 1. `system` combines them all.
 """
 
 from .compressed_domain import CompressedDomain, Run

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All-reduce in the compressed domain (GradiVeQ, Algorithm 1).
 
-Compressed slices of all workers are added as they are (eq. 4): the ring of `inceptionn.collectives` carries
-them, and asks for each segment of this rank's own when it is needed. So a segment is compressed while the
-ones before it are in flight. It is decompressed once, after it was relayed, while the next one arrives.
+Compressed slices of all workers are added without decompressing them (eq. 4). The ring of
+`inceptionn.collectives` carries them, and requests each segment of this rank when it is due. So a segment is
+compressed while earlier ones are in flight. It is decompressed once, after it was passed on, while the next
+one arrives.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from .pca import Compressor
 from .slicing import SliceParts, borders_of
 
 SUB_BLOCK = 1 << 14
-"""Compressed values of a message, about: small enough for compression and transfer to overlap."""
+"""Approximate number of compressed values in a message; small enough that compression and transfer
+overlap.
+"""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive slices of a layer that share a compressor; ``count`` of them.
+    """``count`` consecutive slices of a layer that share a compressor.
 
-    ``scale``: the exponent of a power of two by which compressed values are multiplied on their way. Exact,
-    and linear, so it changes no sum; it brings them under 1 for a codec whose error bound is absolute.
+    ``scale`` is the exponent of a power of two by which compressed values are multiplied in transit. The
+    multiplication is exact and linear, so it changes no sum. It makes the values smaller than 1, for a codec
+    whose error bound is absolute.
     """
 
     compressor: Compressor
@@ -37,10 +41,10 @@ class Run:
 
 
 class CompressedDomain:
-    """One all-reduce of slices: what this rank puts in, on demand, and what becomes of the sums.
+    """One all-reduce of slices. It compresses this rank's slices on demand, and decompresses the sums.
 
-    ``own``: per run float32[count, K], this worker's. ``share``: 1/N for one of N workers, 0 for a rank that
-    takes no part. ``measured``: whether to work out the local loss.
+    ``own`` holds this worker's slices, float32[count, K] per run. ``share`` is 1/N for one of N workers, and
+    0 for a rank that takes no part. ``measured`` tells whether to compute the local loss.
     """
 
     def __init__(
@@ -50,21 +54,25 @@ class CompressedDomain:
         sizes = [run.count * run.compressor.dimension for run in runs]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.sums = [np.empty_like(slices) for slices in own]
-        """Per run float32[count, K]: the decompressed sums of all workers (eq. 5), after `reduce`."""
+        """The decompressed sums of all workers after `reduce` (eq. 5), float32[count, K] per run."""
         self._lost = self._energy = 0.0
 
     @property
     def lanes(self) -> int:
-        """Values of the compressed vector."""
+        """Number of values of the compressed vector."""
         return int(self._starts[-1])
 
     @property
     def loss(self) -> float:
-        """The local compression loss over all slices (eq. 7); 0 if all are zero, or none was measured."""
+        """The local compression loss over all slices (eq. 7). It is 0 if all are zero, or none was
+        measured.
+        """
         return self._lost / self._energy if self._energy else 0.0
 
     def _pieces(self, where: slice) -> Iterator[tuple[int, slice, slice]]:
-        """Runs with the slices of each that lie in ``where``, and where they lie from its start."""
+        """Yields the number of each run in ``where``, its slices there, and their place relative to the
+        start.
+        """
         for number, run in enumerate(self.runs):
             start, stop = self._starts[number], self._starts[number + 1]
             low, high = max(start, where.start), min(stop, where.stop)
@@ -92,7 +100,7 @@ class CompressedDomain:
         return compressed
 
     def reduce(self, form: WireForm, sub_block: int = SUB_BLOCK) -> None:
-        """Runs the ring; `sums` are the same bits at every rank after it."""
+        """Runs the ring. After it, `sums` holds the same bits at every rank."""
         transport = form.transport
         lanes = np.empty(self.lanes, np.float32)
         counts = [(run.count, run.compressor.dimension) for run in self.runs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Samples of slices, and the compressors that all ranks make of them (Sec. 2)."""
+"""Samples of slices, and the compressors that all ranks compute from them (Sec. 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .pca import Compressor, principal_components
 from .slicing import Slicing
 
 _HEADROOM = 1
-"""Bits by which compressed values may exceed the largest sample before they leave the codec's range."""
+"""Powers of two by which compressed values may exceed the largest sample and stay in the codec's range."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Slices:
         self.total = slices.astype(np.float64) if self.total is None else self.total + slices
 
     def compressor(self, threshold: float) -> Compressor:
-        """Makes the compressor of the samples, and drops them."""
+        """Computes the compressor from the samples, and drops them."""
         samples = np.stack(self.samples)
         assert self.total is not None
         whitening = (self.total / len(samples)).astype(np.float32)
@@ -52,11 +52,12 @@ class Slices:
 def make_runs(
     transport: Transport, slices: Sequence[Slices], threshold: float, scaled: bool, traffic: Traffic
 ) -> list[Run]:
-    """A compressor for each of the slices, the same bits at every rank; drops the samples. Collective.
+    """Makes a compressor for each of the slices, the same bits at every rank, and drops the samples.
 
-    All ranks compute them from the same samples. Processors or libraries that differ may give other last
-    bits, and thus other results at each rank. In that case rank 0 sends its own to all, which ``traffic``
-    counts as "compressors". ``scaled``: each run has the scale that a codec needs, else 0.
+    Collective. All ranks compute the compressors from the same samples. Different processors or libraries may
+    give other last bits, and thus other results at each rank. In that case rank 0 sends its own to all, which
+    ``traffic`` counts as "compressors". With ``scaled`` each run gets the scale that a codec needs, otherwise
+    0.
     """
     runs = []
     for each in slices:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When GradiVeQ compresses (Sec. 3 and Fig. 6): a warm-up, then sampling and compressed phases in turn."""
+"""The phases of GradiVeQ: a warm-up, then sampling and compressed phases in turn (Sec. 3, Fig. 6)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..fields import Fields
 Phase = Literal["warm-up", "sampling", "compressed"]
 
 WINDOW = 10
-"""Steps over which a worker averages its local loss before it votes; the paper names no number."""
+"""Steps over which a worker averages its local loss before it votes. The paper does not give this number."""
 
 
 class Phases:
-    """The phase of each step; the same at all workers if they are told the same.
+    """The phase of each step. It is equal at all workers if they pass equal arguments.
 
-    ``warm_up``, ``sampling`` (L_t), ``compressed``: steps of each; the last two are 100 and 400 in the paper.
-    A compressed phase also ends when more than half of the workers vote for it. ``ValueError`` for fewer than
-    2 sampling steps, 1 compressed one, or 0 of warm-up.
+    ``warm_up``, ``sampling`` (L_t) and ``compressed`` are the steps of each phase; the last two are 100 and
+    400 in the paper. A compressed phase also ends when more than half of the workers vote for it. Raises
+    ``ValueError`` for fewer than 0 warm-up steps, 2 sampling steps or 1 compressed step.
 
-    ``phase``: of the present step. ``history``: phases and the steps that they began at.
+    ``phase`` is that of the current step. ``history`` lists the phases and the steps at which they began.
     """
 
     def __init__(self, warm_up: int, sampling: int, compressed: int, limit: float | None = None) -> None:
@@ -39,7 +39,7 @@ class Phases:
         self.phase: Phase = "warm-up" if warm_up else "sampling"
         self.history: list[tuple[Phase, int]] = [(self.phase, 0)]
         self.left = self.lengths[self.phase]
-        """Steps of the present phase that are still to come."""
+        """Remaining steps of the current phase."""
         self._step = 0
         self._losses: deque[float] = deque(maxlen=WINDOW)
 
@@ -54,7 +54,7 @@ class Phases:
         self._losses.append(loss)
 
     def begin(self, votes: int, workers: int) -> tuple[Phase, bool]:
-        """Begins a step: its phase, and whether it is the first one of it."""
+        """Begins a step. Returns its phase, and whether the step is the first of that phase."""
         changed = False
         over = self.phase == "compressed" and 2 * votes > workers
         if not self.left or over:
@@ -69,11 +69,11 @@ class Phases:
 
     @property
     def sampled(self) -> int:
-        """Steps that have been sampled for the next compressors."""
+        """Number of steps sampled so far for the next compressors."""
         return self.lengths["sampling"] - self.left if self.phase == "sampling" else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The present phase and its history, for a checkpoint."""
+        """The current phase and the history, for a checkpoint."""
         return {
             "phase": self.phase,
             "left": self.left,
@@ -83,9 +83,9 @@ class Phases:
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`; ``ValueError`` that names the wrong field.
+        """Restores a `state_dict`.
 
-        Nothing is changed then.
+        Raises ``ValueError`` naming the wrong field, and changes nothing then.
         """
         fields = Fields(state, ("phase", "left", "step", "losses", "history"))
         phase = next((known for known in self.lengths if known == fields["phase"]), None)
@@ -102,7 +102,7 @@ class Phases:
         self.history = [(known, number) for known, number in history]
 
     def _was(self, entry: Any, before: int) -> bool:
-        """Whether it can be an entry of `history`, as a list."""
+        """Whether a list can be an entry of `history` before step ``before``."""
         if not isinstance(entry, list) or len(entry) != 2:
             return False
         phase, step = entry

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""QSGD (Alistarh et al., NIPS 2017): stochastic quantisation, for the phases that GradiVeQ samples in.
+"""QSGD, stochastic quantisation (Alistarh et al., NIPS 2017), for GradiVeQ's sampling phases.
 
-Each bucket of values is divided by its largest magnitude, and each value is rounded up or down at random to a
-multiple of 1/s. The result is right on average, to 2^-24 of a level, the resolution of the random numbers. As
-in the experiments of that paper, the scale is the maximum and not the 2-norm of its definition. With the
-maximum, values that were quantised once do not change again. The ring needs that: all ranks then hold the
+Each bucket of values is divided by its largest magnitude. Each value is then rounded up or down at random to
+a multiple of 1/s. The mean of the result is exact to 2^-24 of a level, the resolution of the random numbers.
+The scale is the maximum, as in that paper's experiments, not the 2-norm of its definition. With the maximum,
+quantised values do not change when they are quantised again. The ring needs this so that all ranks hold the
 same bits.
 """
 
@@ -20,22 +20,25 @@ from ...training import Floats
 from ..fields import Fields
 
 _LEAST = np.float32(1e-30)
-"""A bucket whose largest magnitude is below this is zero: its inverse would leave fp32's range."""
+"""A bucket becomes zero if its largest magnitude is below this, since the inverse would exceed fp32's
+range.
+"""
 
 
 class QSGD:
-    """A codec of the collectives: ``bits`` per value, one of them the sign, and one fp32 per bucket.
+    """A codec of the collectives. It sends ``bits`` per value, one of them the sign, and one fp32 per bucket.
 
     Parameters
     ----------
     bits
-        4 (the paper's, s = 7 levels), or 2, or 8.
+        2, 4 (as in the paper, s = 7 levels) or 8.
     bucket
-        Values that share a scale; 512 in QSGD's experiments.
+        Number of values that share a scale; 512 in QSGD's experiments.
     seed
         Seed of the rounding. Ranks should have different ones.
 
-    ``ValueError`` for others; not for several threads at a time. About 0.1 to 0.3 GB/s: it is in NumPy.
+    Raises ``ValueError`` for other ``bits``, or a bucket that is not a positive multiple of 8. Only one
+    thread at a time may use an instance. The NumPy code reaches about 0.1 to 0.3 GB/s.
     """
 
     def __init__(self, bits: int = 4, bucket: int = 512, seed: int | tuple[int, ...] = 0) -> None:
@@ -56,7 +59,7 @@ class QSGD:
         return {"random": self._random.bit_generator.state}
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores the random numbers of a `state_dict`; ``ValueError`` for anything else."""
+        """Restores the random numbers of a `state_dict`. Raises ``ValueError`` for anything else."""
         found = np.random.default_rng()
         try:
             found.bit_generator.state = Fields(state, ("random",))["random"]
@@ -67,13 +70,13 @@ class QSGD:
         self._random = found
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes of ``count`` values, always: 4 for each bucket, and ``bits`` for each value."""
+        """Exact size in bytes of ``count`` values: 4 bytes per bucket, and ``bits`` bits per value."""
         return 4 * -(-count // self.bucket) + -(-count * self.bits // 8)
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, in ``out``, a writable buffer, if given: scales, then codes.
+        """The stream of a float32 array, scales before codes, in the writable buffer ``out`` if given.
 
-        ``ValueError`` if a value is not finite.
+        Raises ``ValueError`` if a value is not finite.
         """
         values = np.asarray(x, np.float32).reshape(-1)
         size = self.max_compressed_size(values.size)
@@ -84,7 +87,9 @@ class QSGD:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
+        """Decompresses float32[count], into ``out`` if given. Raises ``ValueError`` if the stream has another
+        length.
+        """
         view = memoryview(stream).cast("B")
         if view.nbytes != self.max_compressed_size(count):
             size = self.max_compressed_size(count)
@@ -95,17 +100,21 @@ class QSGD:
         return self._restored(scales, codes, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
+        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
+        plus the stream.
+        """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What a receiver of ``x`` may see; drawn again, and kept exactly if it is compressed again."""
+        """Values that a receiver of ``x`` may get, newly drawn. Compressing them again does not change
+        them.
+        """
         values = np.asarray(x, np.float32)
         restored = self._restored(*self._quantise(values.reshape(-1)), out)
         return restored.reshape(values.shape)
 
     def _quantise(self, values: Floats) -> tuple[Floats, NDArray[np.uint8]]:
-        """Scales of the buckets, and one code per value; the last bucket is filled up with zeros."""
+        """The scales of the buckets, and one code per value. The last bucket is padded with zeros."""
         count = values.size
         padded = np.zeros((-(-count // self.bucket), self.bucket), np.float32)
         padded.reshape(-1)[:count] = values
@@ -118,13 +127,13 @@ class QSGD:
         with np.errstate(divide="ignore"):
             inverse = np.where(scales > 0, np.float32(self.levels) / scales, np.float32(0))
         levels = padded * inverse[:, np.newaxis]
-        # A value that is a level exactly stays that level, even if the product is rounded.
+        # A value that is exactly a level keeps it, even if the product is rounded.
         whole = np.rint(levels)
         exact = padded == whole / np.float32(self.levels) * scales[:, np.newaxis]
         codes = levels.astype(np.uint8)  # rounds down
         levels -= codes
         codes += self._random.random(levels.shape, np.float32) < levels
-        np.minimum(codes, self.levels, out=codes)  # just below the largest, a product may exceed it
+        np.minimum(codes, self.levels, out=codes)  # a product just below the largest level may exceed it
         np.copyto(codes, whole, where=exact, casting="unsafe")
         codes |= (negative & (codes > 0)).astype(np.uint8) << np.uint8(self.bits - 1)
         return scales, codes.reshape(-1)[:count]

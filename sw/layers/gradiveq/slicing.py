@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the gradient of a convolution becomes slices (GradiVeQ, Sec. 1, 2 and Fig. 3).
+"""Slices of a convolution's gradient (GradiVeQ, Sec. 1, 2 and Fig. 3).
 
-In a layer of F filters of depth D, the F values at the same coordinates of all filters are adjacent. Such
-groups follow each other along the depth, then the width, then the height. Slices are cut from that vector;
-their size K is a multiple of F*D (Sec. 3), the period of the correlation.
+The gradient becomes a vector. In a layer of F filters of depth D, the F values at the same coordinates of all
+filters are adjacent. These groups follow each other along the depth, then the width, then the height. Slices
+are cut from that vector. Their size K is a multiple of F*D, the period of the correlation (Sec. 3).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...training import Floats
 class Slicing:
     """The slices of one layer's gradient, float32[F, D, H, W].
 
-    ``multiple``: K is ``multiple * F * D``; it must divide H*W. ``ValueError`` for another number of
-    dimensions, no values, or a multiple that does not divide.
+    K is ``multiple * F * D``, and ``multiple`` must divide H*W. Raises ``ValueError`` if it does not, if
+    there are not four dimensions, or if there are no values.
     """
 
     key: str
@@ -36,26 +36,26 @@ class Slicing:
         positions = self.shape[2] * self.shape[3]
         if self.multiple < 1 or positions % self.multiple:
             raise ValueError(
-                f"key {self.key!r}: the slice size must be a multiple of F*D that divides the layer: the "
-                f"multiple must divide {positions}, not {self.multiple!r}"
+                f"key {self.key!r}: the slice size must be a multiple of F*D that divides the layer, so "
+                f"the multiple must divide {positions}, not {self.multiple!r}"
             )
 
     @property
     def size(self) -> int:
-        """K, values of a slice."""
+        """K, the number of values of a slice."""
         return self.multiple * self.shape[0] * self.shape[1]
 
     @property
     def count(self) -> int:
-        """M, slices of the layer."""
+        """M, the number of slices of the layer."""
         return self.shape[2] * self.shape[3] // self.multiple
 
     def cut(self, gradient: Floats) -> Floats:
-        """float32[M, K] of float32[F, D, H, W]; a copy."""
+        """Cuts float32[F, D, H, W] into float32[M, K], a copy."""
         return np.ascontiguousarray(gradient.transpose(2, 3, 1, 0)).reshape(self.count, self.size)
 
     def joined(self, slices: Floats) -> Floats:
-        """The inverse of `cut`; C-contiguous."""
+        """The inverse of `cut`, as a C-contiguous copy."""
         filters, depth, height, width = self.shape
         return np.ascontiguousarray(slices.reshape(height, width, depth, filters).transpose(3, 2, 0, 1))
 
@@ -64,9 +64,9 @@ class Slicing:
 class SliceParts:
     """One block per rank, cut at borders of slices, for `inceptionn.collectives.algorithms.ring`.
 
-    ``borders``: where each slice begins in the vector, ascending from 0, and the end of the last one.
-    ``target``: intended lanes of a sub-block. Blocks are as even as the borders allow; with fewer slices than
-    sub-blocks some are empty.
+    ``borders`` are the starts of the slices in the vector, ascending from 0, and the end of the last one.
+    ``target`` is the intended number of lanes in a sub-block. Blocks are as even as the borders allow. With
+    fewer slices than sub-blocks, some are empty.
     """
 
     borders: tuple[int, ...]
@@ -75,11 +75,11 @@ class SliceParts:
 
     @property
     def subs(self) -> int:
-        """Sub-blocks of every block."""
+        """Number of sub-blocks of every block."""
         return max(1, round(self.borders[-1] / (self.blocks * self.target)))
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block; whole slices."""
+        """The lanes of a sub-block, which are whole slices."""
         number = block * self.subs + sub
         return slice(self._cut(number), self._cut(number + 1))
 
@@ -93,6 +93,6 @@ class SliceParts:
 
 
 def borders_of(slices: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Borders for `SliceParts` of runs of (how many slices, lanes of each)."""
+    """Borders for `SliceParts`, from runs of (number of slices, lanes of each)."""
     sizes = [size for count, size in slices for _ in range(count)]
     return (0, *np.cumsum(sizes).tolist())

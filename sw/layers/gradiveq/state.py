@@ -23,14 +23,14 @@ from .phases import Phases
 from .qsgd import QSGD
 
 MOST_SCALE = 127
-"""Largest magnitude of a run's exponent."""
+"""Largest magnitude of a run's scale exponent."""
 
 Apply = Callable[[], None]
 Samples = tuple[list[Floats], NDArray[np.float64] | None]
 
 
 class Exchange(Protocol):
-    """What of a `GradiVeQ` makes its state."""
+    """The attributes of `GradiVeQ` that make up its state."""
 
     transport: Transport
     settings: dict[str, str]
@@ -44,7 +44,7 @@ class Exchange(Protocol):
 
 
 def state_of(exchange: Exchange) -> dict[str, Any]:
-    """Everything that the next steps depend on, and the counters; copies."""
+    """Copies of everything that the next steps depend on, and of the counters."""
     quantiser = exchange.quantiser
     return {
         "settings": dict(exchange.settings),
@@ -74,9 +74,11 @@ def _sampled(slices: Slices) -> dict[str, Any]:
 
 
 def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
-    """What of a state must be the same at all ranks, and what takes it over.
+    """Checks a state. Returns the terms that must be equal at all ranks, and a function that applies the
+    state.
 
-    ``ValueError`` that names the field for a state of other settings, or none. Nothing is changed yet.
+    Raises ``ValueError`` naming the field if the state has other settings or wrong content. Nothing is
+    changed before the function is called.
     """
     names = (
         "settings", "rank", "ranks", "step", "loss", "phases", "quantiser", "slices", "runs", "traffic"
@@ -128,7 +130,7 @@ def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
 
 
 def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Samples]:
-    """By run of slices, ``count`` samples and their sum."""
+    """The ``count`` samples of each run of slices, and their sum."""
     found: list[Samples] = []
     for number, state in enumerate(fields.items("slices", len(slices))):
         own, slicing = Fields(state, ("samples", "total"), f"slices/{number}/"), slices[number].slicing
@@ -141,7 +143,7 @@ def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Sample
 
 
 def _runs_in(fields: Fields, slices: list[Slices], there: bool) -> list[Run]:
-    """The compressors, one for each run of slices, if there are any yet."""
+    """The compressors, one for each run of slices; none unless ``there``."""
     found = []
     for number, state in enumerate(fields.items("runs", len(slices) if there else 0)):
         own = Fields(state, ("components", "whitening", "scale"), f"runs/{number}/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`GradiVeQ`: the all-reduce of a network's gradients, by phases."""
+"""`GradiVeQ`, the all-reduce of a network's gradients in phases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .state import checked, state_of
 
 
 class GradiVeQ:
-    """This rank's part in compressed all-reduces of gradients; all ranks make one, with the same settings.
+    """Compressed all-reduces of gradients. All ranks make one, with the same settings.
 
     ::
 
@@ -38,47 +38,50 @@ class GradiVeQ:
         for step in range(steps):
             mean = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
 
-    Convolutions (keys of four dimensions) are compressed; all other keys travel uncompressed, as in the paper
-    (footnote 2). Warm-up steps are raw. Sampling steps are quantised and make the compressors. In compressed
-    steps the ring carries compressed slices.
+    Convolutions (keys of four dimensions) are compressed. All other keys are sent uncompressed, as in the
+    paper (footnote 2). Warm-up steps are raw. Sampling steps are quantised, and the compressors are computed
+    from them. In compressed steps the ring carries compressed slices.
 
     Parameters
     ----------
     comm
         A `Transport`, or an mpi4py communicator.
     parameters
-        Arrays by key, of which only the shapes matter.
+        Arrays by key. Only their shapes are used.
     threshold
-        lambda of eq. 6, 0 <= lambda < 1: the share of the sampled slices' variance that may be lost.
+        lambda of eq. 6, 0 <= lambda < 1, the share of the sampled slices' variance that may be lost.
     warm_up, sampling, compressed
-        Steps of the phases; the paper has 100 and 400. d is below the number of sampling steps.
+        Steps of each phase. The paper has 100 sampling and 400 compressed ones. A compressor has fewer
+        columns than there are sampling steps.
     loss_limit
-        Ends a compressed phase when more than half of the workers have a local loss (eq. 7, mean of ten
-        steps) above it; None: never early. What is "large" is not said in the paper.
+        Limit of the local loss (eq. 7, mean of ten steps). A compressed phase ends early if more than half of
+        the workers exceed it; with None it never does. The paper does not say what a "large" loss is.
     multiple
-        Slice size K in units of F*D; it must divide H*W of every layer.
+        Slice size K in units of F*D. It must divide H*W of every layer.
     reuse
-        Slices that share a compressor (the paper's s); None: all of a layer.
+        Number of slices that share a compressor (the paper's s). None means all slices of a layer.
     keys
-        Which keys to compress, all 4-D ones if None.
+        The keys to compress. None means all with four dimensions.
     sampling_bits
-        QSGD's bits per value in sampling phases; None: raw.
+        QSGD's bits per value in sampling phases. None sends these raw.
     codec
-        Beyond the paper: compresses the compressed slices. Each run of slices is scaled so that samples stay
-        below 1. The bound holds for each value and partial sum.
+        Codec for the compressed slices, beyond the paper. Each run of slices is scaled so that samples stay
+        below 1. The error bound holds for each value and partial sum.
     rest_codec
-        For the keys that are not compressed; raw if None.
+        Codec for the keys that are not compressed; raw if None.
     scale
-        Power of two by which these are multiplied in transit, for an `inceptionn.Codec`: "auto" by message;
-        None: an absolute bound.
+        Exponent of the power of two by which these are multiplied in transit, for an `inceptionn.Codec`.
+        "auto" chooses it per message; None keeps the bound absolute.
     nonfinite
-        "raise", or "skip": leave a worker out of the mean of a step where its gradients are not finite.
+        "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.
     seed
-        Seed of the quantisation.
+        Seed of the quantiser's random numbers.
 
-    ``MismatchError`` at every rank if they differ in keys, shapes or settings, or one cannot take part;
-    there, its own ``TypeError`` or ``ValueError``. Attributes: ``traffic``, with one class per phase, "rest"
-    and "compressors"; ``phases``; ``step``; ``loss``, this worker's, of the last compressed step.
+    Raises `MismatchError` at every rank if they differ in keys, shapes or settings. If a rank's arguments are
+    wrong, it raises its own ``TypeError`` or ``ValueError``, and the others raise `MismatchError`.
+
+    Attributes: ``traffic``, with one class per phase, "rest" and "compressors"; ``phases``; ``step``;
+    ``loss``, this worker's in the last compressed step.
     """
 
     def __init__(
@@ -134,7 +137,7 @@ class GradiVeQ:
             error = problem
         self.rest = [key for key in self.shapes if error is None and key not in self.slicings]
         self.runs: list[Run] = []
-        """Compressors in use, in the order of the keys; empty before the first compressed phase."""
+        """The compressors in use, in the order of the keys. Empty before the first compressed phase."""
         terms = {
             "shapes": [[key, list(shape)] for key, shape in self.shapes.items()],
             "keys": None if keys is None else list(keys),
@@ -148,10 +151,10 @@ class GradiVeQ:
         agree(self.transport, self.settings, None, error)
 
     def all_reduce(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """The mean of all workers' gradients, by key, the same bits at every rank; one step.
+        """Runs one step and returns the mean of all workers' gradients by key, the same bits at every rank.
 
-        See `agree_on_step` for gradients that do not fit or are not finite. Where no worker's are finite (and
-        ``nonfinite`` is "skip"), the mean is zero.
+        `agree_on_step` has the errors for gradients that do not fit or are not finite. If no worker's
+        gradients are finite and ``nonfinite`` is "skip", the mean is zero.
         """
         transport = self.transport
         terms = agree_on_step(transport, self.shapes, gradients, self.step, self.nonfinite, self.phases.vote)
@@ -184,18 +187,20 @@ class GradiVeQ:
         return {key: found[key] for key in self.shapes}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all that later steps depend on, and the counters, between two steps: for a checkpoint.
+        """Copies of the state that later steps depend on, and the counters, for a checkpoint between two
+        steps.
 
-        Phases, samples, compressors and random numbers. A rank's own; all ranks keep theirs of the same step.
+        It holds this rank's phases, samples, compressors and random numbers. All ranks must save theirs at
+        the same step.
         """
         return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a `state_dict` of this rank, to the same bits as without an interruption. Collective.
+        """Resumes from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
 
-        ``ValueError``, with the name of the field, at a rank whose state has other settings or is no such
-        state, and `MismatchError` at the others, or at all if their states do not match. Nothing is changed
-        then.
+        If a rank's state has other settings or wrong content, that rank raises ``ValueError`` naming the
+        field, and the others raise `MismatchError`. All raise `MismatchError` if their states do not match.
+        Nothing is changed then.
         """
         error: Exception | None = None
         terms: dict[str, Any] = {}
@@ -210,12 +215,12 @@ class GradiVeQ:
         return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
 
     def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
-        """The mean of all workers' values, concatenated, by the ring of the collectives."""
+        """The mean of all workers' concatenated values, by the ring of the collectives."""
         flat = np.concatenate([part.reshape(-1) for part in values])
         if share:
             flat *= np.float32(share)
         else:
-            flat[:] = 0  # not multiplied by 0: infinities and NaNs would stay
+            flat[:] = 0  # multiplying by 0 would keep infinities and NaNs
         if isinstance(form, Compressed):
             watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent
@@ -225,12 +230,12 @@ class GradiVeQ:
         return flat
 
     def _count(self, kind: str, before: int, values: int) -> None:
-        """Counts what was sent since ``before``, against what a raw ring sends for ``values`` values."""
+        """Counts the bytes sent since ``before``, and those that a raw ring sends for ``values`` values."""
         size = self.transport.size
         self.traffic.count(kind, self.transport.bytes_sent - before, 8 * values * (size - 1) // size)
 
     def _sampled(self, phase: Phase, own: Sequence[Floats], share: float) -> list[Floats]:
-        """A step of the warm-up, raw, or of a sampling phase, quantised."""
+        """A raw step of the warm-up, or a quantised step of a sampling phase."""
         form = self._form(self.quantiser if phase == "sampling" else None)
         flat = self._mean(phase, form, own, share)
         means = [part.reshape(slices.shape) for part, slices in zip(_split(flat, own), own, strict=True)]
@@ -251,7 +256,7 @@ class GradiVeQ:
 
     @property
     def dimensions(self) -> dict[str, list[tuple[int, int]]]:
-        """By key, (K, d) of each of its compressors; empty before the first compressed phase."""
+        """The (K, d) of each compressor, by key. Empty before the first compressed phase."""
         found: dict[str, list[tuple[int, int]]] = {}
         for slices, run in zip(self.slices, self.runs, strict=False):
             found.setdefault(slices.slicing.key, []).append((slices.slicing.size, run.compressor.dimension))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""SSD-SGD (Xu et al., 2021): global updates at the servers, local ones at the workers, a pull every k steps.
+"""SSD-SGD (Xu et al., 2021): servers update globally, workers locally, and pull every k steps.
 
-`trainer` (Algorithm 1), `local_update` (Algorithm 2 and its alternatives), `time_model` (equations 2 to 7).
+`trainer` is Algorithm 1, `local_update` Algorithm 2 with its alternatives, `time_model` equations 2 to 7.
 """
 
 from .local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate

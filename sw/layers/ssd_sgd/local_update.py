@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a worker does to its own weights between two pulls: SGD, DC-ASGD-a, or GLU (Sec. 3.2, Fig. 5).
+"""A worker's updates of its own weights between two pulls: SGD, DC-ASGD-a, or GLU (Sec. 3.2, Fig. 5).
 
-The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``, an ascent. The momentum in
-Sec. 3.2.1 has the sign of a descent, and so has everything here.
+The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``, which is an ascent. Its
+momentum in Sec. 3.2.1 has the sign of a descent, which is used everywhere here.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from ..fields import Fields
 from ..parameter_server import Optimizer
 
 GLU_FACTOR, SGD_FACTOR, DC_ASGD_FACTOR = 4.0, 0.25, 1.0
-"""Local learning rates over the global one: 1.6, 0.1 and 0.4 over 0.4 (Sec. 4.1 and 4.4)."""
+"""Ratios of the local learning rate to the global one: 1.6, 0.1 and 0.4 to 0.4 (Sec. 4.1 and 4.4)."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class LocalUpdate(ABC):
-    """Changes one worker's weights in place; one instance per worker, for one run.
+    """Updates one worker's weights in place. An instance serves one worker for one run.
 
-    ``factor``: the local learning rate over the global one. ``ValueError`` unless above 0.
+    ``factor`` is the ratio of the local learning rate to the global one. Raises ``ValueError`` unless it is
+    above 0.
     """
 
     name: str
@@ -39,39 +40,40 @@ class LocalUpdate(ABC):
         self.factor = factor
 
     def follow(self, optimizer: Optimizer) -> None:
-        """Takes the settings that it needs from the servers' optimizer; called once, before `start`.
+        """Takes the settings that it needs from the servers' optimizer. Called once, before `start`.
 
-        ``ValueError`` if its own settings contradict them.
+        Raises ``ValueError`` if its own settings contradict them.
         """
         return
 
     def start(self, weights: Parameters, delay: int) -> None:
-        """The weights at the end of the warm-up, and the delay k; called once, before `update`."""
+        """Receives the weights at the end of the warm-up, and the delay k. Called once, before `update`."""
         return
 
     @abstractmethod
     def update(
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
-        """One local update of ``weights``: w' or, after a pull, what was pulled.
+        """Updates ``weights`` once. They are w', or after a pull the pulled weights.
 
-        ``computed_at``: the weights that the gradients belong to (the same object where nothing was pulled
-        since). ``rate``: the global learning rate of this step.
+        ``computed_at`` are the weights with which the gradients were computed (the same object if there was
+        no pull since). ``rate`` is the global learning rate of this step.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of its state from earlier updates, for a checkpoint."""
+        """Copies of the state that earlier updates have left, for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
-        """Restores a `state_dict`, for weights of these shapes by key and the delay k, in place of `start`.
+        """Restores a `state_dict` instead of calling `start`; ``shapes`` are those of the weights, ``delay``
+        is k.
 
-        ``ValueError`` that names the wrong field; nothing is changed then.
+        Raises ``ValueError`` naming the wrong field, and changes nothing then.
         """
         Fields(state, ())
 
     def __repr__(self) -> str:
-        """Its settings; equal where they are."""
+        """Shows the settings. Equal settings give equal texts."""
         return f"{type(self).__name__}({', '.join(f'{name}={vars(self)[name]!r}' for name in self.settings)})"
 
 
@@ -97,9 +99,9 @@ class DCASGDa(LocalUpdate):
     eps)`` and ``MeanSquare_t = m * MeanSquare_(t-1) + (1 - m) * g * g``, all by element. O(n), with a square
     root.
 
-    There, ``w_bak`` are the weights that the gradient was computed with, and ``w`` those that have been
-    updated by others since. SSD-SGD does not say what they are at a worker. Here they keep their meaning:
-    they differ in the update after a pull, and elsewhere the compensation is zero.
+    In DC-ASGD, ``w_bak`` are the weights with which the gradient was computed, and ``w`` the weights after
+    the others' updates since then. SSD-SGD does not say what they are at a worker. Here they keep that
+    meaning, so they differ only in the update after a pull. In all other updates the compensation is zero.
     """
 
     name = "dc-asgd-a"
@@ -152,21 +154,21 @@ class GLU(LocalUpdate):
     ``grad_sync = (pre_weight - w') * (1 - m) / (lr * k)`` (Sec. 3.3) is the gradient that would have moved
     the servers' momentum SGD from ``pre_weight`` to w' in k equal steps.
 
-    To the letter of Algorithm 2: grad_sync is computed again in each update, and ``pre_weight`` is
-    overwritten *after* it in every k-th one, where w' is what was just pulled. Thus the first update of a
-    cycle sees the k global steps that the formula means. In the others, ``pre_weight`` is that pull and w'
-    has moved away from it by local updates only, fewer than k; the paper divides by k all the same.
-    ``held=True`` keeps the first one's grad_sync for the whole cycle, the other reading of "global
-    gradient". At the first update of all, ``pre_weight`` is w' and grad_sync is zero.
+    This follows Algorithm 2 literally. Each update computes grad_sync again. Every k-th update *then* sets
+    ``pre_weight`` to w', which are the weights just pulled. So the first update of a cycle sees the k global
+    steps that the formula assumes. In the other updates, w' differs from ``pre_weight`` by fewer than k local
+    updates, but the paper still divides by k. ``held=True`` is the other reading of "global gradient": it
+    keeps the first grad_sync for the whole cycle. In the very first update, ``pre_weight`` is w' and
+    grad_sync is zero.
 
     Parameters
     ----------
     momentum, weight_decay
-        m and wd: the servers'; None takes them from the servers' optimizer.
+        m and wd, as at the servers. None takes them from the servers' optimizer.
     alpha, beta
-        Shares of the local and the global gradient.
+        Weights of the local and the global gradient.
     held
-        See above.
+        Whether a cycle keeps its first grad_sync (see above).
 
     ``ValueError`` for a momentum outside 0..1, or coefficients that are not finite.
     """
@@ -208,14 +210,14 @@ class GLU(LocalUpdate):
 
     def start(self, weights: Parameters, delay: int) -> None:
         if self.momentum is None or self.weight_decay is None:
-            raise ValueError("GLU needs the servers' momentum and weight_decay: give them, or `follow`")
+            raise ValueError("GLU needs the servers' momentum and weight_decay: give both, or call follow()")
         self._delay = delay
         self._previous = copy_of(weights)
 
     def grad_sync(self, key: str, weights: Floats, rate: float) -> Floats:
-        """Sec. 3.3's estimate of the global gradient of a key, float32 of its shape.
+        """The estimate of Sec. 3.3 of a key's global gradient, float32 of the key's shape.
 
-        Zero at a rate of 0, where servers stand still and there is nothing to divide by.
+        It is zero at a rate of 0, since the servers' weights do not change then.
         """
         estimate: Floats = self._previous[key] - weights
         if not rate:
@@ -261,4 +263,4 @@ class GLU(LocalUpdate):
 
 
 LOCAL_UPDATES = {"glu": GLU, "sgd": LocalSGD, "dc-asgd-a": DCASGDa}
-"""The choices of Fig. 5, by name."""
+"""The alternatives of Fig. 5, by name."""

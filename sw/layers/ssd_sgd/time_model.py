@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The paper's model of iteration times: equations 2, 3, 4 and 7, in seconds.
 
-Layers are numbered from 1 at the input; gradients become ready from layer L down to layer 1, and
-communication of one layer follows that of another. A program that pushes all gradients at once, after the
-backward computation, is the case L = 1: then ``h_b^L = T_b``, and equation 2 is ``T_f + T_b + T_c``.
+Layers are numbered from 1 at the input. Gradients become ready from layer L down to layer 1, and layers
+communicate one after the other. A program that pushes all gradients at once, after the backward computation,
+is the case L = 1. Then ``h_b^L = T_b``, and equation 2 is ``T_f + T_b + T_c``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ def layer_communication(send: float, pull: float, sync: float, update: float) ->
 
 @dataclass(frozen=True)
 class Costs:
-    """What an iteration is made of; sequences have one entry per layer, layer 1 first.
+    """The parts of an iteration, in seconds. Sequences have one entry per layer, layer 1 first.
 
-    ``forward``: T_f. ``backward``: h_b. ``communication``: h_c, from `layer_communication`. ``send``: h_s.
-    ``local_update``: h_loc^1, that of the first layer, since the next iteration begins after it.
+    ``forward`` is T_f, ``backward`` h_b, ``communication`` h_c (from `layer_communication`), and ``send``
+    h_s. ``local_update`` is h_loc^1, the local update of the first layer, since the next iteration begins
+    after it.
 
-    ``ValueError`` for sequences of different lengths, none at all, or a time below 0.
+    Raises ``ValueError`` for sequences that are empty or of different lengths, or for a time below 0.
     """
 
     forward: float
@@ -58,7 +59,7 @@ class Costs:
 
 
 def _bound_by_computation(costs: Costs) -> bool:
-    """Which case of equation 2: whether the backward computation hides all communication but layer 1's."""
+    """The case of equation 2: whether the backward computation hides all communication but layer 1's."""
     return sum(costs.backward[:-1]) > sum(costs.communication[1:])
 
 
@@ -74,11 +75,11 @@ def ssgd_time(costs: Costs) -> float:
 
 
 def case(costs: Costs) -> int:
-    """Which case of Fig. 2 applies: 1, 2, or 3.
+    """The case of Fig. 2 that applies: 1, 2, or 3.
 
-    2: sending alone takes longer than an iteration's computation, ``sum h_s >= T_b + T_f + h_loc^1``. 3: the
-    computation of the iteration after a pull ends later than the pull, ``T_c + h_b^L <= T_f + 2 T_b +
-    h_loc^1`` (the paper says so in words, below equation 4). 1: otherwise.
+    In case 2, sending alone takes longer than an iteration's computation: ``sum h_s >= T_b + T_f + h_loc^1``.
+    In case 3, the iteration after a pull computes for longer than the pull takes: ``T_c + h_b^L <= T_f + 2
+    T_b + h_loc^1`` (in words below equation 4 of the paper). Case 1 is everything else.
     """
     if costs.t_s >= costs.forward + costs.t_b + costs.local_update:
         return 2
@@ -88,11 +89,11 @@ def case(costs: Costs) -> int:
 
 
 def ssd_time(costs: Costs, k: int) -> float:
-    """Equation 4: the mean iteration of SSD-SGD with a delay of k steps. ``ValueError`` for k below 1.
+    """Equation 4: the mean time of an iteration of SSD-SGD with a delay of k steps.
 
-    Case 3 is ``T_f + T_b + h_loc^1`` whatever k is. The equation assumes that a pull and the next push do not
-    overlap. On a network that sends and receives at the same time they do, and measured times are shorter
-    than case 2 says.
+    In case 3 it is ``T_f + T_b + h_loc^1`` for every k. The equation assumes that a pull and the next push do
+    not overlap. On a full-duplex network they do, and measured times are shorter than in case 2. Raises
+    ``ValueError`` for k below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k!r}")
@@ -106,12 +107,12 @@ def ssd_time(costs: Costs, k: int) -> float:
 
 
 def gain(costs: Costs, k: int) -> float:
-    """Equation 7: what k iterations of SSD-SGD save over k of SSGD, where SSGD is bound by communication.
+    """Equation 7: the time that k iterations of SSD-SGD save over k of SSGD, if communication limits SSGD.
 
-    Case 1: ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. Case 2, with the sum of h_s taken for ``T_c
-    / 2``: ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``. (Section 2.2 has T_c above twice the sum of h_s;
-    equation 7 sets them equal "for simplicity".) ``ValueError`` in case 3, which the paper does not cover,
-    where SSGD is bound by computation, and for k below 1.
+    In case 1 it is ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. In case 2 it is ``k T_f + (k-1)/2
+    T_c + (k-1) h_b^L + T_b``, with ``T_c / 2`` for the sum of h_s. (In Section 2.2, T_c is more than twice
+    that sum; equation 7 sets them equal "for simplicity".) Raises ``ValueError`` in case 3, which the paper
+    does not cover, if computation limits SSGD, and for k below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""SSD-SGD at a worker: Algorithm 1 on a parameter server's worker. The servers are those of SSGD."""
+"""SSD-SGD at a worker of a parameter server (Algorithm 1). The servers are those of SSGD."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARM_UP = 500
 
 
 class SSDSGD:
-    """Several steps delay SGD: a push in every iteration, a pull in every k-th one.
+    """Several steps delay SGD: a push in every iteration, and a pull in every k-th one.
 
     ::
 
@@ -34,20 +34,20 @@ class SSDSGD:
             weights = ssd.step(model.gradients(weights, batches.at(step)))
         weights = ssd.finish()
 
-    After the warm-up (SSGD: a push, then a pull that is waited for), each iteration pushes its gradient
-    without waiting and updates the worker's own weights. Every k-th iteration also begins a pull. Meanwhile
-    the next iteration's gradient is computed with the worker's own weights, and its local update starts from
-    the pulled ones (Algorithm 1, Fig. 2).
+    The warm-up is SSGD: each iteration pushes, pulls and waits. After it, each iteration pushes its gradient
+    without waiting, and updates the worker's own weights. Every k-th iteration also begins a pull. Meanwhile
+    the next iteration computes its gradient with the worker's own weights; its local update starts from the
+    pulled ones (Algorithm 1, Fig. 2).
 
-    Algorithm 1 asks that ``(1 + wp) % k`` be 0, for a warm-up of 1 + wp iterations, so that the cycles begin
-    after it. Here cycles are counted from the end of the warm-up, and any length will do.
+    Algorithm 1 requires ``(1 + wp) % k == 0`` for a warm-up of 1 + wp iterations, so that the cycles begin
+    after it. Here cycles are counted from the end of the warm-up, so it may have any length.
 
-    A gradient that is not finite, and that the worker leaves out (policy "skip"), counts as zero in the local
-    update too: the worker's own weights stay finite.
+    If the worker leaves out a gradient that is not finite (policy "skip"), it counts as zero in the local
+    update too. The worker's own weights thus stay finite.
 
-    Where the parameter server writes checkpoints, this writes its own next to them, at the same steps. After
-    a restore, training continues to the same bits as without an interruption, in the warm-up or after it.
-    After a checkpoint with the servers' state alone, training begins with the warm-up (``RuntimeWarning``).
+    If the parameter server writes checkpoints, this writes its own next to them, at the same steps. A
+    restored run has the same bits as an uninterrupted one, in the warm-up or after it. If a checkpoint holds
+    only the servers' state, training begins with the warm-up, with a ``RuntimeWarning``.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class SSDSGD:
     warm_up
         Iterations of SSGD at the beginning.
     rate
-        The servers' learning rate: a number, or their schedule. None takes it from their optimizer; one that
-        differs from it is a ``ValueError``.
+        The servers' learning rate, as a number or schedule. None takes it from their optimizer. A rate that
+        differs from theirs raises ``ValueError``.
     update
-        The worker's own update; `GLU` by default. It follows the servers' momentum and weight decay.
+        The worker's local update, by default `GLU`. It uses the servers' momentum and weight decay.
 
-    ``ValueError`` if checkpoints lie less than k + 2 steps apart, since a worker may be k + 1 steps ahead of
-    another and each keeps two checkpoints. ``ValueError`` with the name of the file for a checkpoint of other
-    settings.
+    Raises ``ValueError`` if checkpoints are less than k + 2 steps apart, since a worker may be k + 1 steps
+    ahead of another and each keeps two checkpoints. Raises ``ValueError`` with the file's name for a
+    checkpoint with other settings.
 
-    Attributes: ``weights``, by key, to compute the next gradient with; do not change them. ``pulls``: how
-    many were made. ``waited``: seconds spent waiting for pushes and pulls.
+    Attributes: ``weights``, by key, with which to compute the next gradient (do not change them); ``pulls``,
+    their number; ``waited``, seconds spent waiting for pushes and pulls.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SSDSGD:
             return
         if self._step:
             warnings.warn(
-                f"no state of SSD-SGD comes with step {self._step}: its warm-up begins there",
+                f"the checkpoint of step {self._step} has no state of SSD-SGD: its warm-up begins there",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -121,9 +121,9 @@ class SSDSGD:
         return self._step >= self._begin
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Takes the gradients of `weights`, float32 by key; returns the weights for the next iteration.
+        """Takes the gradients at `weights`, float32 by key, and returns the weights for the next iteration.
 
-        Errors as those of `Worker.ipush` and `Handle.wait`.
+        Raises the errors of `Worker.ipush` and `Handle.wait`.
         """
         self._advance(gradients)
         if self.worker.checkpoints is not None:
@@ -132,7 +132,7 @@ class SSDSGD:
         return self.weights
 
     def _advance(self, gradients: Mapping[str, Floats]) -> None:
-        if self._push is not None:  # one push at a time: a slow network holds the worker up here
+        if self._push is not None:  # one push at a time; a slow network makes the worker wait here
             self._wait(self._push)
         skipped = len(self.worker.skipped)
         self._push = self.worker.ipush(gradients)
@@ -154,7 +154,7 @@ class SSDSGD:
         self._step += 1
 
     def finish(self) -> Parameters:
-        """Waits for pushes and pulls in flight; returns the servers' weights after the last step."""
+        """Waits for pushes and pulls in flight, and returns the servers' weights after the last step."""
         if self._push is not None:
             self._wait(self._push)
         if self._pull is not None:
@@ -163,7 +163,7 @@ class SSDSGD:
         return self._wait(self._ask())
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of what this worker has beyond the servers, between two steps, for a checkpoint."""
+        """Copies of this worker's own state between two steps, for a checkpoint."""
         return {
             "k": self.k,
             "step": self._step,
@@ -176,9 +176,10 @@ class SSDSGD:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a `state_dict`, with the servers at the same step and nothing pushed since.
+        """Continues from a `state_dict`. The servers must be at the same step, with nothing pushed since.
 
-        ``ValueError`` that names the field for a state of other settings, or none; nothing is changed then.
+        Raises ``ValueError`` naming the field for a state with other settings or wrong content, and changes
+        nothing then.
         """
         fields = Fields(state, ("k", "step", "begin", "pulls", "rate", "update", "kept", "weights"))
         own = {"k": self.k, "step": self.worker.step, "rate": repr(self.rate), "update": repr(self.update)}
@@ -193,7 +194,7 @@ class SSDSGD:
             with fields.naming("kept") as kept:
                 self.update.load_state_dict(kept, shapes, self.k)
         self.weights, self._step, self._begin = weights, step, begin
-        # The servers' state is from before they answered the pull of this step, if there was one.
+        # The servers' state is older than their answer to this step's pull, if there was one.
         if step <= begin:
             self._wait(self._ask())
         elif (step - begin) % self.k == 0:
@@ -216,7 +217,7 @@ class SSDSGD:
 
 
 def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
-    """The servers' schedule; ``ValueError`` if another one was given, or there is none."""
+    """The servers' schedule. Raises ``ValueError`` if another one was given, or there is none."""
     theirs: Schedule | None = getattr(optimizer, "schedule", None)
     if rate is None:
         if theirs is None:

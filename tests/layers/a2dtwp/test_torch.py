@@ -43,5 +43,5 @@ def test_copies_one_after_the_other(device: str) -> None:
 def test_errors() -> None:
     with pytest.raises(ValueError, match="packed must be a multiple of 3 bytes, not 7"):
         host_to_device.unpack_on_device(torch.zeros(7, dtype=torch.uint8), 3)
-    with pytest.raises(ValueError, match="there is room for 16 bytes, not for 20"):
+    with pytest.raises(ValueError, match="the copy takes 20 bytes, but the memory holds 16"):
         host_to_device.DeviceCopy(4, "cpu").copy(np.zeros(5, np.float32), 4)

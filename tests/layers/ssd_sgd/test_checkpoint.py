@@ -152,7 +152,8 @@ def test_a_checkpoint_without_a_worker_s_state_begins_with_the_warm_up(
 ) -> None:
     threads(1, lambda t: train(t, GLU, steps=8, checkpoints=tmp_path, every=8))
     (tmp_path / "worker0-step8.npz").unlink()
-    with pytest.warns(RuntimeWarning, match="no state of SSD-SGD comes with step 8: its warm-up begins"):
+    missing = "the checkpoint of step 8 has no state of SSD-SGD: its warm-up begins"
+    with pytest.warns(RuntimeWarning, match=missing):
         found = threads(1, lambda t: train(t, GLU, steps=10, restore=tmp_path))
     assert found[0][0] == 8
 
