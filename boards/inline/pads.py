@@ -15,7 +15,7 @@ _MOST_STEPS = 127
 
 
 def steps(picoseconds: int) -> int:
-    """Steps of a pad's delay; ``ValueError`` for one that a DELAYG has not."""
+    """Steps of a pad's delay. Raises ``ValueError`` for one that a DELAYG has not."""
     if picoseconds % STEP_PS or not 0 <= picoseconds // STEP_PS <= _MOST_STEPS:
         raise ValueError(
             f"a pad's delay must be 0..{STEP_PS * _MOST_STEPS} ps in steps of {STEP_PS}, not {picoseconds!r}"

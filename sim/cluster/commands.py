@@ -39,7 +39,9 @@ Share = Annotated[str, typer.Option(metavar="SHARE")]
 
 
 class Event:
-    """A register write at a time, from ``SECONDS:HOST:REGISTER=VALUE``; ``ValueError`` for another text."""
+    """A register write at a time, from ``SECONDS:HOST:REGISTER=VALUE``. Raises ``ValueError`` for another
+    text.
+    """
 
     def __init__(self, text: str, hosts: int) -> None:
         match = _EVENT.fullmatch(text)
@@ -228,7 +230,7 @@ def run(
 
 
 def check_congestion(name: str | None) -> None:
-    """``ValueError`` for a TCP congestion control that this kernel does not have loaded."""
+    """Raises ``ValueError`` for a TCP congestion control that this kernel does not have loaded."""
     try:
         known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     except OSError:
@@ -238,7 +240,7 @@ def check_congestion(name: str | None) -> None:
 
 
 def _byte(text: str) -> int:
-    """0..255 from decimal or hexadecimal text; ``ValueError`` for another."""
+    """0..255 from decimal or hexadecimal text. Raises ``ValueError`` for another."""
     try:
         value = int(text, 0)
     except ValueError:

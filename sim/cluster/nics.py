@@ -68,7 +68,9 @@ class Nic(ABC):
     ) -> tuple[list[bytes], list[WireFrame]]: ...
 
     def read(self, name: str) -> int:
-        """A register or a 64-bit counter of its codec, over AXI4-Lite. ``KeyError`` for another name."""
+        """A register or a 64-bit counter of its codec, over AXI4-Lite. Raises ``KeyError`` for another
+        name.
+        """
         return self.read_all([name])[name]
 
     def read_all(self, names: Sequence[str] | None = None) -> dict[str, int]:
@@ -238,7 +240,7 @@ class GoldenNic(Nic):
 def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
     """Writes the numbers of a bound 2^-k; ``mode`` is of NICs with the paper's codec.
 
-    ``ValueError`` for another k or mode than there is.
+    Raises ``ValueError`` for another k or mode than there is.
     """
     settings = nic.codec.settings(k, mode if nic.codec.name == "paper" else None)
     if nic.registers:

@@ -100,8 +100,8 @@ def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
     """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
 
-    "auto": the sum over all ranks stays just below 1, in ``planes`` at 1 or below. `MismatchError` if a given
-    one would push values out of fp32's range.
+    "auto": the sum over all ranks stays just below 1, in ``planes`` at 1 or below. Raises `MismatchError` if
+    a given one would push values out of fp32's range.
     """
     known = [exponent for exponent in largest if exponent is not None]
     growth = math.ceil(math.log2(ranks))
@@ -119,7 +119,7 @@ def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
 def choose_path(transport: Transport, path: Path, codec: StreamCodec | None) -> tuple[Path, StreamCodec]:
     """The path and the codec that the call will use: never "auto". The same at all ranks.
 
-    ``ValueError`` where "nic" is asked for and the NICs are not there, or are set to another codec.
+    Raises ``ValueError`` where "nic" is asked for and the NICs are not there, or are set to another codec.
     """
     nics = transport.nic_codec
     if path == "nic" and nics is None:

@@ -98,10 +98,10 @@ def allreduce_comp(
     * b``. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's
     values is below the bound.
 
-    `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank raises
-    its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. `TransportError` if a rank is
-    lost, falls silent or sends malformed data; the transport cannot be used afterwards. The receive buffer is
-    unspecified after an error.
+    Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
+    raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
+    if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards. The
+    receive buffer is unspecified after an error.
     """
     transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)

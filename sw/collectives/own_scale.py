@@ -19,7 +19,8 @@ class OwnScale:
     """A `Codec` as a codec of the collectives, whose every stream begins with its scale, an int8.
 
     ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), which every bound keeps (in
-    ``planes`` (0.5, 1]): what was lossy once is not changed again. ``ValueError`` for a malformed stream.
+    ``planes`` (0.5, 1]): what was lossy once is not changed again. Raises ``ValueError`` for a malformed
+    stream.
     """
 
     def __init__(self, codec: Codec, scale: Scale) -> None:
@@ -49,7 +50,7 @@ class OwnScale:
         return view[1:], int.from_bytes(view[:1], "little", signed=True)
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """float32[count] of a stream, in ``out`` if given; ``ValueError`` for a malformed stream."""
+        """float32[count] of a stream, in ``out`` if given. Raises ``ValueError`` for a malformed stream."""
         rest, exponent = self._split(stream)
         return self.codec.decompress(rest, count, out, scale=exponent)
 

@@ -141,7 +141,7 @@ def in_order(transport: Transport, timeout: float | None, call: Callable[[], Non
 
 
 def start(transport: Transport, timeout: float | None, call: Callable[[], None]) -> CollectiveRequest:
-    """Begins a collective. ``RuntimeError`` where the transport cannot be used from another thread."""
+    """Begins a collective. Raises ``RuntimeError`` where the transport cannot be used from another thread."""
     transport.check_threads()
     return _line(transport).start(lambda: _patiently(transport, timeout, call))
 

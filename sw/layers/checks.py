@@ -14,7 +14,7 @@ Policy = Literal["raise", "skip"]
 
 
 def check_policy(policy: str) -> None:
-    """``ValueError`` for anything but "raise" and "skip"."""
+    """Raises ``ValueError`` for anything but "raise" and "skip"."""
     if policy not in get_args(Policy):
         raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """inceptionn for PyTorch: DDP's and FSDP's gradients, process groups and the training layers, compressed.
 
-``docs/torch.md`` shows how to plug it in. ``ModuleNotFoundError`` without torch, with what to install.
+``docs/torch.md`` shows how to plug it in. Raises ``ModuleNotFoundError`` without torch, with what to install.
 """
 
 from importlib.util import find_spec

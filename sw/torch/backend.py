@@ -176,7 +176,7 @@ def compressed(
     `CompressState` but ``error_feedback``.
 
     Returns the state: assign its ``codec`` to change it, `CompressState.advance` it after each step if the
-    codec is a function of the step, read its counters. ``TypeError`` for a group of another backend.
+    codec is a function of the step, read its counters. Raises ``TypeError`` for a group of another backend.
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")

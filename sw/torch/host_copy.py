@@ -31,7 +31,7 @@ class HostCopy:
     where the caller's stream is now: neither the caller nor the GPU waits. ``filled``: False for a tensor
     that is only written.
 
-    ``TypeError`` for types other than `FLOATS`.
+    Raises ``TypeError`` for types other than `FLOATS`.
     """
 
     def __init__(self, tensor: torch.Tensor, filled: bool = True) -> None:

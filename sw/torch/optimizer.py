@@ -33,7 +33,7 @@ class TorchOptimizer(Optimizer):
     kind, options
         The class, and its arguments after the parameters; ``lr`` may be a `Schedule`, a function of the step.
 
-    ``TypeError`` for an optimizer whose steps need a closure; torch's own errors for wrong options.
+    Raises ``TypeError`` for an optimizer whose steps need a closure; torch's own errors for wrong options.
     """
 
     def __init__(self, kind: type[torch.optim.Optimizer], **options: Any) -> None:

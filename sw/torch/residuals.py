@@ -58,7 +58,7 @@ class Residuals:
         return _split(self.feedback.state_dict())
 
     def load(self, residuals: Mapping[int, Floats]) -> None:
-        """Takes the place of all residuals; ``ValueError`` unless they are finite float32 arrays."""
+        """Takes the place of all residuals. Raises ``ValueError`` unless they are finite float32 arrays."""
         self.feedback.load_state_dict(_alone(residuals))
         self._layouts.clear()
 

@@ -52,7 +52,8 @@ class TorchTransport(TcpTransport):
         This rank's own address; ``INCEPTIONN_ADDRESS`` if None, and without that the address from which it
         reaches the store.
 
-    `TransportError`, `TransportTimeout` as `connect`; ``ValueError`` at a rank that is not in the group.
+    `TransportError`, `TransportTimeout` as `connect`. Raises ``ValueError`` at a rank that is not in the
+    group.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
 
 
 def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group, the default one if None; ``ValueError`` at a rank that is not in it."""
+    """The group, the default one if None. Raises ``ValueError`` at a rank that is not in it."""
     members = c10d._get_default_group() if group is None else group
     if not isinstance(members, dist.ProcessGroup):
         raise ValueError(f"this rank is not in the group: {group!r}")

@@ -97,8 +97,8 @@ class Transport(ABC):
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         """Begins to send a message. The buffer must keep its contents until the request is complete.
 
-        Messages (or floats) to one peer arrive in the order in which they were sent. ``ValueError`` for a
-        peer that is not another rank of the group, or for floats whose bytes are not a multiple of 4.
+        Messages (or floats) to one peer arrive in the order in which they were sent. Raises ``ValueError``
+        for a peer that is not another rank of the group, or for floats whose bytes are not a multiple of 4.
         """
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Transport(ABC):
         """
 
     def check_threads(self) -> None:
-        """``RuntimeError`` if only the thread that made this transport may use it."""
+        """Raises ``RuntimeError`` if only the thread that made this transport may use it."""
         return
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Transport(ABC):
         """Returns every rank's value, in rank order, at every rank. The values must be JSON values.
 
         It completes only when every rank has called it. It uses the control connections, so it is not meant
-        for data. ``TypeError`` for a value that JSON cannot hold, before anything is sent.
+        for data. Raises ``TypeError`` for a value that JSON cannot hold, before anything is sent.
         """
 
     def waits_for(self, peers: Collection[int]) -> None:
@@ -241,8 +241,8 @@ def check_timeout(timeout: float) -> float:
 def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
     """A flat view of a buffer's bytes, without a copy.
 
-    ``TypeError`` for an object without a buffer, ``ValueError`` for a buffer that is not C-contiguous, or is
-    read-only where it must be written.
+    Raises ``TypeError`` for an object without a buffer, ``ValueError`` for a buffer that is not C-contiguous,
+    or is read-only where it must be written.
     """
     view = memoryview(buffer)  # type: ignore[arg-type]
     if not view.c_contiguous:

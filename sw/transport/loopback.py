@@ -54,7 +54,9 @@ class _Group:
         """Why the group is broken, as the first rank that noticed it said."""
 
     def check(self, needs: set[int]) -> None:
-        """`PeerLost` if the group is broken or one of these ranks has left; called with the lock held."""
+        """Raises `PeerLost` if the group is broken or one of these ranks has left; called with the lock
+        held.
+        """
         if self.broken is not None:
             raise PeerLost(self.broken)
         if missing := needs & self.gone:

@@ -39,7 +39,7 @@ def pattern() -> NDArray[np.float32]:
 def recognise(received: NDArray[np.float32]) -> Codec | None:
     """The codec of the engines that processed the pattern, or an equivalent one. None if it is unchanged.
 
-    Single packets may have been sent raw, so each value is either the pattern's or the codec's.
+    Single packets may have been sent raw, so each value is either the pattern's or the codec's. Raises
     ``ValueError`` if no codec explains the values.
     """
     from ..codec import Codec

@@ -17,7 +17,8 @@ _CLONE_NEWNET = 0x4000_0000
 def kernel_counters(namespace: str) -> dict[str, int]:
     """Counters by name, such as ``TcpInCsumErrors``, ``TcpRetransSegs``, ``IpExtInCEPkts``.
 
-    A namespace belongs to a thread, and a thread of its own visits this one. `NetworkError` if it is gone.
+    A namespace belongs to a thread, and a thread of its own visits this one. Raises `NetworkError` if it is
+    gone.
     """
     found: dict[str, int] = {}
     wrong: list[OSError] = []

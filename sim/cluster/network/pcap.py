@@ -13,7 +13,7 @@ _RECORD = struct.Struct("<IIII")
 
 
 class PcapWriter:
-    """A file that `write` appends frames to; for one thread. ``OSError`` if it cannot be written."""
+    """A file that `write` appends frames to; for one thread. Raises ``OSError`` if it cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

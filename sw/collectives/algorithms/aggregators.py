@@ -43,7 +43,7 @@ def tree_levels(ranks: int, group_size: int | None) -> list[int]:
     """Ranks on each level of the paper's tree, from the top; those on the last level are the workers.
 
     ``group_size``: children per aggregator; by default all workers are the children of one. Where the ranks
-    do not fill the groups of the largest such tree, the last workers make some groups larger by one.
+    do not fill the groups of the largest such tree, the last workers make some groups larger by one. Raises
     ``ValueError`` for fewer than 2 ranks, or a group size below 2.
     """
     if ranks < 2:

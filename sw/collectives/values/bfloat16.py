@@ -67,13 +67,13 @@ class BFloat16:
     def decompress(
         self, stream: Any, count: int, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """float32[count], in ``out`` if given; ``ValueError`` if the stream has another length."""
+        """float32[count], in ``out`` if given. Raises ``ValueError`` if the stream has another length."""
         return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
 
     def decompress_add(
         self, stream: Any, accumulator: NDArray[np.float32], addend: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Adds the values to a float32 array; ``ValueError`` if the stream has another length.
+        """Adds the values to a float32 array. Raises ``ValueError`` if the stream has another length.
 
         With ``addend`` the array gets that plus the values.
         """

@@ -56,9 +56,9 @@ class Loaded:
 class Buffers:
     """A send and a receive buffer of one type, for the collectives that leave the same values everywhere.
 
-    ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. ``TypeError`` for
-    anything but an array of a floating type, ``ValueError`` for a receive buffer that cannot be written or
-    differs from the send buffer in count or type.
+    ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. Raises ``TypeError``
+    for anything but an array of a floating type, ``ValueError`` for a receive buffer that cannot be written
+    or differs from the send buffer in count or type.
     """
 
     def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None = None) -> None:

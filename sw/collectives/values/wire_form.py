@@ -33,7 +33,7 @@ class StreamCodec(Protocol):
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
         """float32[count] of a stream; ``out``, of the same size, is filled and returned if given.
 
-        ``ValueError`` for a malformed stream, or one of another count.
+        Raises ``ValueError`` for a malformed stream, or one of another count.
         """
 
     def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:

@@ -36,7 +36,7 @@ class Precision(Protocol):
         """Its state, as a JSON value."""
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`; ``ValueError`` for anything else."""
+        """Restores a `state_dict`. Raises ``ValueError`` for anything else."""
 
 
 class AdtEncoding:

@@ -32,7 +32,7 @@ def unpack_on_device(packed: Any, round_to: int) -> Any:
     """Algorithm 5 in torch: turns a uint8 tensor into float32[n] on the same device, with zeros in the
     dropped bytes.
 
-    ``ValueError`` for a wrong ``round_to`` or a length that is not a multiple of it.
+    Raises ``ValueError`` for a wrong ``round_to`` or a length that is not a multiple of it.
     """
     torch = import_module("torch")
     keep = check_round_to(round_to)

@@ -39,8 +39,8 @@ def fit(samples: Mapping[int, float]) -> CostModel:
     """Equation 1 by least squares over (partitions, seconds); theta1 and theta2 are never negative.
 
     With fewer than three samples, or where the unconstrained fit has a negative coefficient, that term is
-    left out: a cost is not below zero. ``ValueError`` for no samples, partitions below 1 or times that are
-    not finite.
+    left out: a cost is not below zero. Raises ``ValueError`` for no samples, partitions below 1 or times that
+    are not finite.
     """
     if not samples:
         raise ValueError("no samples to fit")
@@ -81,8 +81,8 @@ class PartitionSearch:
         Limits of P: a variable cannot have more partitions than rows.
 
     Attributes: ``partitions``, the number to measure next, or at last the answer; ``done``; ``samples``,
-    seconds by partitions, in the order of sampling; ``model``, the fit, once done. ``ValueError`` for limits
-    that leave no choice.
+    seconds by partitions, in the order of sampling; ``model``, the fit, once done. Raises ``ValueError`` for
+    limits that leave no choice.
     """
 
     def __init__(self, machines: int, most: int, least: int = 1) -> None:
@@ -107,7 +107,7 @@ class PartitionSearch:
     def add(self, seconds: float) -> None:
         """The time of an iteration with `partitions`; moves on to the next or to the answer.
 
-        ``ValueError`` for a time that is negative or not finite, ``RuntimeError`` once done.
+        Raises ``ValueError`` for a time that is negative or not finite, ``RuntimeError`` once done.
         """
         if self.done:
             raise RuntimeError("the search is over")

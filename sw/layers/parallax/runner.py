@@ -62,9 +62,9 @@ def get_runner(
     seed
         Seed of ``model.initial``; the same at all ranks.
 
-    `MismatchError` at every rank if settings, keys, shapes or initial values differ, or one cannot take part;
-    there, its own error: ``ValueError`` for a partitioner's key that the model does not have, ``TypeError``
-    for a parameter that is not float32.
+    Raises `MismatchError` at every rank if settings, keys, shapes or initial values differ, or one cannot
+    take part; there, its own error: ``ValueError`` for a partitioner's key that the model does not have,
+    ``TypeError`` for a parameter that is not float32.
     """
     settings = config or ParallaxConfig()
     return Runner(model, transport_of(comm), optimizer, settings, partitioners, machine, seed)
@@ -150,7 +150,7 @@ class Runner:
     def run(self, batch: Any) -> float:
         """One training step on this worker's batch; its loss. Collective.
 
-        The first steps also measure alpha and search for partitions: they train like all others.
+        The first steps also measure alpha and search for partitions: they train like all others. Raises
         `NonFiniteGradient` at the rank that has one and `PeerLost` at the others, with the same text;
         likewise ``ValueError`` for gradients with other keys, shapes or types than the variables.
         """
@@ -184,7 +184,7 @@ class Runner:
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
         """Divides variables of the servers into this number of partitions. Collective.
 
-        Resets the servers' optimizers. ``ValueError`` for more partitions than rows.
+        Resets the servers' optimizers. Raises ``ValueError`` for more partitions than rows.
         """
         self._served.repartition(keys, partitions)
 

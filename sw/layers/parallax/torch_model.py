@@ -25,8 +25,8 @@ class TorchModel:
         ``lookups(batch)`` gives, by name of a sparse embedding's weight (``"embedding.weight"``), an integer
         tensor of any shape with the rows that the batch looks up.
 
-    ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the module as it is, so
-    build it with the same seed at all ranks; ``seed`` of `initial` is not used.
+    Raises ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the module as it
+    is, so build it with the same seed at all ranks; ``seed`` of `initial` is not used.
     """
 
     def __init__(
@@ -59,7 +59,9 @@ class TorchModel:
         return {key: np.unique(np.asarray(tokens)).astype(np.int64) for key, tokens in found.items()}
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """One forward and backward pass. ``ValueError`` if ``parameters`` are not those of `initial`."""
+        """One forward and backward pass. Raises ``ValueError`` if ``parameters`` are not those of
+        `initial`.
+        """
         if any(parameters[key] is not array for key, array in self._arrays.items()):
             raise ValueError("the parameters must be those that initial() returned")
         self.module.zero_grad(set_to_none=True)

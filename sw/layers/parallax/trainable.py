@@ -28,8 +28,8 @@ def shard(data: Iterable[Any], comm: Any) -> list[Any]:
     """This rank's samples of ``data``: every N-th, from its rank on (``shard`` of Sec. 4.1).
 
     The shares of all N ranks are disjoint and equal, since all must run the same number of steps: the last
-    samples, fewer than N, are left out. ``ValueError`` if there are fewer than N in all. For arrays and
-    `Batch`es see `inceptionn.training.Batches`, which deals out steps instead.
+    samples, fewer than N, are left out. Raises ``ValueError`` if there are fewer than N in all. For arrays
+    and `Batch`es see `inceptionn.training.Batches`, which deals out steps instead.
     """
     transport = transport_of(comm)
     samples = list(data)

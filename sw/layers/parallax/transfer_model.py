@@ -105,7 +105,7 @@ def choose(
     On one machine nothing crosses a network; the architecture is then that of two, since the work of copying
     and summing has the same proportions, and the bytes are 0.
 
-    ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
+    Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
     """
     _check(w, N, alpha)
     for name, value in (("row_bytes", row_bytes), ("ratio", ratio), ("advantage", advantage)):
@@ -133,7 +133,7 @@ class SparsityMeter:
         self._used = 0
 
     def add(self, used: int) -> None:
-        """Counts one worker's iteration; ``ValueError`` if it used more elements than there are."""
+        """Counts one worker's iteration. Raises ``ValueError`` if it used more elements than there are."""
         if not 0 <= used <= self.elements:
             raise ValueError(f"used must be within 0..{self.elements}, not {used!r}")
         self.iterations += 1

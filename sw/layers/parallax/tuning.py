@@ -52,7 +52,7 @@ class Tuning:
     def begin(self, sparse: Sequence[str]) -> None:
         """Takes over which variables are sparse, and hands them to the servers if the strategy has any.
 
-        ``ValueError`` if a dense one is to be partitioned.
+        Raises ``ValueError`` if a dense one is to be partitioned.
         """
         for key in (key for keys in self._partitioners for key in keys):
             if key not in sparse:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parameter server: servers hold keys, workers push gradients and pull weights, by steps.
+"""Parameter server: servers hold weights by key; in each step, workers push gradients and pull weights.
 
-Modules: `plan` (which server holds what), `optimizer` (what an update is), `server` (its state), `serving`
-(waiting pulls, finished workers), `worker`, `node` (the rank's thread), `links` and `envelope` (messages),
-`legs` (forms of values), `checkpoint`, and `group`, which joins them.
+`plan` assigns keys to servers, `optimizer` defines updates, `server` holds a server's state, and `serving`
+handles waiting pulls and finished workers. `worker` is the worker's interface, and `node` the thread of a
+rank. `exchange` has the messages and the forms of their values. `group` combines all of these, with
+`checkpoint`.
 """
 
 from .exchange.handle import Handle

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checkpoints of servers and workers, one file for each and step.
+"""Checkpoints of servers and workers, one file per server or worker and step.
 
-A server's holds weights, versions, the optimizer's state and the state of its pull leg. A worker's holds what
-its training keeps beyond the servers' weights (SSD-SGD does).
+A server's file holds weights, versions, the optimizer's state and the state of the pull leg. A worker's file
+holds state that its training keeps in addition to the servers' weights, as SSD-SGD does.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from .plan import Partition
 from .server import Server
 
 FORMAT = 3
-"""Version of the files."""
+"""Version of the file format."""
 KEPT = 2
-"""Newest checkpoints that are kept: until all servers have written the last one, all have the one before.
+"""Number of newest checkpoints that are kept. Until all servers have written the last one, all have the one
+before it.
 
-That holds if no worker makes ``every`` steps without a pull, which waits for the others.
+This holds if no worker makes ``every`` steps without a pull, since a pull waits for the others.
 """
 
 Role = Literal["server", "worker"]
 
 _Copy = tuple[Floats, dict[str, Floats]]
-"""A partition's weights, and what the optimizer keeps of it."""
+"""A partition's weights, and its part of the optimizer's state."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A worker's state, and the file that it comes from."""
+    """A worker's state, and the file from which it was read."""
 
     path: Path
     state: Any
@@ -48,13 +49,13 @@ class Saved:
 class Checkpoints:
     """One rank's checkpoints in a directory, written every ``every`` steps.
 
-    In mode "sync" each partition is copied at the moment when it reaches the step, so a checkpoint is exactly
-    the state between two steps, even if workers have pushed further. In mode "async" everything is copied
-    when the first partition has seen that number of updates. The state of the pull leg's encoding is kept as
-    it is when the first partition reaches the step: it has seen the weights that workers used in that step.
+    In mode "sync" each partition is copied when it reaches the step. So a checkpoint is exactly the state
+    between two steps, even if workers have pushed further. In mode "async" everything is copied when the
+    first partition has had that number of updates. The state of the pull leg's encoding is copied when the
+    first partition reaches the step. It has then seen the weights that workers used in that step.
 
-    ``ValueError`` if ``every`` is below 1, ``TypeError`` if it is not an integer; ``OSError`` if the
-    directory cannot be created or written.
+    Raises ``ValueError`` if ``every`` is below 1, ``TypeError`` if it is not an integer, and ``OSError`` if
+    the directory cannot be created or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: int) -> None:
@@ -66,7 +67,7 @@ class Checkpoints:
         self._legs: dict[int, dict[str, Any]] = {}
 
     def note(self, server: Server, partition: Partition, version: int, leg: Leg) -> None:
-        """Called after each update; writes a file when a checkpoint is complete."""
+        """Called after each update. Writes a file when a checkpoint is complete."""
         if version % self.every:
             return
         if server.mode == "async":
@@ -82,7 +83,7 @@ class Checkpoints:
             self._write_server(server, version, self._copies.pop(version), self._legs.pop(version))
 
     def note_worker(self, index: int, workers: int, step: int, state: Callable[[], Any]) -> None:
-        """Called after a worker's step; writes its state if a checkpoint is due."""
+        """Called after a worker's step. Writes the worker's state if a checkpoint is due."""
         if step % self.every == 0:
             self._write("worker", index, step, {"workers": workers, "state": state()})
 
@@ -124,7 +125,7 @@ def steps_in(directory: str | os.PathLike[str], role: Role, index: int) -> list[
 
 
 def load_worker(index: int, workers: int, directory: str | os.PathLike[str], step: int) -> Saved:
-    """A worker's state. ``ValueError`` for a file of something else, or damaged; ``OSError``."""
+    """Reads a worker's state. Raises ``ValueError`` for a wrong or damaged file, and ``OSError``."""
     path = path_of(directory, "worker", index, step)
     state = checkpoint.load(path)
     with named(str(path)):
@@ -134,12 +135,11 @@ def load_worker(index: int, workers: int, directory: str | os.PathLike[str], ste
 
 
 def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int) -> Callable[[], None]:
-    """Puts a server into the state of its checkpoint of a step, and its pull leg if that was the same.
+    """Restores a server from its checkpoint of a step, and its pull leg if that has the same name.
 
-    Returns a function that undoes it: the optimizer and the encoding of the leg are the caller's, and another
-    rank may have no such checkpoint. ``ValueError``, with the file and the first wrong field, if the
-    checkpoint is damaged or has other keys, shapes, numbers of servers, mode or optimizer. ``OSError`` if it
-    cannot be read. Nothing is changed then.
+    Returns a function that undoes this, since another rank may have no such checkpoint. Raises ``ValueError``
+    with the file and the first wrong field if the checkpoint is damaged, or has other keys, shapes, numbers
+    of servers, mode or optimizer. Raises ``OSError`` if it cannot be read. Nothing is changed then.
     """
     path = path_of(directory, "server", server.index, step)
     state, settings = checkpoint.load(path), _settings(server)
@@ -181,7 +181,7 @@ def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int)
 
 
 def _about(state: Any, role: Role, index: int, step: int, names: tuple[str, ...]) -> Fields:
-    """The fields of a file, which must be the one that its name says."""
+    """The fields of a file, whose content must agree with its name."""
     own = {"format": FORMAT, "role": role, "index": index, "step": step}
     if isinstance(state, dict) and state.get("format") != FORMAT:
         raise ValueError(f"format is {state.get('format')!r} there, {FORMAT} here")

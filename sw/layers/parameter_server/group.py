@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`ParameterServer`: a group of ranks that are workers, servers, or both."""
+"""`ParameterServer`, a group of ranks that are workers, servers, or both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .worker import Worker
 
 
 class ParameterServer:
-    """This rank's part in a parameter server, a context manager. All ranks make one with the same settings.
+    """A parameter server, as a context manager. All ranks make one with the same settings.
 
     ::
 
@@ -42,42 +42,45 @@ class ParameterServer:
                     group.worker.push(model.gradients(weights, batches.at(step)))
                     weights = group.worker.pull()
 
-    A thread of this rank owns the transport until `close`. Leaving the context with an error tells the other
-    ranks, which get `PeerLost` with this rank's number and reason.
+    A thread of this rank owns the transport until `close`. If an error leaves the context, the other ranks
+    get `PeerLost` with this rank's number and reason.
 
     Parameters
     ----------
     comm
-        A `Transport`, or an mpi4py communicator. Its ``timeout`` is how many seconds a rank may keep the
-        others waiting.
+        A `Transport`, or an mpi4py communicator. A rank may keep the others waiting for the transport's
+        ``timeout``, in seconds.
     parameters
-        Initial weights by key, float32; the same at all ranks (compared by checksum).
+        Initial weights by key, float32. They must be equal at all ranks, which compare checksums.
     optimizer
-        What servers do with gradients; each rank its own instance. `MomentumSGD` by default.
+        The servers' optimizer, by default `MomentumSGD`. Each rank needs its own instance.
     mode
-        "sync": SSGD, the mean of all workers' gradients makes an update. "async": ASGD, each gradient does.
+        In "sync" (SSGD) an update takes the mean of all workers' gradients. In "async" (ASGD) each gradient
+        is an update.
     servers, workers
-        Ranks; all if None. A rank may be both (colocated) or one of them (apart), and must be one.
+        Ranks; all if None. Every rank must be a worker, a server, or both.
     codec, path, scale
-        How gradients are pushed: see `push_leg`. ``scale``: power of two by which they are multiplied in
-        transit, "auto" by message, None for an absolute bound. Raw without a codec.
+        The form of pushed gradients (see `push_leg`), raw without a codec. ``scale`` is the exponent of the
+        power of two by which they are multiplied in transit; "auto" chooses it per message, and None keeps
+        the bound absolute.
     encoding
-        How weights are pulled, see `Encoding`; raw if None. A worker on a server's rank sees its effect too.
+        The form of pulled weights (see `Encoding`), raw if None. It also applies to a worker on a server's
+        rank.
     nonfinite
-        "raise" or "skip": see `Worker.ipush`.
+        "raise" or "skip"; see `Worker.ipush`.
     checkpoints, every
-        Directory for the checkpoints of servers, and of workers that keep state of their own (SSD-SGD), and
-        how many steps lie between two; none if None.
+        Directory for checkpoints, or None for none, and the number of steps between two. Servers write
+        checkpoints, and so do workers with their own state (SSD-SGD).
     restore
-        Directory to restore the group from: the latest step that all servers have, and all workers if there
-        is such a step. The workers' steps continue there, in mode "sync" to the same bits as without an
-        interruption. A damaged or foreign file is named at every rank; nothing is restored then, and
-        ``optimizer`` and ``encoding`` are unchanged.
+        Directory from which to restore the group. It takes the latest step that all servers have, and all
+        workers too if there is such a step. The workers' steps continue there; in mode "sync" the run has the
+        same bits as an uninterrupted one. A damaged or foreign file is named at every rank. Nothing is
+        restored then, and ``optimizer`` and ``encoding`` are unchanged.
     whole_below
-        Keys of fewer values are not cut: see `Plan`.
+        Keys with fewer values are not divided; see `Plan`.
 
-    `MismatchError` at every rank if they differ in keys, shapes or settings, or one cannot take part; there,
-    its own ``TypeError`` or ``ValueError``.
+    Raises `MismatchError` at every rank if they differ in keys, shapes or settings. If a rank's arguments are
+    wrong, it raises its own ``TypeError`` or ``ValueError``, and the others raise `MismatchError`.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class ParameterServer:
         self.transport = transport_of(comm)
         self.traffic = Traffic()
         self.start_step = 0
-        """The step that was restored, else 0."""
+        """The restored step, or 0."""
         transport, ranks = self.transport, range(self.transport.size)
         error: Exception | None = None
         terms: dict[str, Any] = {"mode": mode, "nonfinite": nonfinite, "whole_below": whole_below}
@@ -156,7 +159,9 @@ class ParameterServer:
         self._node.start()
 
     def _restore(self, pull: Leg, directory: str | os.PathLike[str]) -> tuple[int, Saved | None]:
-        """Restores the servers; the step, and the state of this rank's worker if it has one. Collective."""
+        """Restores the servers. Returns the step, and the state of this rank's worker if it has one.
+        Collective.
+        """
         rank, server = self.transport.rank, self.server
         error: Exception | None = None
         undo: Callable[[], None] | None = None
@@ -184,7 +189,7 @@ class ParameterServer:
                 undo = load(server, pull, directory, step)
             if error is None and whole and rank in self.workers:
                 saved = load_worker(self.workers.index(rank), len(self.workers), directory, step)
-        except Exception as problem:  # an optimizer's or an encoding's own, too: the others must hear of it
+        except Exception as problem:  # also errors of an optimizer or encoding, since the others must be told
             error = problem
         try:
             agree(self.transport, {}, None, error)
@@ -195,9 +200,9 @@ class ParameterServer:
         return step, saved
 
     def serve(self) -> None:
-        """Returns once all workers are done; for a rank that is not a worker.
+        """Serves until all workers are done. For a rank that is not a worker.
 
-        Raises what broke the group. ``ValueError`` at a worker.
+        Raises the error that broke the group, and ``ValueError`` at a worker.
         """
         if self.worker is not None:
             raise ValueError(f"rank {self.transport.rank} is a worker; its server runs beside it")
@@ -206,14 +211,14 @@ class ParameterServer:
     def close(self) -> None:
         """Ends this rank's part once all workers have called it.
 
-        The transport is the caller's again. Raises what broke the group.
+        After it, the caller may use the transport again. Raises the error that broke the group.
         """
         if not self._closed:
             self._closed = True
             self._node.finish()
 
     def give_up(self, reason: str) -> None:
-        """Ends this rank's part at once; the others get `PeerLost` with the reason."""
+        """Ends this rank's part at once. The others get `PeerLost` with the reason."""
         if not self._closed:
             self._closed = True
             self._node.give_up(reason)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long a rank waits for workers and servers before it ends the group, and which ranks it then names."""
+"""Time limits for workers and servers. After them a rank ends the group and names the late ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .serving import Serving
 
 
 class Limits:
-    """The time limits of a node; ``serving``: its server, None if it is none."""
+    """The time limits of a node. ``serving`` is its server, or None."""
 
     def __init__(self, transport: Transport, serving: Serving | None) -> None:
         self._transport, self._serving = transport, serving
@@ -22,21 +22,21 @@ class Limits:
         """The ranks for which this rank waits, as reported to the group."""
 
     def heard(self) -> None:
-        """Something has come from another rank."""
+        """Notes that another rank has sent a message."""
         self._heard = time.monotonic()
 
     def moved(self) -> None:
-        """Gradients or weights have moved, or what goes with them."""
+        """Notes that a message about gradients or weights was handled."""
         self._moved = time.monotonic()
 
     def check(
         self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, serves: bool
     ) -> bool:
-        """`TransportTimeout` for a worker or a server that keeps the others waiting.
+        """Raises `TransportTimeout` for a worker or a server that keeps the others waiting.
 
-        ``waits_for``: servers that have yet to end, once the worker here is done. ``closing``: whether the
-        worker here has closed. ``serves``: whether the server here has yet to end. True if workers that are
-        done should hear that it is still there.
+        ``waits_for`` are the servers that must still end, once this rank's worker is done. ``closing`` tells
+        whether the worker has closed, and ``serves`` whether this rank's server must still end. Returns True
+        if workers that are done should get an `ALIVE`.
         """
         now, transport = time.monotonic(), self._transport
         timeout, rank = transport.timeout, transport.rank
@@ -58,7 +58,7 @@ class Limits:
     def _report(
         self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, long: bool
     ) -> None:
-        """Tells the group which ranks this one waits for, once it has waited ``long``."""
+        """Tells the group which ranks this one waits for, if it has waited ``long``."""
         waits: set[int] = set()
         if long:
             waits.update(*(handle.left for handle in handles), waits_for)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A rank's thread: it moves the messages between workers and servers, and runs the rank's server.
+"""The thread of a rank. It moves messages between workers and servers, and runs the rank's server.
 
-While it runs, it alone uses the transport. The worker, in the caller's thread, hands it pushes and pulls and
-continues to compute, so that communication overlaps computation.
+Only this thread uses the transport while it runs. The worker, in the caller's thread, gives it pushes and
+pulls and continues to compute. Communication thus overlaps computation.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .plan import Plan
 from .serving import Serving, gradients_of, parts_of
 
 _TICK = 0.25
-"""Seconds between looks at the time limits while nothing happens."""
+"""Seconds between checks of the time limits while nothing happens."""
 _ROOM = 1 << 20
-"""Bytes that a message may have beyond twice the fp32 values that it stands for."""
+"""Bytes that a message may have in addition to twice the size of its values as fp32."""
 
 
 class _GivenUp(Exception):
@@ -37,9 +37,9 @@ class _GivenUp(Exception):
 
 
 class Node:
-    """One rank: a worker, a server, or both; ``workers`` and ``servers`` are the ranks that are.
+    """One rank, which is a worker, a server, or both. ``workers`` and ``servers`` are lists of ranks.
 
-    ``serving``: this rank's server; None if it is none.
+    ``serving`` is this rank's server, or None.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class Node:
         self.error: TransportError | None = None
         self._commands: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
-        """Guards what both threads use: a handle is known when the node fails, or refused."""
+        """Guards the data of both threads. A new handle is either known when the node fails, or refused."""
         self._handles: set[Handle[Any]] = set()
         self._pulls: dict[int, tuple[Handle[Parameters], Parameters]] = {}
         self._tickets = 0
         is_worker = self.rank in self.workers
         self._closing = not is_worker
         self._done = not is_worker
-        """Whether the worker here has said so."""
+        """Whether this rank's worker has told the servers that it is done."""
         self._bye = serving is None
-        """Whether the server here has."""
+        """Whether this rank's server has told the workers that it has ended."""
         self._open = set(self.servers if is_worker else ())
-        """Servers that have not said good-bye."""
+        """Servers that have not sent `BYE`."""
         self._limits = Limits(transport, serving)
         tagged = {kind for kind, leg in ((Kind.PUSH, push_leg), (Kind.WEIGHTS, pull_leg)) if leg.tagged}
         room = max(most_bytes(len(plan.of(s)), 4) for s in range(len(self.servers)))
@@ -85,13 +85,15 @@ class Node:
         self._thread.start()
 
     def push(self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int]) -> Handle[None]:
-        """Sends the keys of ``steps`` to their servers; ``gradients`` None: there is none in these steps."""
+        """Sends the keys of ``steps`` to their servers. ``gradients`` is None if this worker skips these
+        steps.
+        """
         handle: Handle[None] = Handle("push", self._concerned(steps), None, self.transport.timeout)
         self._submit(handle, lambda: self._push(gradients, steps, handle))
         return handle
 
     def pull(self, versions: Mapping[str, int], into: Parameters) -> Handle[Parameters]:
-        """Asks for keys in these versions at least; fills the arrays of ``into``."""
+        """Requests keys in these versions or later ones, and fills the arrays of ``into``."""
         handle = Handle("pull", self._concerned(versions), into, self.transport.timeout)
         self._submit(handle, lambda: self._pull(versions, into, handle))
         return handle
@@ -111,7 +113,10 @@ class Node:
         self.transport.wake()
 
     def finish(self) -> None:
-        """Says that this rank's worker is done; returns once all are. Raises what broke the group."""
+        """Tells the servers that this rank's worker is done, and returns once all workers are.
+
+        Raises the error that broke the group.
+        """
         with self._lock:
             closing, self._closing = self._closing, True
         if not closing:
@@ -168,7 +173,7 @@ class Node:
                 self._handles.discard(handle)
 
     def _in_turn(self) -> list[int]:
-        """All servers' numbers; each rank begins with a different one, and its own comes last."""
+        """The numbers of all servers. Each rank begins with a different one, and its own comes last."""
         first = (
             self.servers.index(self.rank) if self.rank in self.servers else self.workers.index(self.rank)
         ) + 1
@@ -236,7 +241,7 @@ class Node:
         return True
 
     def _more_from(self, peer: int) -> bool:
-        """Whether a rank has yet to report that its worker is done or its server has ended."""
+        """Whether a rank must still report that its worker is done or its server has ended."""
         unfinished = self.serving is not None and peer in self.workers
         unfinished = unfinished and self.workers.index(peer) not in self.serving.done  # type: ignore[union-attr]
         return unfinished or peer in self._open
@@ -252,7 +257,7 @@ class Node:
     def _reply(self, worker: int, envelope: Envelope, data: Data) -> None:
         peer = self.workers[worker]
         if peer == self.rank:
-            # Through the leg as well: every worker must see the same weights.
+            # These pass the leg too, so that every worker gets the same weights.
             self._weights(peer, envelope, data)
             return
         self.traffic.count(
@@ -290,7 +295,7 @@ class Node:
                 self._control(worker, Envelope(Kind.BYE))
 
     def _check_limits(self) -> None:
-        """`TransportTimeout` for a worker or a server that keeps the others waiting."""
+        """Raises `TransportTimeout` for a worker or a server that keeps the others waiting."""
         with self._lock:
             handles = list(self._handles)
         waits_for = self._open if self._done else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a server does with a gradient: momentum SGD with weight decay, and learning rates by step."""
+"""The servers' update rules: momentum SGD with weight decay, and learning rates by step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .plan import Partition
 
 
 class Schedule(Protocol):
-    """A learning rate by step, counted from 0. Its ``repr`` must be equal where two are."""
+    """A learning rate by step, counted from 0. Equal schedules must have an equal ``repr``."""
 
     def __call__(self, step: int) -> float:
         """The rate of a step."""
@@ -37,7 +37,7 @@ def _check_steps(steps: int) -> None:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same rate in every step. ``ValueError`` unless above 0."""
+    """The same rate in every step. Raises ``ValueError`` unless it is above 0."""
 
     rate: float
 
@@ -50,7 +50,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class StepDecay:
-    """``rate``, multiplied by ``factor`` at each of the steps ``at``. ``ValueError`` unless both above 0."""
+    """``rate``, multiplied by ``factor`` at each of the steps ``at``.
+
+    Raises ``ValueError`` unless rate and factor are above 0.
+    """
 
     rate: float
     at: tuple[int, ...]
@@ -69,7 +72,7 @@ class StepDecay:
 class Cosine:
     """Half a cosine from ``rate`` at step 0 to 0 at step ``steps``, and 0 from there on.
 
-    ``ValueError`` for a rate that is not above 0, or fewer than 1 step.
+    Raises ``ValueError`` for a rate that is not above 0, or fewer than 1 step.
     """
 
     rate: float
@@ -87,7 +90,7 @@ class Cosine:
 class WarmUp:
     """Rises linearly over the first ``steps`` steps to the rate of ``then`` (Goyal et al., 2017).
 
-    ``ValueError`` for fewer than 1 step.
+    Raises ``ValueError`` for fewer than 1 step.
     """
 
     then: Schedule
@@ -101,9 +104,9 @@ class WarmUp:
 
 
 def schedule_of(rate: float | Schedule) -> Schedule:
-    """A number as a `Constant`, a schedule unchanged.
+    """Makes a `Constant` from a number, and returns a schedule unchanged.
 
-    ``ValueError`` for a number that is not above 0, ``TypeError`` for what is neither.
+    Raises ``ValueError`` for a number that is not above 0, and ``TypeError`` for anything else.
     """
     if isinstance(rate, int | float | np.floating | np.integer):
         return Constant(float(rate))
@@ -113,9 +116,9 @@ def schedule_of(rate: float | Schedule) -> Schedule:
 
 
 class Optimizer(ABC):
-    """What a server does with the mean gradient of a partition; one instance per server.
+    """Updates a server's partitions by their mean gradients. Each server has one instance.
 
-    ``repr`` says what must be equal at all servers.
+    ``repr`` shows the settings that must be equal at all servers.
     """
 
     @abstractmethod
@@ -127,26 +130,26 @@ class Optimizer(ABC):
         step: int,
         rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Changes ``weights``, float32, in place by a step's gradient (of the same shape; may be changed).
+        """Updates ``weights``, float32, in place by a step's gradient of the same shape, which may be changed
+        too.
 
-        Called once per partition and step, in the order of a partition's steps. ``rows``: with sparse
-        gradients (Parallax), the distinct rows of ``weights`` that the gradient has; only these change.
+        Called once per partition and step, in the order of a partition's steps. With sparse gradients
+        (Parallax), ``rows`` are the distinct rows of ``weights`` that the gradient has. Only these change.
         """
 
     def state_dict(self) -> dict[str, Floats]:
-        """Copies of its state from earlier steps, by a name for each array, for a checkpoint."""
+        """Copies of the state from earlier steps, by a name for each array, for a checkpoint."""
         return {}
 
     def partition_state(self, partition: Partition) -> dict[str, Floats]:
-        """The part of `state_dict` that belongs to one partition; before its first update, the initial state.
+        """The part of `state_dict` that belongs to one partition. Before its first update, the initial state.
 
-        So a new optimizer tells which arrays, of which shapes and types, a checkpoint of its partitions must
-        hold.
+        A new optimizer thus tells which arrays, shapes and types a checkpoint must have.
         """
         return {}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Restores copies of the arrays of a `state_dict`; ``ValueError`` for another optimizer's."""
+        """Restores copies of the arrays of a `state_dict`. Raises ``ValueError`` for another optimizer's."""
         if state:
             raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
 
@@ -158,12 +161,12 @@ class Optimizer(ABC):
 class MomentumSGD(Optimizer):
     """Stochastic gradient descent with heavy-ball momentum and weight decay, as in SSD-SGD, Sec. 3.2.1.
 
-    ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``.
-    (There the weights are indexed so that ``w_(t-1) = w_(t-2) + mom_(t-2)``.) All in float32.
+    ``mom_t = m * mom_(t-1) - lr_t * (grad_t + wd * w_t)``, ``w_(t+1) = w_t + mom_t``; ``mom_(-1) = 0``. The
+    paper's index of the weights differs: ``w_(t-1) = w_(t-2) + mom_(t-2)``. All computations are in float32.
 
-    Steps that do not look a row up leave it alone, momentum and decay included, as in TensorFlow's sparse
-    updates. The work is that of the rows used. The result differs from that of the same gradient made dense,
-    unless momentum and decay are 0.
+    A sparse gradient changes only its rows; momentum and decay act on no others, as in TensorFlow's sparse
+    updates. The work is proportional to these rows. Unless momentum and decay are 0, the result differs from
+    that of the same gradient made dense.
 
     Parameters
     ----------
@@ -174,7 +177,7 @@ class MomentumSGD(Optimizer):
     weight_decay
         wd, at least 0.
 
-    ``ValueError`` for values outside.
+    Raises ``ValueError`` for values outside these limits.
     """
 
     def __init__(
@@ -242,7 +245,7 @@ class MomentumSGD(Optimizer):
 def state_in(
     fields: Fields, name: str, optimizer: Optimizer, partitions: Iterable[Partition]
 ) -> dict[str, Floats]:
-    """A field of a state: what ``optimizer`` keeps of these partitions. ``ValueError`` as `Fields` does."""
+    """The field with the optimizer's state of these partitions. Raises the ``ValueError`` of `Fields`."""
     expected: dict[str, Floats] = {}
     for partition in partitions:
         expected |= optimizer.partition_state(partition)

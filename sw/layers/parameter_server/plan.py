@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How keys are cut into partitions, and which server holds each of them."""
+"""The division of keys into partitions, and the server of each partition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 WHOLE_BELOW = 256
-"""Keys of fewer values than this are not cut: their pieces would cost more than the balance is worth."""
+"""Keys with fewer values are not divided, since their parts would cost more than a better balance gains."""
 
 _GRID = 16
-"""Cuts are made at multiples of this many values: a cache line."""
+"""Keys are divided at multiples of 16 values, a cache line."""
 
 
 @dataclass(frozen=True)
 class Partition:
     """Values ``start`` to ``stop`` (exclusive) of the flattened array of a key.
 
-    ``number``: its place in the plan. ``server``: which one holds it, 0..servers-1 (not a rank).
+    ``number`` is its place in the plan. ``server`` is the number of its server, 0..servers-1 (not a rank).
     """
 
     number: int
@@ -29,18 +29,18 @@ class Partition:
 
     @property
     def size(self) -> int:
-        """Values in it."""
+        """Number of values."""
         return self.stop - self.start
 
 
 class Plan:
     """Assigns every value of every key to one server, in about equal shares.
 
-    A key of at least ``whole_below`` values is cut into one range for each server; smaller ones go whole to
-    the server that has the fewest values then, the largest first. The result depends on the arguments alone,
-    so every rank computes it independently. O(keys * servers).
+    A key of at least ``whole_below`` values (and 16 per server) is divided into one range per server. The
+    other keys stay whole. They are assigned in descending size, each to the server with the fewest values.
+    The result depends only on the arguments, so every rank computes it independently. O(keys * servers).
 
-    ``ValueError`` for no key, no server, or a key with no values.
+    Raises ``ValueError`` for no key, no server, or a key without values.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Plan:
         ranges = [(key, *part) for key in self.shapes for part in cuts[key]]
         self.partitions = tuple(Partition(number, *part) for number, part in enumerate(ranges))
         self.load = tuple(load)
-        """Values with each server."""
+        """Number of values at each server."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -80,5 +80,5 @@ class Plan:
         return tuple(self.shapes)
 
     def of(self, server: int, keys: Collection[str] | None = None) -> tuple[Partition, ...]:
-        """The partitions with one server, in order; those of some keys only, if given."""
+        """The partitions of one server, in order. With ``keys``, only those of these keys."""
         return tuple(p for p in self.partitions if p.server == server and (keys is None or p.key in keys))

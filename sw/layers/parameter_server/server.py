@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A server's state: the weights of its partitions, and how pushed gradients change them.
+"""A server's state: the weights of its partitions, and their updates by pushed gradients.
 
-Messages are `node`'s part.
+`node` handles the messages.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Updated = Callable[[Partition, int], None]
 
 
 class _Step:
-    """The gradients of one partition and step, summed in the order of the workers, whenever they come.
+    """The gradients of one partition and step, summed in the order of the workers, whenever they arrive.
 
-    The order makes the sum the same in every run.
+    This order makes the sum the same in every run.
     """
 
     def __init__(self) -> None:
         self.total: Floats | None = None
         self.summed = 0
-        """Workers whose gradient is in the sum, or who have none."""
+        """Number of workers whose gradient is in the sum, or who skipped the step."""
         self.count = 0
-        """Gradients in the sum."""
+        """Number of gradients in the sum."""
         self.waiting: dict[int, Floats | None] = {}
 
     def add(self, worker: int, gradient: Floats | None) -> None:
@@ -54,21 +54,21 @@ class _Step:
 class Server:
     """One of the servers of a plan.
 
-    Its *version* of a partition is the number of updates that the partition has seen. In mode "sync" (SSGD)
-    an update takes the mean of all workers' gradients of one step, so the version is the number of the next
-    step. A worker that left a step out (`push` of None) does not count in the mean. In mode "async" (ASGD)
-    every gradient is an update by itself, at once.
+    A partition's *version* is the number of its updates. In mode "sync" (SSGD) an update takes the mean of
+    all workers' gradients of one step, so the version is the number of the next step. A worker that skips a
+    step (`push` of None) does not count in the mean. In mode "async" (ASGD) every gradient is applied at
+    once, as an update of its own.
 
     Parameters
     ----------
     plan, index
-        All partitions, and which server this is.
+        All partitions, and the number of this server.
     parameters
         Initial weights by key, float32, all keys.
     workers
-        How many; they are 0..workers-1 here.
+        Number of workers. A server numbers them 0..workers-1.
     optimizer
-        This server's own.
+        This server's own instance.
     updated
         Called with each partition and its new version, directly after the update.
     """
@@ -94,18 +94,19 @@ class Server:
         """float32[n] by the partition's number."""
         self.versions = dict.fromkeys(self.partitions, 0)
         self.delays: dict[int, int] = {}
-        """How many gradients were d updates older than the weights they changed, by d (mode "async")."""
+        """Number of gradients, by the number of updates since their worker's pull (mode "async")."""
         self.skipped: list[tuple[int, str, int]] = []
-        """Worker, key and step of the gradients that were left out since they were not finite."""
+        """Worker, key and step of the gradients that were skipped because they were not finite."""
         self._steps: dict[int, dict[int, _Step]] = {number: {} for number in self.partitions}
         self._seen: dict[tuple[int, int], int] = {}
         self._updated = updated or (lambda partition, version: None)
 
     def push(self, worker: int, number: int, step: int, gradient: Floats | None) -> None:
-        """Takes a worker's gradient of a partition, float32[n], which is the server's own from now on.
+        """Takes a worker's gradient of a partition, float32[n]. The server may change the array from then on.
 
-        ``step`` counts the worker's pushes of that partition from 0. None: the worker leaves this step out.
-        ``ValueError`` for a partition of another server, another length, or a step that has been pushed.
+        ``step`` counts the worker's pushes of that partition from 0. A ``gradient`` of None skips the step.
+        Raises ``ValueError`` for a partition of another server, another length, or a step that was already
+        pushed.
         """
         partition = self.partitions.get(number)
         if partition is None:
@@ -146,7 +147,7 @@ class Server:
         self._updated(partition, self.versions[partition.number])
 
     def pulled(self, worker: int, numbers: Sequence[int]) -> None:
-        """Notes that a worker gets the present weights of partitions; from here its delay counts."""
+        """Notes that a worker gets the current weights of partitions. Its delay counts from here."""
         for number in numbers:
             self._seen[worker, number] = self.versions[number]
 

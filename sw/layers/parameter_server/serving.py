@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A server among workers: pulls that wait for updates, workers that are done, and time limits."""
+"""A server's requests: pulls that wait for updates, workers that are done, and time limits."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from .plan import Partition, Plan
 from .server import Mode, Server
 
 Reply = Callable[[int, Envelope, Data], None]
-"""Sends weights to a worker: its number, the header, the data."""
+"""Sends weights to a worker. Arguments: the worker's number, the header, the data."""
 
 
 @dataclass
 class _Pull:
-    """A worker's request for partitions, each in one version, and what is ready of it."""
+    """A worker's request for partitions, each in one version, and those that are ready."""
 
     worker: int
     ticket: int
     wanted: dict[int, int]
     since: float
     found: dict[int, tuple[int, Floats]] = field(default_factory=dict)
-    """Version and weights of the partitions that were ready, as they were then."""
+    """Version and weights of the partitions that are ready, copied at that time."""
 
 
 class Serving:
-    """One server and the workers' requests to it; workers are numbered as in `Server`.
+    """One server, and the requests of its workers, which are numbered as in `Server`.
 
-    A pull gets the weights of exactly the version that it waited for, however far others are ahead: in mode
-    "sync" the same run gives the same bits every time.
+    A pull gets exactly the version that it waited for, however far other workers are ahead. So in mode "sync"
+    every run gives the same bits.
 
-    ``ranks``: of the workers, for messages. ``timeout``: seconds that a worker may be silent while others
-    wait for it.
+    ``ranks`` are those of the workers, for messages. A worker may be silent for ``timeout`` seconds while
+    others wait for it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Serving:
         self.server = Server(plan, index, parameters, len(ranks), optimizer, mode, self._updated)
         self.checkpoints = checkpoints
         self.done: set[int] = set()
-        """Workers that will push and pull no more."""
+        """Workers that have sent their last push and pull."""
         self._ranks, self._leg, self._timeout = list(ranks), pull_leg, timeout
         self._pulls: list[_Pull] = []
         self._snapshots: dict[tuple[int, int], Floats] = {}
@@ -68,7 +68,9 @@ class Serving:
         self._heard = time.monotonic()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
-        """What a worker sent; ``gradients`` of a push, one per partition. ``ValueError`` if malformed."""
+        """Handles a worker's message. A push has one of ``gradients`` per partition. Raises ``ValueError`` if
+        malformed.
+        """
         self._heard = time.monotonic()
         if envelope.kind in (Kind.PUSH, Kind.SKIP):
             for number, step, gradient in zip(envelope.numbers, envelope.steps, gradients, strict=True):
@@ -106,7 +108,7 @@ class Serving:
         pull.found[number] = version, snapshot
 
     def _answer(self, reply: Reply) -> None:
-        """Answers the pulls that are complete; equal answers are encoded once."""
+        """Answers the complete pulls. Equal answers are encoded once."""
         for pull in [pull for pull in self._pulls if len(pull.found) == len(pull.wanted)]:
             self._pulls.remove(pull)
             numbers = list(pull.wanted)
@@ -125,7 +127,9 @@ class Serving:
             del self._snapshots[identity_of]
 
     def _waited_for(self) -> tuple[_Pull, Partition, list[int]] | None:
-        """A pull that cannot be answered, the partition that lacks an update, and the workers that owe it."""
+        """A pull that cannot be answered, the partition that lacks an update, and the workers that must push
+        it.
+        """
         for pull in self._pulls:
             for number in pull.wanted:
                 if number not in pull.found:
@@ -138,7 +142,7 @@ class Serving:
         return f"worker rank {ranks} has not pushed key {partition.key!r} of step {step}"
 
     def _check_deserted(self) -> None:
-        """`TransportError` if a pull waits for a worker that is done."""
+        """Raises `TransportError` if a pull waits for a worker that is done."""
         waiting = self._waited_for()
         if waiting is None:
             return
@@ -148,19 +152,19 @@ class Serving:
             raise TransportError(f"{self._who(gone, waiting[1])} and is done, while rank {waits} waits")
 
     def owing(self, leaving: bool) -> set[int]:
-        """Ranks of the workers for whom this server waits.
+        """Ranks of the workers that this server waits for.
 
-        ``leaving``: this rank only waits for the workers to be done.
+        ``leaving`` means that this rank only waits until the workers are done.
         """
         if waiting := self._waited_for():
             return {self._ranks[worker] for worker in waiting[2]}
         return {rank for worker, rank in enumerate(self._ranks) if leaving and worker not in self.done}
 
     def check_limits(self, leaving: bool, silent_of: Callable[[Collection[int]], Collection[int]]) -> None:
-        """`TransportTimeout` if workers have let the others wait too long.
+        """Raises `TransportTimeout` if workers have kept the others waiting for too long.
 
-        ``leaving``: as for `owing`. ``silent_of``: `Transport.silent`, since a worker that owes something may
-        itself wait for another rank.
+        ``leaving`` is that of `owing`. ``silent_of`` is `Transport.silent`, since a late worker may itself
+        wait for another rank.
         """
         if time.monotonic() - self._heard <= self._timeout or not (owing := self.owing(leaving)):
             return
@@ -182,7 +186,7 @@ class Serving:
 
 
 def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) -> list[Floats | None]:
-    """The gradients of a push, one per partition; None for each of a `Kind.SKIP`."""
+    """The gradients of a push, one per partition. All are None for a `Kind.SKIP`."""
     if envelope.kind is Kind.SKIP:
         return [None] * len(envelope.numbers)
     if envelope.kind is not Kind.PUSH:
@@ -193,7 +197,7 @@ def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) ->
 
 
 def parts_of(plan: Plan, numbers: Sequence[int]) -> list[tuple[str, int]]:
-    """Key and size of partitions; ``ValueError`` for a number that does not exist."""
+    """Key and size of each partition. Raises ``ValueError`` for a number that does not exist."""
     if any(number >= len(plan.partitions) for number in numbers):
         raise ValueError(f"there are {len(plan.partitions)} partitions, not {max(numbers) + 1}")
     return [(plan.partitions[number].key, plan.partitions[number].size) for number in numbers]

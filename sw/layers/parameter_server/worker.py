@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The worker's side: push gradients, pull weights, by key."""
+"""The worker's interface: pushes of gradients and pulls of weights, by key."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class NonFiniteGradient(ArithmeticError):
 
 
 class Worker:
-    """One worker; `ParameterServer.worker` is it. For one thread.
+    """This rank's worker (`ParameterServer.worker`). Only one thread may use it.
 
-    Attributes: ``index``, 0..count-1, and ``count``, how many workers there are; ``synchronous``, whether the
-    servers are; ``optimizer``, the servers', as this rank was given it; ``skipped``, the (key, step) of
-    gradients that were not finite, with policy "skip"; ``checkpoints``, what writes checkpoints, or None;
-    ``saved``, this worker's state in the checkpoint that was restored, or None.
+    Attributes: ``index``, 0..count-1; ``count``, the number of workers; ``synchronous``, whether the mode is
+    "sync"; ``optimizer``, this rank's instance; ``skipped``, the (key, step) of gradients that were not
+    finite, with policy "skip"; ``checkpoints``, the writer of checkpoints, or None; ``saved``, this worker's
+    state in the restored checkpoint, or None.
 
-    The *step* of a key is how often this worker has pushed it. Keys may be pushed one by one, in any order,
-    as layers finish; `push` of several keys at once makes fewer messages.
+    The *step* of a key is the number of this worker's pushes of it. Keys may be pushed one by one, in any
+    order, as layers finish. One `push` of several keys makes fewer messages.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Worker:
 
     @property
     def step(self) -> int:
-        """Steps that this worker has pushed wholly: the fewest pushes of any key."""
+        """Number of steps that this worker has pushed completely (the fewest pushes of any key)."""
         return min(self._steps.values())
 
     @property
@@ -66,11 +66,12 @@ class Worker:
         return dict(self._node.plan.shapes)
 
     def ipush(self, gradients: Mapping[str, Floats]) -> Handle[None]:
-        """Begins to send the gradients of some keys; they must keep their values until `Handle.wait`.
+        """Begins to send the gradients of some keys. They must keep their values until `Handle.wait`.
 
-        float32 arrays of the parameters' shapes. ``ValueError`` for an unknown key or another shape,
-        ``TypeError`` for another type. A gradient that is not finite raises `NonFiniteGradient`, or with
-        policy "skip" leaves this worker out of the mean of this step for all keys of the call.
+        Gradients are float32 arrays of the parameters' shapes. Raises ``ValueError`` for an unknown key or
+        another shape, and ``TypeError`` for another type. A gradient that is not finite raises
+        `NonFiniteGradient`. With policy "skip" it leaves this worker out of the step's mean, for all keys of
+        the call.
         """
         for key, gradient in gradients.items():
             self._check(key, gradient)
@@ -91,12 +92,13 @@ class Worker:
         self.ipush(gradients).wait()
 
     def ipull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Handle[Parameters]:
-        """Begins to fetch weights; `Handle.wait` returns them by key, float32 arrays of the keys' shapes.
+        """Begins to fetch weights. `Handle.wait` returns them by key, as float32 arrays of the keys' shapes.
 
-        Synchronous: the weights after the update of this worker's last push, exactly, which waits for all
-        workers' pushes of that step. Asynchronous: as they are, with this worker's own pushes in them.
+        In mode "sync" these are exactly the weights after the update of this worker's last push, so the pull
+        waits for all workers' pushes of that step. In mode "async" they are the current weights, which
+        include this worker's own pushes.
 
-        ``keys``: all if None. ``into``: arrays to fill in place of new ones.
+        ``keys`` None means all. ``into`` holds arrays to fill instead of new ones.
         """
         wanted = self._node.plan.keys if keys is None else tuple(keys)
         for key in wanted:
@@ -131,6 +133,6 @@ class Worker:
 
 
 def _finite(values: Floats) -> bool:
-    """Whether all are: one pass without memory, and a second one only where the squares' sum overflows."""
+    """Whether all values are finite. A second pass is needed only if the sum of squares overflows."""
     flat = values.reshape(-1)
     return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())

@@ -170,7 +170,7 @@ class GLU(LocalUpdate):
     held
         Whether a cycle keeps its first grad_sync (see above).
 
-    ``ValueError`` for a momentum outside 0..1, or coefficients that are not finite.
+    Raises ``ValueError`` for a momentum outside 0..1, or coefficients that are not finite.
     """
 
     name = "glu"

@@ -180,7 +180,7 @@ def _left(deadline: float) -> float:
 def join(address: Address, timeout: float, source: str | None) -> Line:
     """The other ranks' side: connects, from the address ``source`` if given.
 
-    Tries again until rank 0 listens; `TransportTimeout` if it never does.
+    Tries again until rank 0 listens. Raises `TransportTimeout` if it never does.
     """
     deadline = time.monotonic() + timeout
     pause = 0.005

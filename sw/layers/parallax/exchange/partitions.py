@@ -15,8 +15,8 @@ class Partitions:
     """``rows`` rows in ``count`` partitions on ``servers`` servers, both assigned round-robin.
 
     Row r is row ``r // count`` of partition ``r % count``. So frequent rows, which are adjacent in a
-    vocabulary, spread over all partitions. Server ``p % servers`` holds partition p. ``ValueError`` for more
-    partitions than rows, or none.
+    vocabulary, spread over all partitions. Server ``p % servers`` holds partition p. Raises ``ValueError``
+    for more partitions than rows, or none.
     """
 
     rows: int

@@ -16,7 +16,7 @@ MOST_ROWS = 1 << 32
 
 
 def check_rows(rows: NDArray[Any], count: int) -> None:
-    """``ValueError`` naming the first row that is outside 0..count-1."""
+    """Raises ``ValueError`` naming the first row that is outside 0..count-1."""
     if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= count):
         wrong = rows[(rows < 0) | (rows >= count)][0]
         raise ValueError(f"rows must be within 0..{count - 1}, not {int(wrong)}")
@@ -45,7 +45,7 @@ def most_row_bytes(count: int) -> int:
 
 
 def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
-    """The rows of `encode_rows`, ascending; ``ValueError`` for anything that it does not make."""
+    """The rows of `encode_rows`, ascending. Raises ``ValueError`` for anything that it does not make."""
     if data.size < 1 or data[0] not in (_LIST, _BITMAP):
         raise ValueError(f"a row set begins with 0 or 1, not {data[:1].tolist()}")
     body = data[1:]

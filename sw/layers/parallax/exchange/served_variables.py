@@ -50,7 +50,7 @@ class ServedVariables(dict[str, SparseVariable]):
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
         """Changes the number of partitions of variables that are here and differ. Resets their optimizers.
 
-        ``ValueError`` for more partitions than rows.
+        Raises ``ValueError`` for more partitions than rows.
         """
         for key in keys:
             if self.partitions(key) not in (0, partitions):

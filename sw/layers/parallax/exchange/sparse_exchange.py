@@ -134,7 +134,7 @@ class SparseVariable:
     def push(self, gradient: Floats) -> None:
         """Sends the gradient of the rows pulled last, float32[k, ...], and updates. Collective.
 
-        ``ValueError`` if its shape is another.
+        Raises ``ValueError`` if its shape is another.
         """
         assert self._rows is not None, "push follows a pull"
         shape = (self._rows.size, *self.row_shape)

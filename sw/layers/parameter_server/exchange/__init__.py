@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Messages between workers and servers: their header, how values travel on a leg, several in flight."""
+"""Messages between workers and servers: headers, forms of the values, and concurrent transfers."""

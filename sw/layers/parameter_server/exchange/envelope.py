@@ -15,29 +15,30 @@ _ENTRY = np.dtype([("number", "<u4"), ("step", "<u4")])
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     PUSH = 1
-    """Worker to server: gradients; the steps are those of the pushes."""
+    """Worker to server: gradients. The steps are those of the pushes."""
     SKIP = 2
-    """Worker to server: these steps have no gradient of this worker."""
+    """Worker to server: this worker has no gradient for these steps."""
     PULL = 3
-    """Worker to server: weights wanted, in these versions at least."""
+    """Worker to server: a request for weights, in these versions or later ones."""
     WEIGHTS = 4
-    """Server to worker: the answer; the steps are the versions."""
+    """Server to worker: the weights requested. The steps are their versions."""
     DONE = 5
-    """Worker to server: there will be no more from this worker."""
+    """Worker to server: the last message of this worker."""
     BYE = 6
-    """Server to worker: there will be no more from this server."""
+    """Server to worker: the last message of this server."""
     ALIVE = 7
-    """Server to a worker that is done: others are not."""
+    """Server to a worker that is done: other workers are not."""
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """The header of a message; ``data`` bytes of values follow it as a message of their own, if any.
+    """The header of a message. If ``data`` is not 0, that many bytes of values follow as a separate message.
 
-    ``ticket``: which pull it belongs to. ``meta``: what the leg needs to decode the data.
+    ``ticket`` is the number of the pull to which it belongs. ``meta`` holds what the leg needs to decode the
+    data.
     """
 
     kind: Kind
@@ -48,7 +49,7 @@ class Envelope:
     data: int = 0
 
     def pack(self) -> bytes:
-        """As bytes; see `most_bytes`."""
+        """The header as bytes. `most_bytes` is their largest number."""
         entries = np.zeros(len(self.numbers), _ENTRY)
         entries["number"], entries["step"] = self.numbers, self.steps
         head = _HEAD.pack(self.kind, 0, 0, len(entries), self.ticket, self.data)
@@ -56,7 +57,7 @@ class Envelope:
 
     @classmethod
     def unpack(cls, message: bytes | memoryview) -> Envelope:
-        """The inverse of `pack`; ``ValueError`` for anything else."""
+        """The inverse of `pack`. Raises ``ValueError`` for a malformed header."""
         if len(message) < _HEAD.size:
             raise ValueError(f"a header has at least {_HEAD.size} bytes, not {len(message)}")
         kind, _, _, count, ticket, data = _HEAD.unpack_from(message)
@@ -75,5 +76,5 @@ class Envelope:
 
 
 def most_bytes(partitions: int, meta_bytes: int) -> int:
-    """Largest size of a header in bytes, with ``meta_bytes`` for each partition and once more."""
+    """Largest size of a header in bytes. ``meta_bytes`` counts once per partition and once more."""
     return _HEAD.size + partitions * (_ENTRY.itemsize + meta_bytes) + meta_bytes

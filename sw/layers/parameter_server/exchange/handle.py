@@ -12,16 +12,16 @@ from ....transport import TransportTimeout
 Result = TypeVar("Result")
 
 GRACE = 2.0
-"""Seconds that a worker waits beyond the limits of its server and its node, which know the rank to name."""
+"""Seconds that a worker waits longer than its server and its node, since these know which rank to name."""
 
 
 class Handle(Generic[Result]):
-    """What `Worker.ipush` and `Worker.ipull` return; made and completed by the rank's `Node`."""
+    """The result of `Worker.ipush` and `Worker.ipull`. The rank's `Node` makes and completes it."""
 
     def __init__(self, what: str, servers: Iterable[int], result: Result, timeout: float) -> None:
         self._what, self._left, self._result, self._timeout = what, set(servers), result, timeout
         self.overdue = False
-        """Whether the worker has waited too long; its node then ends the group and names the late ranks."""
+        """Whether the worker has waited too long. Its node then ends the group and names the late ranks."""
         self._complete = threading.Event()
         self._error: Exception | None = None
 
@@ -31,11 +31,11 @@ class Handle(Generic[Result]):
         return self._complete.is_set()
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Blocks until it is complete; the weights by key of a pull, None of a push.
+        """Blocks until it is complete. Returns the weights by key for a pull, and None for a push.
 
-        ``timeout``: seconds in all; the transport's, and a little more, if None. Raises what broke the group:
-        `PeerLost` for a rank that is gone, with its number, `TransportTimeout` for one that keeps the others
-        waiting.
+        ``timeout`` is the total number of seconds; None means the transport's and a little more. Raises the
+        error that broke the group: `PeerLost` with the number of a lost rank, or `TransportTimeout` for a
+        rank that keeps the others waiting.
         """
         limit = self._timeout + GRACE if timeout is None else timeout
         if not self._complete.wait(limit):
@@ -52,7 +52,7 @@ class Handle(Generic[Result]):
         return self._left
 
     def late(self, silent: Iterable[int], seconds: float) -> str:
-        """The text of a time-out that ``silent`` ranks have caused."""
+        """The text of a time-out that the ``silent`` ranks caused."""
         named = set(silent)
         text = f"{self._what}: server rank {_text(named & self._left or self._left)} has not answered"
         if named <= self._left:
@@ -60,7 +60,7 @@ class Handle(Generic[Result]):
         return f"nothing from rank {_text(named)} for {seconds:g} s; {text}, which waits for it"
 
     def advance(self, server: int) -> bool:
-        """The part of one server's rank is done; whether that was the last."""
+        """Notes that the server on one rank is done. Returns whether it was the last."""
         self._left = self._left - {server}
         if not self._left:
             self._complete.set()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How values travel on a leg: raw, as a codec's stream, as floats for the NICs, or encoded key by key.
+"""Forms of values in messages: raw, as a codec's stream, as floats for the NICs, or encoded by key.
 
-Workers push gradients to the servers and pull weights from them; the two legs are chosen separately.
+The *push leg* carries gradients to the servers, and the *pull leg* carries weights from them. Their forms are
+chosen separately.
 """
 
 from __future__ import annotations
@@ -25,60 +26,66 @@ Data = NDArray[np.uint8]
 
 
 class Encoding(Protocol):
-    """A form of weights for the pull leg that may differ by key, such as ADT's.
+    """A form of weights on the pull leg that may differ by key, such as ADT's.
 
-    An encoding whose keys depend on each other may also have ``encode_all(parts)``: the results of `encode`
-    for each (key, values) of a message, as a list.
+    An encoding whose keys depend on each other may also have ``encode_all(parts)``, which returns a list with
+    the result of `encode` for each (key, values) of a message.
 
-    The data must hold all that `decode` needs beyond key and count. `encode` chooses the form, which may
-    change from step to step. An encoding whose form depends on earlier values has ``state_dict()`` and
-    ``load_state_dict(state)`` too, for checkpoints. The latter raises ``ValueError`` for any other state, and
+    The data must hold everything that `decode` needs besides key and count. `encode` chooses the form, which
+    may change from step to step. An encoding whose form depends on earlier values also has ``state_dict()``
+    and ``load_state_dict(state)``, for checkpoints. The latter raises ``ValueError`` for any other state, and
     then changes nothing.
     """
 
     def encode(self, key: str, values: Floats) -> Any:
-        """The bytes that stand for float32[n] of a key, or of a part of it; any object with a buffer."""
+        """Encodes float32[n], the values of a key or of a part of it. Returns any object with a buffer."""
 
     def decode(self, key: str, data: Data, count: int) -> Floats:
-        """float32[count] of uint8[...]; ``ValueError`` for what `encode` does not make."""
+        """Decodes uint8[...] to float32[count]. Raises ``ValueError`` for data that `encode` does not
+        make.
+        """
 
 
 class Leg(ABC):
-    """How the values of several partitions become one message, and back.
+    """Turns the values of several partitions into one message, and back.
 
-    ``tagged``: the message holds fp32 values only, and travels on connections that NICs compress.
+    ``tagged`` means that the message holds only fp32 values and uses connections that NICs compress.
     """
 
     name: str
     tagged = False
     meta_bytes = 0
-    """Bytes of `encode`'s first result per partition, at most, and once more."""
+    """Most bytes of `encode`'s first result, counted once per partition and once more."""
 
     @abstractmethod
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
-        """What `decode` must know, and the data, uint8[n]; parts are (key, float32[n]). Values are copied."""
+        """Encodes a copy of the parts (key, float32[n]). Returns what `decode` must know, and the data,
+        uint8[n].
+        """
 
     @abstractmethod
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        """Writable arrays of (key, count); ``ValueError`` for data that are not those of `encode`."""
+        """Decodes a writable array for each (key, count). Raises ``ValueError`` for data that `encode` does
+        not make.
+        """
 
     def state_dict(self) -> Any:
-        """Its state beyond the settings, for a checkpoint; None if it has none."""
+        """Its state other than the settings, for a checkpoint. None if it has none."""
         return None
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`; ``ValueError`` for anything else."""
+        """Restores a `state_dict`. Raises ``ValueError`` for anything else."""
         if state is not None:
             raise ValueError(f"leg {self.name!r} keeps no state")
 
 
 def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
-    """All values, the parts concatenated, as a new array."""
+    """A new array with the concatenated values of all parts."""
     return np.concatenate([values.reshape(-1) for _, values in parts])
 
 
 def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-    """Views of float32[n], one per (key, count); ``ValueError`` if n is not the sum of the counts."""
+    """Views of float32[n], one per (key, count). Raises ``ValueError`` if n is not the sum of the counts."""
     ends = np.cumsum([count for _, count in parts])
     if values.size != ends[-1]:
         raise ValueError(f"{values.size} values received, expected {ends[-1]}")
@@ -86,7 +93,7 @@ def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
 
 
 class RawLeg(Leg):
-    """fp32, 4 bytes per value, as messages."""
+    """Raw fp32, 4 bytes per value, as messages."""
 
     name = "raw"
 
@@ -100,9 +107,9 @@ class RawLeg(Leg):
 
 
 class _Scaled:
-    """Multiplication by a power of two before the codec and division after it: moves the error bound.
+    """Multiplies by a power of two before the codec, and divides after it. This moves the error bound.
 
-    "auto": what brings the largest magnitude of a message into [0.5, 1). Each message can have its own, since
+    "auto" brings the largest magnitude of a message into [0.5, 1). Each message can have its own scale, since
     the server restores every worker's values before it adds them.
     """
 
@@ -129,7 +136,7 @@ class _Scaled:
 
 
 class CodecLeg(Leg):
-    """The stream of a codec, of all parts together, as messages: the software path."""
+    """One codec stream of all parts, as a message (the software path)."""
 
     meta_bytes = 2
 
@@ -149,7 +156,7 @@ class CodecLeg(Leg):
 
 
 class TaggedLeg(Leg):
-    """fp32 values on marked connections, which the hosts' NICs, set to ``codec``, compress and restore."""
+    """fp32 values on marked connections, which the hosts' NICs compress and restore with ``codec``."""
 
     tagged = True
     meta_bytes = 2
@@ -168,7 +175,7 @@ class TaggedLeg(Leg):
 
 
 class EncodedLeg(Leg):
-    """Each part in the form that an `Encoding` gives it; the lengths travel with the header."""
+    """Each part in the form of an `Encoding`. The header carries the lengths."""
 
     meta_bytes = 4
 
@@ -187,12 +194,12 @@ class EncodedLeg(Leg):
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
         lengths = np.frombuffer(meta, "<u4")
         if len(lengths) != len(parts) or int(lengths.sum()) != data.size:
-            raise ValueError(f"{data.size} bytes came for {len(parts)} parts of {lengths.tolist()} bytes")
+            raise ValueError(f"received {data.size} bytes for {len(parts)} parts of {lengths.tolist()} bytes")
         values = []
         for (key, count), piece in zip(parts, np.split(data, np.cumsum(lengths)[:-1]), strict=True):
             values.append(self.encoding.decode(key, piece, count))
             if values[-1].size != count:
-                raise ValueError(f"{values[-1].size} values of key {key!r} came for {count}")
+                raise ValueError(f"received {values[-1].size} values of key {key!r}, expected {count}")
         return values
 
     def state_dict(self) -> Any:
@@ -208,9 +215,9 @@ class EncodedLeg(Leg):
 def push_leg(
     transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = "auto"
 ) -> Leg:
-    """The leg for gradients; ``codec`` and ``path`` as in `inceptionn.collectives.allreduce_comp`.
+    """The leg for gradients. ``codec`` and ``path`` are those of `inceptionn.collectives.allreduce_comp`.
 
-    ``path`` None: "auto" with a codec, "off" without.
+    If ``path`` is None, it is "auto" with a codec and "off" without.
     """
     chosen, used = choose_path(transport, path or ("off" if codec is None else "auto"), codec)
     if chosen == "off":

@@ -13,11 +13,11 @@ from .envelope import Envelope, Kind
 from .legs import Data
 
 Deliver = Callable[[int, Envelope, "Data | None"], bool]
-"""What to do with a message of a rank; whether more may come from there."""
+"""Handles a message from a rank. Returns whether more may follow from there."""
 
 
 class _Listener:
-    """What comes from one rank: a header, its data if any, then the next header."""
+    """The input from one rank: a header, its data if any, then the next header."""
 
     def __init__(self, peer: int, room: int) -> None:
         self.peer = peer
@@ -27,16 +27,16 @@ class _Listener:
 
 
 class Links:
-    """Connections of one rank to those it listens to or sends to.
+    """Sends and receives messages of one rank.
 
     Parameters
     ----------
     room
-        Bytes of the longest header.
+        Length of the longest header in bytes.
     most
-        Bytes of data that a message may announce; more is taken for a malformed header.
+        Most bytes of data that a message may announce. More makes the header malformed.
     tagged
-        Kinds whose data travel as floats on marked connections.
+        Kinds whose data are sent as floats on marked connections.
     deliver
         Called for each message, in `poll`.
     """
@@ -51,13 +51,13 @@ class Links:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being sent, or listened for."""
+        """Whether a send or a receive is in flight."""
         return bool(self._sending or self._listening)
 
     def send(
         self, peer: int, envelope: Envelope, data: Data | None = None, sent: Callable[[], None] | None = None
     ) -> None:
-        """Begins to send; the data must keep their values until ``sent`` is called."""
+        """Begins to send. The data must keep their values until ``sent`` is called."""
         header = envelope.pack()
         request = self.transport.isend(peer, header)
         self._sending[request] = (header, sent if data is None else None)
@@ -66,7 +66,7 @@ class Links:
             self._sending[request] = (data, sent)
 
     def listen(self, peer: int) -> None:
-        """Begins to take messages from a rank."""
+        """Begins to receive messages from a rank."""
         self._next(_Listener(peer, self._room))
 
     def _next(self, listener: _Listener) -> None:
@@ -74,7 +74,9 @@ class Links:
         self._listening[self.transport.irecv_into(listener.peer, listener.buffer)] = listener
 
     def poll(self, timeout: float) -> None:
-        """Waits until something moves, or `Transport.wake`, or the time is over; delivers what has come."""
+        """Waits for a transfer, `Transport.wake` or the end of ``timeout``, and delivers received
+        messages.
+        """
         for request in self.transport.wait_any([*self._sending, *self._listening], timeout):
             if request in self._sending:
                 _, sent = self._sending.pop(request)
