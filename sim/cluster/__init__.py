@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The virtual cluster: hosts that are network namespaces, with NICs that are the generated Verilog.
+"""The virtual cluster: network namespaces as hosts, with NICs that run the generated Verilog.
 
 `Cluster` starts the hosts and gives each a TAP device. Its frames pass a NIC (the verilated RTL, the golden
-model, or none) and a switch that may lose, delay or damage them. The programs on the hosts are not changed:
-real sockets, the kernel's TCP, real MPI. ``inceptionn cluster run`` is the command line.
+model, or none) and a switch that may lose, delay or damage them. Programs run unmodified on the hosts, with
+real sockets, the kernel's TCP and real MPI. ``inceptionn cluster run`` is the command.
 """
 
 from .cluster import Cluster, ClusterError

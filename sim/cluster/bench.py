@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command ``cluster bench``: how fast the models carry tagged floats between two and among four hosts."""
+"""The command ``cluster bench``: the rate of tagged floats between two and among four hosts."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _LIMIT = 300.0
 
 @dataclass
 class Flow:
-    """One arrangement's figures; bytes are tagged payload as the receivers got it."""
+    """The figures of one arrangement of hosts. Bytes are tagged payload at the receivers."""
 
     name: str
     mtu: int
     nic: str
     received: int
     seconds: float
-    """From the first byte of any of the parallel transfers to the last byte of all."""
+    """Time from the first byte of any parallel transfer to the last byte of all."""
     processor_seconds: float
-    """Processor time of models, switch and programs, with the kernel's part."""
+    """Processor time of models, switch and programs, including the kernel's part."""
     model_seconds: float
-    """The models' part of that."""
+    """The models' part of the processor time."""
     cycles: int
     beats_per_cycle: float | None
 
@@ -64,7 +64,7 @@ class Flow:
 
     @property
     def per_processor(self) -> float:
-        """Bytes per second of processor time: what one processor would carry that did nothing else."""
+        """Bytes per second of processor time, the rate of one processor that does nothing else."""
         return self.received / self.processor_seconds
 
     @property
@@ -74,7 +74,7 @@ class Flow:
 
 
 def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> Flow:
-    """Parallel transfers; ``targets[sender]`` is the receiver; ``size`` bytes each."""
+    """Measures parallel transfers of ``size`` bytes each. ``targets[sender]`` is the receiver."""
     takers = set(targets.values())
     before, cycles = time.process_time(), sum(nic.cycles for nic in cluster.nics)
     model = sum(nic.seconds for nic in cluster.nics)
@@ -118,7 +118,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
 
 
 def table(flows: list[Flow], processors: int) -> Table:
-    """All figures, rounded for people."""
+    """All figures, rounded."""
     kind = flows[0].nic if flows else "no"
     title = f"tagged floats between virtual hosts, {kind} NICs, {processors} processors"
     found = Table(title, "", *(f"{flow.name}\nMTU {flow.mtu}" for flow in flows))
@@ -127,7 +127,7 @@ def table(flows: list[Flow], processors: int) -> Table:
         found.add_row(name, *values)
 
     row("MB/s, all receivers", [f"{flow.rate / 1e6:.1f}" for flow in flows])
-    row("processors at work", [f"{flow.busy:.2f}" for flow in flows])
+    row("busy processors", [f"{flow.busy:.2f}" for flow in flows])
     row("MB/s per processor", [f"{flow.per_processor / 1e6:.1f}" for flow in flows])
     row("processor time in models",
         [f"{100 * flow.model_seconds / flow.processor_seconds:.0f} %" for flow in flows])  # fmt: skip
@@ -139,9 +139,7 @@ def table(flows: list[Flow], processors: int) -> Table:
 
 def bench(
     size: Annotated[int, typer.Option(metavar="MB", help="Payload of each transfer, in 10^6 bytes.")] = 40,
-    mtu: Annotated[
-        list[int] | None, whole(576, 9216, "MTU; repeatable.", metavar="BYTES")
-    ] = None,
+    mtu: Annotated[list[int] | None, whole(576, 9216, "MTU; repeatable.", metavar="BYTES")] = None,
     nic: Annotated[str, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}.")] = "rtl",
     verilog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
@@ -152,9 +150,9 @@ def bench(
     report: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """Measure how fast the virtual cluster carries tagged floats. A minute; needs root.
+    """Measure the virtual cluster's rate of tagged floats. Takes a minute and needs root.
 
-    The floats are always the same, so there is no seed.
+    The floats are always equal, so there is no seed.
     """
     if nic not in KINDS:
         raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
@@ -189,8 +187,8 @@ def bench(
         f"one way, target {TARGET / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
     )
     console.print(
-        "The limit is processor time, most of it in the models. One way, the sender's and the "
-        "receiver's model are at work, on a processor each; in the ring, four are, in both directions."
+        "Processor time is the limit, and most of it is spent in the models. One way, two models run, each "
+        "on its own processor. In the ring, four models run in both directions."
     )
     rows = [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor} for flow in flows]
     write_csv(csv_file, rows)

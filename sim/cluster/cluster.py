@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts, NICs and switch of a cluster; a context manager, like the namespaces."""
+"""`Cluster`: hosts, NICs and switch, as a context manager."""
 
 from __future__ import annotations
 
@@ -26,53 +26,53 @@ from .report import HostReport
 
 MOST_MTU = 9216
 _SOCKET_BUFFER = 1 << 20
-"""Maximum bytes of a TCP connection in flight: a tenth of a second at the models' rate."""
+"""Most bytes in flight on a TCP connection, a tenth of a second at the models' rate."""
 
 
 class ClusterError(RuntimeError):
-    """A NIC of the cluster has failed; the text says which and how."""
+    """A NIC of the cluster has failed. The text names the NIC and the error."""
 
 
 class Cluster(Namespaces):
-    """``hosts`` hosts with a NIC each, at a switch, while it is entered.
+    """A number of hosts, each with a NIC, at one switch, while the context is entered.
 
-    Host *i* has the names ``host<i>`` and that of its namespace, the address *i + 1* of the subnet, and the
-    hardware address ``02:00:00:00:00:<i + 1>``. Its parts are ``nics[i]``, ``pumps[i]`` and
-    ``switch.ports[i]``. Leaving it ends every process in the hosts and removes them (`Namespaces`).
+    Host *i* has two names, ``host<i>`` and that of its namespace. It has the address *i + 1* of the subnet
+    and the hardware address ``02:00:00:00:00:<i + 1>``. Its parts are ``nics[i]``, ``pumps[i]`` and
+    ``switch.ports[i]``. Leaving the context ends every process in the hosts and removes them (`Namespaces`).
 
     Parameters
     ----------
     hosts, subnet
         As for `Namespaces`.
     nics
-        Kind of each host's NIC: "rtl", "inline", "golden" or "none"; one for all, or a sequence.
+        Kind of each host's NIC: "rtl", "inline", "golden" or "none". One for all, or a sequence.
     verilog
-        File with ``inceptionn_nic``; needed where a NIC is "rtl". One for all, or one per codec, by name.
+        File with ``inceptionn_nic``, needed if a NIC is "rtl". One for all, or one per codec, by name.
     codecs
-        Codec of each host's NIC: "paper" or "planes"; one for all, or a sequence. By default that of the
+        Codec of each host's NIC: "paper" or "planes". One for all, or a sequence. The default is that of the
         Verilog, or "paper".
     impairments
         Impairments of the switch.
     mtu
         Bytes of an IP packet, 576..9216.
     vlan
-        802.1Q tag of the hosts' traffic, 1..4094, put in and taken out between host and engine, as NICs do;
-        None: no tag.
+        802.1Q tag of the hosts' traffic, 1..4094, inserted and removed between host and engine, as NICs do.
+        None for no tag.
     ecn
         Whether the hosts' TCP negotiates explicit congestion notification (RFC 3168).
     k, mode
-        Error bound 2^-k of all NICs, and mode of those with the paper's codec (None: ``bounded``).
+        Error bound 2^-k of all NICs, and mode of those with the paper's codec (None means ``bounded``).
     pcap
-        Folder for ``host<i>.pcap`` (what is on the host's interface) and ``wire-host<i>.pcap`` (what is on
-        its cable).
+        Folder for ``host<i>.pcap``, the traffic on the host's interface, and ``wire-host<i>.pcap``, the
+        traffic on its cable.
     congestion
-        TCP's congestion control in the hosts; None: the machine's own.
+        TCP's congestion control in the hosts. None means the machine's own.
     seed
         Seed of the switch's faults. The kernel orders the frames, so equal seeds do not make equal runs.
     step
         Called with the current step of the start as text.
 
-    ``ValueError`` names a wrong value; `NetworkUnavailable` says what the machine lacks.
+    Raises ``ValueError`` with a wrong value, and `NetworkUnavailable` with what the machine lacks.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Cluster(Namespaces):
         return nic
 
     def _settings(self, number: int) -> None:
-        """TCP's variables of a host."""
+        """Sets the TCP variables of a host."""
         host = self.hosts[number]
         values: dict[str, Any] = {"tcp_ecn": int(self.ecn)}
         for name in ("tcp_rmem", "tcp_wmem"):
@@ -194,7 +194,9 @@ class Cluster(Namespaces):
                 raise ClusterError(f"NIC of host{pump.number} ({kind}): {pump.error}") from pump.error
 
     def settle(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
-        """Waits until no frame has moved for ``quiet`` seconds; False if that has not come in ``limit``."""
+        """Waits until no frame has moved for ``quiet`` seconds. False if frames still move after ``limit``
+        seconds.
+        """
         deadline, last, since = time.monotonic() + limit, -1, time.monotonic()
         while time.monotonic() < deadline:
             now = sum(pump.moved for pump in self.pumps) + sum(p.queued for p in self._switch.ports)
@@ -212,16 +214,16 @@ class Cluster(Namespaces):
         return self.switch
 
     def impair(self, impairments: Impairments) -> None:
-        """Other impairments at all ports of the switch, from now on."""
+        """Replaces the impairments of all ports of the switch, from now on."""
         self.impairments = impairments
         self._switch.impair(impairments)
 
     def registers(self) -> dict[str, dict[str, int]]:
-        """Every counter of every NIC by host, read over AXI4-Lite."""
+        """Every counter of every NIC, by host, read over AXI4-Lite."""
         return {f"host{number}": nic.read_all() for number, nic in enumerate(self.nics)}
 
     def host_reports(self) -> list[HostReport]:
-        """The counts of the frames so far, host by host."""
+        """The counts of all frames so far, for each host."""
         ports, reports = self._switch.ports, []
         for number, (host, nic, pump) in enumerate(zip(self.hosts, self.nics, self.pumps, strict=True)):
             kernel = kernel_counters(host.name)
@@ -241,7 +243,7 @@ class Cluster(Namespaces):
         return reports
 
     def close(self) -> None:
-        """Ends the hosts' processes, then the NICs; removes everything. Nothing at a second call."""
+        """Ends the hosts' processes, then the NICs, and removes everything. A second call does nothing."""
         try:
             super().close()
         finally:

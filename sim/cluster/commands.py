@@ -39,8 +39,9 @@ Share = Annotated[str, typer.Option(metavar="SHARE")]
 
 
 class Event:
-    """A register write at a time, from ``SECONDS:HOST:REGISTER=VALUE``. Raises ``ValueError`` for another
-    text.
+    """A register write at a given time, from ``SECONDS:HOST:REGISTER=VALUE``.
+
+    Raises ``ValueError`` for a malformed text.
     """
 
     def __init__(self, text: str, hosts: int) -> None:
@@ -64,7 +65,7 @@ class Event:
 def verilog_for(
     kinds: Sequence[str], codecs: Sequence[str] | None, given: Path | None, step: Callable[[str], None]
 ) -> Path | dict[str, Path] | None:
-    """The Verilog to simulate: the given file, or one per codec, written now; None without an RTL NIC."""
+    """The Verilog to simulate: the given file, or one newly written per codec. None without an RTL NIC."""
     if "rtl" not in kinds:
         return None
     from ..nic_verilog import nic_verilog
@@ -80,7 +81,7 @@ def verilog_for(
 
 @contextmanager
 def _option(name: str) -> Iterator[None]:
-    """A ``ValueError`` inside is a usage error of this option."""
+    """A context that turns a ``ValueError`` into a usage error of this option."""
     try:
         yield
     except ValueError as error:
@@ -111,7 +112,7 @@ def run(
         str | None,
         typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
     ] = None,
-    mtu: Annotated[int, whole(576, 9216, "Of an IP packet.", metavar="BYTES")] = 1500,
+    mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
     congestion: Annotated[
@@ -144,7 +145,8 @@ def run(
     ] = None,
     report_file: JsonFile = None,
     live: Annotated[
-        bool | None, typer.Option(help="Show the NICs' registers while it runs; default: on a terminal.")
+        bool | None,
+        typer.Option(help="Show the NICs' registers during the run; default: on a terminal."),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Omit the final report on standard error.")
@@ -155,7 +157,7 @@ def run(
             "--timeout", metavar="SECONDS", help="End the program after this time, with status 124."
         ),
     ] = None,
-    seed: Annotated[int, whole(0, 2**32 - 1, "Of the switch's faults.", metavar="N")] = 1,
+    seed: Annotated[int, whole(0, 2**32 - 1, "Seed of the switch's faults.", metavar="N")] = 1,
 ) -> int:
     """Run a program on virtual hosts whose NICs are the generated Verilog.
 
@@ -230,7 +232,7 @@ def run(
 
 
 def check_congestion(name: str | None) -> None:
-    """Raises ``ValueError`` for a TCP congestion control that this kernel does not have loaded."""
+    """Raises ``ValueError`` for a TCP congestion control that this kernel has not loaded."""
     try:
         known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     except OSError:
@@ -240,7 +242,7 @@ def check_congestion(name: str | None) -> None:
 
 
 def _byte(text: str) -> int:
-    """0..255 from decimal or hexadecimal text. Raises ``ValueError`` for another."""
+    """0..255 from decimal or hexadecimal text. Raises ``ValueError`` for anything else."""
     try:
         value = int(text, 0)
     except ValueError:
@@ -261,7 +263,7 @@ class Status:
         self._status.update(Text(text))
 
     def stop(self) -> None:
-        """Removes the line; nothing at a second call."""
+        """Removes the line. A second call does nothing."""
         self._status.stop()
 
     def __enter__(self) -> None:
@@ -275,7 +277,10 @@ def _attend(
     cluster: Cluster, program: list[str], events: list[Event], errors: Console, shown: bool,
     limit: float | None, out: TextIO,
 ) -> int:  # fmt: skip
-    """Runs the program to its end, its lines to ``out``, with events and live view; its exit status."""
+    """Runs the program to its end, with events and live view, and writes its output to ``out``.
+
+    Returns its exit status.
+    """
     names = {f"host{number}": kind for number, kind in enumerate(cluster.kinds)}
     view = Live(console=errors, auto_refresh=False, transient=True) if shown else None
 
@@ -310,7 +315,7 @@ def _attend(
 
 
 def clean() -> None:
-    """Remove the hosts of clusters whose program was killed; running clusters are not affected."""
+    """Remove the hosts of killed clusters. Running clusters are not affected."""
     require()
     removed = sweep()
     print(f"removed {len(removed)} namespaces: {', '.join(removed)}" if removed else "nothing to remove")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An inline device as a host's NIC: MAC, RGMII and queues take part, and frames take their time."""
+"""An inline device as a host's NIC, with its MAC, RGMII, queues and transmission times."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .nics import SETTLE, Nic
 
 _SLICE = 5 * US
 _PATIENCE = 500 * US
-"""Simulated time without a frame after which what is missing was dropped."""
+"""Simulated time without a frame after which missing frames count as dropped."""
 _FROM_NETWORK = 2
-"""Frames from the network in the device at a time: restored, they leave no faster than the host's link."""
+"""Most frames from the network in the device. Restored frames leave no faster than the host's link."""
 _CYCLE = US // 50
 
 
 class InlineNic(Nic):
-    """A device with 1000 Mbit/s on both sides. Its serial line is the only way to its registers.
+    """An inline device with 1000 Mbit/s on both sides. Its registers are accessed over its serial line.
 
-    A frame that the cable has damaged (bad) gets a wrong FCS, and the device's MAC drops it, as it drops
-    frames that its engine marks bad.
+    A frame that was damaged on the cable (bad) gets a wrong FCS, so the device's MAC drops it. The MAC also
+    drops frames that its engine marks bad.
     """
 
     kind = "inline"

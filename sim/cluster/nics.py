@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The NICs between a host and the wire: the verilated RTL, the golden model, or none.
+"""The NIC between a host and the wire: the verilated RTL, the golden model, or none.
 
-All are `Nic`: batches of frames in, batches out, and registers as in ``docs/registers.md``. A lock keeps
-register accesses apart from frames, so any thread may make them.
+All are subclasses of `Nic`. They take and return batches of frames, and have the registers of
+``docs/registers.md``. A lock separates register accesses from frames, so any thread may access registers.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from .network.switch import WireFrame
 _log = logging.getLogger(__name__)
 KINDS = ("rtl", "inline", "golden", "none")
 SETTLE = 128
-"""Cycles after which every frame is in the counters, and every setting in the engines."""
+"""Cycles after which the counters include every frame, and the engines use every setting."""
 
 
 class Nic(ABC):
-    """A NIC at work; ``kind`` is one of `KINDS`, and ``codec`` that of its engines.
+    """A NIC. ``kind`` is one of `KINDS`, and ``codec`` that of its engines.
 
-    Attributes: ``seconds`` (processor time spent in the model), ``cycles`` (simulated), ``tx_beats`` and
-    ``rx_beats`` (32 bytes, on the host's side of the engines).
+    Attributes: ``seconds``, processor time spent in the model; ``cycles``, simulated; ``tx_beats`` and
+    ``rx_beats``, 32-byte beats on the host side of the engines.
     """
 
     kind = "none"
     registers = False
-    """Whether there are any."""
+    """Whether the NIC has registers."""
     codec: NicCodec = NIC_CODECS["paper"]
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class Nic(ABC):
         self.tx_beats = self.rx_beats = 0
 
     def exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
-        """Frames from the host and from the wire, through both engines at a time.
+        """Passes frames from the host and from the wire through both engines concurrently.
 
-        Returns what goes to the wire and what goes to the host, the latter with the bad mark.
+        Returns the frames for the wire, and those for the host with their bad marks.
         """
         with self.lock:
             begin = time.thread_time()
@@ -68,13 +68,14 @@ class Nic(ABC):
     ) -> tuple[list[bytes], list[WireFrame]]: ...
 
     def read(self, name: str) -> int:
-        """A register or a 64-bit counter of its codec, over AXI4-Lite. Raises ``KeyError`` for another
-        name.
+        """Reads a register or a 64-bit counter of its codec over AXI4-Lite.
+
+        Raises ``KeyError`` for an unknown name.
         """
         return self.read_all([name])[name]
 
     def read_all(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Registers by name; every counter by default. Empty where there are no registers."""
+        """Reads registers by name, by default every counter. Empty if the NIC has no registers."""
         if not self.registers:
             return {}
         known = self.codec.registers
@@ -91,7 +92,7 @@ class Nic(ABC):
         self.write_word(register.offset, value)
 
     def read_word(self, address: int) -> int:
-        """The 32 bits at a byte address, as the bus reads them."""
+        """Reads the 32 bits at a byte address."""
         with self.lock:
             self._settle()
             return self._read_word(address)
@@ -129,7 +130,7 @@ class PlainNic(Nic):
 
 
 class RtlNic(Nic):
-    """``inceptionn_nic`` as Verilator's C++, one model for each host."""
+    """``inceptionn_nic``, compiled to C++ by Verilator. Each host has its own model."""
 
     kind = "rtl"
     registers = True
@@ -162,7 +163,7 @@ class RtlNic(Nic):
 
 
 class GoldenNic(Nic):
-    """The golden model, frame by frame in Python, with the same registers."""
+    """The golden model in Python, with the same registers."""
 
     kind = "golden"
     registers = True
@@ -238,9 +239,9 @@ class GoldenNic(Nic):
 
 
 def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
-    """Writes the numbers of a bound 2^-k; ``mode`` is of NICs with the paper's codec.
+    """Writes the parameters of a bound 2^-k. ``mode`` applies to NICs with the paper's codec.
 
-    Raises ``ValueError`` for another k or mode than there is.
+    Raises ``ValueError`` for an unknown k or mode.
     """
     settings = nic.codec.settings(k, mode if nic.codec.name == "paper" else None)
     if nic.registers:
@@ -248,7 +249,7 @@ def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
 
 
 def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list[str]:
-    """The words of a list with commas, one for all hosts or one for each. ``what``: a noun, for messages."""
+    """The words of a list with commas, one for all hosts or one per host. ``what`` is a noun for messages."""
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in known:
@@ -261,10 +262,10 @@ def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list
 
 
 def parse_kinds(text: str, hosts: int) -> list[str]:
-    """The kind of each host's NIC from "rtl" (all alike) or "rtl,none,golden" (one for each host)."""
+    """The kind of each host's NIC, from "rtl" (for all) or "rtl,none,golden" (one per host)."""
     return _one_or_each(text, hosts, KINDS, "NIC")
 
 
 def parse_codecs(text: str, hosts: int) -> list[str]:
-    """The codec of each host's NIC from "planes" (all alike) or "paper,planes" (one for each host)."""
+    """The codec of each host's NIC, from "planes" (for all) or "paper,planes" (one per host)."""
     return _one_or_each(text, hosts, list(NIC_CODECS), "codec")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The user's program on the hosts of a cluster: one process on each, or mpirun on the first."""
+"""The user's program on a cluster: one process per host, or mpirun on the first host."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from inceptionn.netns import Host, mpi_popen
 from inceptionn.netns.namespaces import Namespaces
 
 RENDEZVOUS_PORT = 29520
-"""Where rank 0 listens: the host library's own default."""
+"""Rank 0's port, the default of the host library."""
 TORCH_PORT = 29500
-"""The same for torch.distributed, which must not meet it there."""
+"""Rank 0's port for torch.distributed, which must differ from the host library's."""
 _GRACE = 5.0
-"""Seconds that the other hosts' processes have to end by themselves when one has failed."""
+"""Seconds that the other hosts' processes get to end on their own after one has failed."""
 _LAUNCHERS = ("mpirun", "mpiexec")
 
 Line = Callable[[str, bytes], None]
-"""Called with the source of a line of output ("host2", or "" for mpirun) and the line with its end."""
+"""Called with the source of a line of output ("host2", or "" for mpirun) and the line with its newline."""
 
 
 def is_launcher(argv: Sequence[str]) -> bool:
@@ -32,7 +32,7 @@ def is_launcher(argv: Sequence[str]) -> bool:
 
 
 def environment(hosts: Sequence[Host], rank: int) -> dict[str, str]:
-    """What a program finds in its environment beside this process's own; documented in docs/cluster.md."""
+    """Variables that a program gets in addition to this process's environment (``docs/cluster.md``)."""
     first = hosts[0].address
     return {
         "INCEPTIONN_RANK": str(rank),
@@ -51,10 +51,10 @@ def environment(hosts: Sequence[Host], rank: int) -> dict[str, str]:
 
 
 class Program:
-    """``argv`` on every host of a cluster, or once, on the first host, if it is mpirun.
+    """Runs ``argv`` on every host of a cluster. If it is mpirun, runs it once, on the first host.
 
-    ``line`` is called with every line of output, from threads. Without it the processes share this one's
-    output. `wait` is to be called until it gives the exit status.
+    ``line`` is called with every line of output, from threads. Without it the processes share this process's
+    output. Call `wait` until it returns the exit status.
     """
 
     def __init__(self, cluster: Namespaces, argv: Sequence[str], line: Line | None = None) -> None:
@@ -84,10 +84,10 @@ class Program:
             self._threads.append(thread)
 
     def wait(self, seconds: float) -> int | None:
-        """Waits at most ``seconds``; the exit status if all processes have ended, else None.
+        """Waits at most ``seconds``. Returns the exit status if all processes have ended, else None.
 
-        It is that of the first process that failed, 128 and the signal's number if one ended it. Where one
-        has failed, the others are ended five seconds later.
+        The status is that of the first process that failed, or 128 plus the signal's number if a signal ended
+        it. The other processes are terminated five seconds after a failure.
         """
         deadline = time.monotonic() + seconds
         while (status := self._ended()) is None and time.monotonic() < deadline:
@@ -95,7 +95,7 @@ class Program:
         if status is None:
             return None
         for thread in self._threads:
-            thread.join(1)  # a process that it left running may hold the pipe open
+            thread.join(1)  # a child that still runs may hold the pipe open
         return status
 
     def _ended(self) -> int | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The thread of one host's NIC: from the TAP through the transmit engine to the switch, and back.
+"""The thread of a host's NIC, which moves frames from the TAP through the engines to the switch, and back.
 
-While the model runs, in C++, other threads run too: the hosts compute in parallel on all processors.
+The model is C++ and releases the GIL, so the NICs run in parallel on all processors.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from .network.tap import Tap
 from .nics import Nic
 
 BATCH = 32
-"""Most frames of a direction in one call of the model: enough to make the call cheap, few enough for it to
-take about a millisecond."""
+"""Most frames of a direction in one call of the model. A call then takes about a millisecond, and its
+overhead is small.
+"""
 SHORTEST = 60
-"""Bytes of the shortest Ethernet frame, without its check sequence; the transmitting MAC pads to that."""
+"""Bytes of the shortest Ethernet frame, without its check sequence. The transmitting MAC pads to this
+length.
+"""
 _VLAN = 0x8100
 _LOOK = 0.5
-"""Seconds between two looks whether to stop."""
+"""Seconds between checks whether to stop."""
 
 
 class Pump:
     """Moves a host's frames until `stop`.
 
-    ``counts``: ``tx_frames``, ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
-    ``wire_frames``, ``wire_bytes`` (to the switch), ``flooded``, ``flooded_bytes`` (additional copies by the
-    switch, since broadcasts go to all other hosts), ``rx_frames``, ``rx_bytes`` (to the host), ``bad``
-    (frames that the MAC dropped because they were marked bad), ``other_vlan`` (frames with another VLAN tag
-    than the host's, dropped too), ``refused`` (frames that the kernel did not take). ``error``: what ended
-    it, or None.
+    ``counts`` has ``tx_frames`` and ``tx_bytes`` (from the host), ``padding`` (bytes that the MAC added),
+    ``wire_frames`` and ``wire_bytes`` (to the switch), ``flooded`` and ``flooded_bytes`` (the switch's
+    additional copies of broadcasts), ``rx_frames`` and ``rx_bytes`` (to the host), ``bad`` (frames marked
+    bad, which the MAC dropped), ``other_vlan`` (frames dropped for their VLAN tag), and ``refused`` (frames
+    that the kernel did not accept). ``error`` is the exception that ended the thread, or None.
     """
 
     def __init__(
@@ -61,14 +63,14 @@ class Pump:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; frames in flight are dropped."""
+        """Ends the thread. Frames in flight are dropped."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(30)
 
     @property
     def moved(self) -> int:
-        """Frames so far, both ways: the same twice means that nothing moves."""
+        """Number of frames so far in both directions. It stays equal while nothing moves."""
         return self.counts["tx_frames"] + self.counts["rx_frames"] + self.counts["bad"]
 
     def _run(self) -> None:

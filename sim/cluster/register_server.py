@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The NICs' registers at a socket in the cluster's folder, for ``inceptionn regs --cluster``.
+"""Access to the NICs' registers at a socket in the cluster's folder, for ``inceptionn regs --cluster``.
 
-A request is a line: ``host0 read 0x018`` or ``host0 write 0x018 0x7f7875``. The answer is a line: the value,
-an empty line after a write, or ``error`` and a text.
+A request is a line, ``host0 read 0x018`` or ``host0 write 0x018 0x7f7875``. The answer is also a line: the
+value, nothing after a write, or ``error`` and a text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from inceptionn.hdl.control.registers import registers_of
 from .nics import Nic
 
 SOCKET = "registers"
-"""Name of the socket."""
+"""File name of the socket."""
 _WORDS = {address: register for codec in CODECS for address, register in registers_of(codec).words.items()}
-"""What a NIC can have at an address; one of the other codec answers with its own error."""
+"""The register at each address, of any codec. A NIC without that register answers with an error."""
 
 
 def answer(request: str, nics: Sequence[Nic]) -> str:
-    """The answer to a request, without the line's end."""
+    """The answer to a request, without a newline."""
     try:
         host, action, *numbers = request.split()
         address, *values = (int(number, 0) for number in numbers)
@@ -58,7 +58,7 @@ class RegisterServer:
                 for line in self.rfile:
                     try:
                         said = answer(line.decode("ascii", "replace"), nics)
-                    except Exception as error:  # a NIC that has failed; its pump reports that
+                    except Exception as error:  # the NIC has failed, which its pump reports
                         said = f"error {error}".replace("\n", " ")
                     self.wfile.write(f"{said}\n".encode("ascii", "backslashreplace"))
 
@@ -75,7 +75,7 @@ class RegisterServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answers no more, and removes the socket."""
+        """Stops answering, and removes the socket."""
         self._server.shutdown()
         self._server.server_close()
         self._path.unlink(missing_ok=True)

@@ -18,12 +18,12 @@ _UNCHANGED = {"COMPRESSED", "RESTORED"}
 
 @dataclass
 class HostReport:
-    """One host. Bytes are those of frames without check sequence; none of them depends on a side channel.
+    """The counts of one host. Bytes are those of frames without check sequence.
 
-    ``registers``: every 64-bit counter of the NIC by name, read over AXI4-Lite; empty without a NIC.
-    ``mac``: what its TAP and its MAC saw (`Pump`). ``switch``: what its port of the switch did.
-    ``checksum_errors``: packets that its kernel dropped, by protocol. ``kernel``: TCP segments sent, those
-    sent again, and packets that came marked "congestion experienced".
+    ``registers`` has every 64-bit counter of the NIC by name, read over AXI4-Lite; it is empty without a NIC.
+    ``mac`` has the counts of TAP and MAC (`Pump`), and ``switch`` those of the switch's port.
+    ``checksum_errors`` are packets that the kernel dropped, by protocol. ``kernel`` has the TCP segments
+    sent, those retransmitted, and the packets received with the mark "congestion experienced".
     """
 
     name: str
@@ -51,17 +51,17 @@ class HostReport:
 
     @property
     def bytes_wire(self) -> int:
-        """The same on the wire."""
+        """Bytes of these frames on the wire."""
         return self.registers.get("TX_BYTES_OUT", self.mac.get("tx_bytes", 0))
 
     @property
     def codec(self) -> NicCodec:
-        """The codec of its NIC; the paper's where there is none."""
+        """The codec of its NIC, or the paper's if it has none."""
         return codec_of_counters(self.registers)
 
     @property
     def lanes(self) -> int:
-        """Values of compressed frames."""
+        """Number of values in compressed frames."""
         return self.codec.lanes(self.registers)
 
     @property
@@ -71,23 +71,25 @@ class HostReport:
 
     @property
     def tagged_bytes(self) -> int:
-        """Payload of the compressed frames, as the host sent it."""
+        """Payload bytes of the compressed frames, as the host sent them."""
         return LANE_BYTES * self.lanes
 
     @property
     def payload_ratio(self) -> float | None:
-        """Payload of the compressed frames at the host, over that on the wire; None without such frames."""
+        """Ratio of the compressed frames' payload at the host to that on the wire. None without such
+        frames.
+        """
         saved = self.bytes_in - self.bytes_wire
         return self.tagged_bytes / (self.tagged_bytes - saved) if self.tagged_bytes else None
 
     @property
     def raw(self) -> dict[str, int]:
-        """Frames that the transmit engine passed unchanged, by reason."""
+        """Number of frames that the transmit engine passed unchanged, by reason."""
         return self._verdicts("tx")
 
     @property
     def passed(self) -> dict[str, int]:
-        """Frames that the receive engine passed unchanged, or marked bad, by reason."""
+        """Number of frames that the receive engine passed unchanged or marked bad, by reason."""
         return self._verdicts("rx")
 
     def _verdicts(self, direction: str) -> dict[str, int]:
@@ -100,18 +102,18 @@ class HostReport:
 
     @property
     def malformed(self) -> int:
-        """Frames whose block could not be restored."""
+        """Number of frames whose block could not be restored."""
         return self.registers.get("RX_MALFORMED", 0)
 
     @property
     def beats_per_cycle(self) -> float | None:
-        """Beats of both directions per simulated cycle, at most 2; None without cycles."""
+        """Beats of both directions per simulated cycle, at most 2. None without cycles."""
         return (self.tx_beats + self.rx_beats) / self.cycles if self.cycles else None
 
 
 @dataclass
 class Report:
-    """A whole run. ``seconds``: of the program. ``status``: the program's exit status."""
+    """A whole run. ``seconds`` and ``status`` are the program's run time and exit status."""
 
     hosts: list[HostReport]
     seconds: float
@@ -120,21 +122,21 @@ class Report:
 
     @property
     def tagged_bytes(self) -> int:
-        """Payload that was compressed, of all hosts."""
+        """Compressed payload of all hosts, in bytes before compression."""
         return sum(host.tagged_bytes for host in self.hosts)
 
     @property
     def model_rate(self) -> float | None:
-        """Bytes per second of processor time that the models took, of both engines' host sides; None if idle.
+        """Bytes on the host sides of all engines per second of the models' processor time. None if idle.
 
-        With one engine at work per model this is what one processor core carries.
+        If one engine per model is busy, this is the rate of one processor core.
         """
         spent = sum(host.model_seconds for host in self.hosts)
         moved = sum(host.bytes_in + host.mac.get("rx_bytes", 0) for host in self.hosts)
         return moved / spent if spent else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON; derived figures included."""
+        """All figures, including derived ones, for JSON."""
         hosts = []
         for host in self.hosts:
             facts = asdict(host)
@@ -156,7 +158,7 @@ class Report:
 
 
 def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
-    """The view while a cluster runs, from the NICs' registers alone, by host."""
+    """The live view of a running cluster, by host, from the NICs' registers only."""
     codecs = {
         codec_of_counters(values).name: codec_of_counters(values) for values in registers.values() if values
     }
@@ -183,7 +185,7 @@ def _ratio(host: HostReport) -> str:
 
 
 def _classes(codec: NicCodec) -> str:
-    """What `_shares` shows: ``tags 00/01/10/11 %``."""
+    """The heading of `_shares`: ``tags 00/01/10/11 %``."""
     return f"{codec.shares_of} {'/'.join(codec.shares)} %"
 
 
@@ -195,7 +197,7 @@ def _shares(host: HostReport) -> str:
 
 
 def end_table(report: Report) -> Table:
-    """The report of a run, one column for each host."""
+    """The report of a run, with one column per host."""
     headings = [f"{host.name} ({host.nic})" for host in report.hosts]
     table = Table(f"{len(report.hosts)} hosts, {report.seconds:.1f} s", "", *headings)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program for the hosts of a cluster that moves floats over a tagged connection and times them.
 
-``python -m inceptionn.sim.cluster.stream PORT BYTES TAKE [TARGET]``: takes a connection if ``TAKE`` is 1, and
-makes one to the host ``TARGET`` if that is named, both at a time. Its only line of output is JSON: the bytes
-received, their first and last moment on the monotonic clock, and the processor time.
+``python -m inceptionn.sim.cluster.stream PORT BYTES TAKE [TARGET]`` accepts a connection if ``TAKE`` is 1,
+and connects to the host ``TARGET`` if it is given, concurrently. It prints one line of JSON: the bytes
+received, the times of the first and the last byte on the monotonic clock, and the processor time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _CHUNK = 1 << 18
 
 
 def gradients(count: int) -> bytes:
-    """Laplace-distributed values, 3e-3 wide: about what a layer's gradients look like."""
+    """Laplace-distributed values with a scale of 3e-3, similar to a layer's gradients."""
     return (np.random.default_rng(1).laplace(size=count) * 3e-3).astype("<f4").tobytes()
 
 
 def send(host: str, port: int, size: int) -> None:
-    """Sends ``size`` bytes, and waits until the other side has received all."""
+    """Sends ``size`` bytes, and waits until the other side has received them."""
     data = gradients(1 << 18)
     with _connected(host, port) as connection:
         left = size
@@ -40,13 +40,15 @@ def send(host: str, port: int, size: int) -> None:
 
 
 def _mark(sock: socket.socket) -> None:
-    """Marks what a socket sends; at the MTUs that are measured, segments are multiples of 4 anyway."""
+    """Marks a socket's packets. At the measured MTUs, segments are multiples of 4 bytes without further
+    settings.
+    """
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DEFAULT_TOS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _connected(host: str, port: int) -> socket.socket:
-    """A marked connection; the other host may not listen yet."""
+    """A marked connection. Tries again while the other host does not listen yet."""
     deadline = time.monotonic() + PATIENCE
     while True:
         connection = socket.socket()
@@ -63,7 +65,7 @@ def _connected(host: str, port: int) -> socket.socket:
 
 
 def receive(listener: socket.socket) -> dict[str, float]:
-    """Takes a connection to its end."""
+    """Accepts a connection and reads it to its end."""
     connection, _ = listener.accept()
     connection.settimeout(PATIENCE)
     buffer, total, begin = bytearray(_CHUNK), 0, 0.0
@@ -75,7 +77,7 @@ def receive(listener: socket.socket) -> dict[str, float]:
 
 
 def main(port: str, size: str, take: str, target: str = "") -> None:
-    """Runs both directions at a time."""
+    """Runs both directions concurrently."""
     begin = time.process_time()
     came: dict[str, float] = {"bytes": 0}
     sender = threading.Thread(target=send, args=(target, int(port), int(size)), daemon=True)

@@ -27,8 +27,9 @@ def float32_array(key: str, value: Any) -> Floats:
 
 
 def integer(name: str, value: Any) -> int:
-    """Returns a Python or NumPy integer as an ``int``. Raises ``TypeError`` with ``name`` for anything
-    else.
+    """Returns a Python or NumPy integer as an ``int``.
+
+    Raises ``TypeError`` with ``name`` for anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer, not {value!r}")

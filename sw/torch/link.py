@@ -35,8 +35,9 @@ class Link:
         self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> Result[T]:
-        """Queues a call that uses the transport; its result or its exception. Raises `TransportError` if
-        closed.
+        """Queues a call that uses the transport; its result or its exception.
+
+        Raises `TransportError` if closed.
         """
         if not self._thread.is_alive():
             raise TransportError("the connections of the process group are closed")

@@ -28,8 +28,9 @@ def gradients_of(module: torch.nn.Module) -> Parameters:
 
 
 def set_parameters(module: torch.nn.Module, weights: Mapping[str, Floats]) -> None:
-    """Copies weights by name into the module. Raises ``KeyError`` for a parameter without, torch's for
-    shapes.
+    """Copies weights by name into the module.
+
+    Raises ``KeyError`` for a parameter without, torch's for shapes.
     """
     with torch.no_grad():
         for name, value in _trained(module):

@@ -52,8 +52,9 @@ class Request(ABC):
 
     @abstractmethod
     def test(self) -> bool:
-        """Moves the data that can move without waiting, and returns whether the request is complete. Raises
-        the same errors as `wait`.
+        """Moves the data that can move without waiting, and returns whether the request is complete.
+
+        Raises the same errors as `wait`.
         """
 
     @abstractmethod

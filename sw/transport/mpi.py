@@ -43,8 +43,9 @@ _SPINS_UNHEARD = 8
 
 
 def mpi_of(comm: Any) -> Any:
-    """The module ``mpi4py.MPI`` that a communicator comes from. Raises ``TypeError`` if it is not a
-    communicator.
+    """The module ``mpi4py.MPI`` that a communicator comes from.
+
+    Raises ``TypeError`` if it is not a communicator.
     """
     for ancestor in type(comm).__mro__:
         module = sys.modules.get(ancestor.__module__)

@@ -150,7 +150,7 @@ def test_without_tap_devices_it_says_so(
     monkeypatch.setattr(tap, "_DEVICE", "/dev/net/none")
     assert main(["cluster", "run", "--nic", "none", "--", "true"]) == 1
     said = capsys.readouterr().err
-    assert "the virtual cluster needs TAP devices, and /dev/net/none cannot be opened" in said
+    assert "the virtual cluster needs TAP devices, but /dev/net/none cannot be opened" in said
     assert len(said.splitlines()) == 1
 
 

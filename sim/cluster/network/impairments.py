@@ -19,16 +19,16 @@ _CE = 0x03
 class Impairments:
     """The impairments of every port of the switch, towards its host.
 
-    Shares refer to the frames that a port forwards, each drawn independently from the cluster's seed; 0..1,
-    or a text such as ``"0.1%"``. ``ValueError`` names a wrong value.
+    Shares are those of the frames that a port forwards, 0..1 or a text such as ``"0.1%"``. Each is drawn
+    independently from the cluster's seed. Raises ``ValueError`` with a wrong value.
     """
 
     rate: str | float | None = None
-    """Bits per second, frames with 24 bytes of preamble, checksum and gap. None: as fast as it goes."""
+    """Bits per second, with 24 bytes of preamble, checksum and gap per frame. None for no limit."""
     delay: str | float = 0.0
-    """Seconds, or "20us", that each frame takes through the switch, beside the rate."""
+    """Latency of each frame in the switch, in seconds or as "20us", in addition to that of the rate."""
     queue: str | float = 0.05
-    """Seconds of traffic that a port with a rate queues before it drops."""
+    """Seconds of traffic that a port with a rate queues before it drops frames."""
     loss: str | float = 0.0
     reorder: str | float = 0.0
     """Share of the frames that are held back by 0.2 to 2 ms, so that later ones overtake them."""
@@ -36,15 +36,19 @@ class Impairments:
     flip: str | float = 0.0
     """Share of the frames with one inverted bit, anywhere after the Ethernet addresses."""
     truncate: str | float = 0.0
-    """Share of the frames that are cut off, at some byte after the Ethernet header."""
+    """Share of the frames that are cut at a random byte after the Ethernet header."""
     fcs: bool = False
     """Whether the receiving MAC detects damage by the frame check sequence and marks the frame bad. Otherwise
-    a damaged frame reaches the NIC as if it had been sent like that."""
+    the NIC receives the damaged frame as good.
+    """
     tos: int | None = None
-    """The ToS byte that the switch writes into every IPv4 packet (ECN bits kept, header checksum right)."""
+    """The ToS byte that the switch writes into every IPv4 packet. It keeps the ECN bits and updates the
+    header checksum.
+    """
     mark: str | float = 0.0
-    """Share of the ECN-capable packets (RFC 3168) that the switch marks "congestion experienced", beside
-    those that find a port's queue more than half full."""
+    """Share of the ECN-capable packets (RFC 3168) that the switch marks "congestion experienced". It also
+    marks those that find a port's queue more than half full.
+    """
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,13 +68,13 @@ class Impairments:
 
     @property
     def any_fault(self) -> bool:
-        """Whether frames may change, vanish or change places, other than by a full queue."""
+        """Whether frames may be changed, lost or reordered, other than by a full queue."""
         shares = (self.loss, self.reorder, self.duplicate, self.flip, self.truncate, self.mark)
         return any(shares) or self.tos is not None
 
 
 def _ipv4_at(frame: bytes) -> int | None:
-    """Offset of the IPv4 header, after at most one VLAN tag; None for another frame."""
+    """Offset of the IPv4 header, after at most one VLAN tag. None for other frames."""
     at = 14 if frame[12:14] != _VLAN.to_bytes(2, "big") else 18
     if frame[at - 2 : at] != ETHERTYPE_IPV4.to_bytes(2, "big") or len(frame) < at + 20:
         return None
@@ -78,9 +82,10 @@ def _ipv4_at(frame: bytes) -> int | None:
 
 
 def with_tos(frame: bytes, value: int, mask: int) -> bytes:
-    """The frame with other bits in its ToS byte, where ``mask`` is 1, and its IP header checksum updated.
+    """The frame with the bits of ``value`` in its ToS byte where ``mask`` is 1, and an updated header
+    checksum.
 
-    The same frame if it is not IPv4 or has them already.
+    Returns the same object if it is not IPv4 or already has these bits.
     """
     at = _ipv4_at(frame)
     if at is None:
@@ -98,7 +103,7 @@ def with_tos(frame: bytes, value: int, mask: int) -> bytes:
 
 
 def with_congestion(frame: bytes) -> bytes:
-    """The frame marked "congestion experienced" if its sender is said to understand that; else the same."""
+    """The frame marked "congestion experienced" if it is ECN-capable; otherwise the same object."""
     at = _ipv4_at(frame)
     if at is None or frame[at + 1] & _ECN not in (1, 2):
         return frame

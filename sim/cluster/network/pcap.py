@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Classic pcap files of Ethernet frames, nanosecond timestamps (draft-ietf-opsawg-pcap), as they happen."""
+"""Writing of classic pcap files of Ethernet frames, with nanosecond timestamps (draft-ietf-opsawg-pcap)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _RECORD = struct.Struct("<IIII")
 
 
 class PcapWriter:
-    """A file that `write` appends frames to; for one thread. Raises ``OSError`` if it cannot be written."""
+    """A file to which `write` appends frames. Only one thread may use it.
+
+    Raises ``OSError`` if it cannot be written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,12 +24,12 @@ class PcapWriter:
         self._file.write(_HEADER)
 
     def write(self, frames: Iterable[bytes]) -> None:
-        """Frames of now, in order."""
+        """Appends frames in order, with the current time."""
         seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
         for frame in frames:
             self._file.write(_RECORD.pack(seconds, nanoseconds, len(frame), len(frame)))
             self._file.write(frame)
 
     def close(self) -> None:
-        """Writes what is still in memory."""
+        """Writes buffered frames and closes the file."""
         self._file.close()

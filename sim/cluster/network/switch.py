@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A switch that learns MAC addresses, with a queue and impairments at every port.
 
-It has no thread: a sender's thread puts a frame into the queue of the port that it leaves by, the receiver's
-takes it out when it is due. Without a rate and a delay the switch is ideal: no latency, no limit.
+It has no thread. A sender's thread puts a frame into the queue of its output port, and the receiver's thread
+takes it out when it is due. Without a rate and a delay the switch has no latency and no limit.
 """
 
 from __future__ import annotations
@@ -18,33 +18,37 @@ from contextlib import suppress
 from .impairments import Impairments, with_congestion, with_tos
 
 OVERHEAD = 24
-"""Bytes of a frame that are never in memory: preamble, frame check sequence, inter-frame gap."""
+"""Bytes that a frame takes on the line in addition to its own: preamble, frame check sequence, inter-frame
+gap.
+"""
 MOST_QUEUED = 50_000
-"""Frames that a port without a rate holds before it drops."""
+"""Frames that a port without a rate holds before it drops frames."""
 _HELD = (0.2e-3, 2e-3)
 
 WireFrame = tuple[bytes, bool]
-"""A frame as it reaches the receiving NIC, and whether its MAC marks it bad."""
+"""A frame that reaches the receiving NIC, and whether the MAC marks it bad."""
 
 
 class Port:
-    """One port's output, towards its host. ``counts``: what happened to the frames, by name."""
+    """The output of one port, towards its host. ``counts`` counts its frames and their impairments, by
+    name.
+    """
 
     def __init__(self, impairments: Impairments, seed: str) -> None:
         self.impairments = impairments
         self.counts: Counter[str] = Counter()
         self.wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when a frame has come while the receiver slept."""
+        """Readable when a frame has arrived while the receiver slept."""
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self._heap: list[tuple[float, int, bytes, bool]] = []
         self._number = 0
         self._free_at = 0.0
-        """When the last frame will have left, of those that the rate holds back."""
+        """Time at which the last queued frame will have left, if there is a rate."""
         self._sleeping = False
 
     def enter(self, frame: bytes) -> None:
-        """Queues a frame for the host, or drops it, as the impairments have it."""
+        """Applies the impairments to a frame, and queues it for the host or drops it."""
         with self._lock:
             self._enter(frame)
             if self._sleeping:
@@ -95,11 +99,11 @@ class Port:
         return after
 
     def _backlog(self) -> float:
-        """Seconds of traffic in front of a frame that comes now."""
+        """Seconds of traffic that is queued before a frame that arrives now."""
         return max(0.0, self._free_at - time.monotonic())
 
     def _leaves_at(self, frame: bytes) -> float | None:
-        """When a frame that comes now is due at the host; None if there is no room for it."""
+        """Time at which a frame that arrives now is due at the host. None if the queue is full."""
         how = self.impairments
         if how.rate is None:
             if len(self._heap) >= MOST_QUEUED:
@@ -112,7 +116,7 @@ class Port:
         return self._free_at + float(how.delay)
 
     def take(self, most: int) -> list[WireFrame]:
-        """Frames that are due, in order, at most ``most``."""
+        """Takes at most ``most`` frames that are due, in order."""
         heap = self._heap
         if not heap:
             return []
@@ -125,9 +129,10 @@ class Port:
             return frames
 
     def sleep(self) -> float | None:
-        """Notes that the receiver sleeps; seconds until the next frame is due, None if there is none.
+        """Notes that the receiver sleeps. Returns the seconds until the next frame is due, None if there is
+        none.
 
-        ``wake`` will be readable as soon as another frame comes.
+        ``wake`` becomes readable as soon as another frame arrives.
         """
         with self._lock:
             self._sleeping = True
@@ -142,25 +147,25 @@ class Port:
 
     @property
     def queued(self) -> int:
-        """Frames that are on their way to the host."""
+        """Number of frames queued for the host."""
         return len(self._heap)
 
     def close(self) -> None:
-        """Frees what the kernel holds for it."""
+        """Closes the event descriptor."""
         os.close(self.wake)
 
 
 class Switch:
-    """``ports`` ports, alike but for their random numbers, which follow from ``seed``."""
+    """A number of ports with equal impairments. ``seed`` determines each port's random numbers."""
 
     def __init__(self, ports: int, impairments: Impairments, seed: int) -> None:
         self.ports = [Port(impairments, f"{seed}/{number}") for number in range(ports)]
         self._table: dict[bytes, int] = {}
 
     def forward(self, source: int, frame: bytes) -> int:
-        """Takes a frame from a port's host to where its destination was last seen, or to everywhere else.
+        """Forwards a frame to the port where its destination was last seen, or else to all other ports.
 
-        Returns the number of those ports.
+        Returns the number of ports that it was forwarded to.
         """
         self._table[frame[6:12]] = source
         target = None if frame[0] & 1 else self._table.get(frame[:6])
@@ -175,11 +180,11 @@ class Switch:
         return len(self.ports) - 1
 
     def impair(self, impairments: Impairments) -> None:
-        """Other impairments at all ports, for what comes from now on."""
+        """Replaces the impairments of all ports, for frames that arrive from now on."""
         for port in self.ports:
             port.impairments = impairments
 
     def close(self) -> None:
-        """Frees what the kernel holds for it."""
+        """Closes the event descriptors of the ports."""
         for port in self.ports:
             port.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A TAP device: the host's end is a network interface of a namespace, ours a file of Ethernet frames.
+"""A TAP device, which joins a network interface of a namespace to a file of Ethernet frames.
 
-The device is made here and moved into the namespace. It is not persistent: when this process ends, however
-it ends, the kernel removes it. It has no offloads, so the kernel sums, segments and verifies every packet
-itself.
+The device is made here and moved into the namespace. It is not persistent: the kernel removes it however this
+process ends. It has no offloads, so the kernel computes every checksum and segments and verifies every
+packet.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _DEVICE = "/dev/net/tun"
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _LONGEST = 65536
 _QUEUE = 4096
-"""Frames that the device holds for its NIC; a slow NIC should make TCP wait and not lose frames."""
+"""Frames that the device holds for its NIC, so that a slow NIC makes TCP wait instead of losing frames."""
 
 
 def available() -> None:
-    """Returns if TAP devices can be made; else `NetworkUnavailable`, which says what is missing."""
+    """Raises `NetworkUnavailable`, which names what is missing, if TAP devices cannot be made."""
     try:
         os.close(os.open(_DEVICE, os.O_RDWR))
     except OSError as error:
         raise NetworkUnavailable(
-            f"the virtual cluster needs TAP devices, and {_DEVICE} cannot be opened: {error.strerror} "
+            f"the virtual cluster needs TAP devices, but {_DEVICE} cannot be opened: {error.strerror} "
             "(kernel module tun; a container has the device with --device /dev/net/tun)"
         ) from error
 
 
 class Tap:
-    """The interface ``eth0`` of a namespace, up, and its frames.
+    """The interface ``eth0`` of a namespace, which is up, and its frames.
 
     Parameters
     ----------
     namespace
         Name of the network namespace.
     mac, mtu
-        Hardware address, as text, and bytes of an IP packet.
+        Hardware address as text, and size of an IP packet in bytes.
     address
-        IPv4 address with prefix length, as text.
+        IPv4 address with its prefix length, as text.
 
-    `NetworkUnavailable` where this machine has no TAP devices.
+    Raises `NetworkUnavailable` if this machine has no TAP devices.
     """
 
     def __init__(self, namespace: str, mac: str, mtu: int, address: str) -> None:
@@ -70,7 +70,7 @@ class Tap:
             raise
 
     def read(self, most: int) -> list[bytes]:
-        """Frames that the host has sent, at most ``most``; an empty list if there are none now."""
+        """Reads at most ``most`` frames that the host has sent. Empty if there are none now."""
         frames: list[bytes] = []
         read, fd = os.read, self.fd
         with suppress(BlockingIOError):
@@ -79,7 +79,7 @@ class Tap:
         return frames
 
     def write(self, frame: bytes) -> bool:
-        """Gives a frame to the host; False if the kernel refuses it (shorter than an Ethernet header)."""
+        """Gives a frame to the host. False if the kernel refuses it (shorter than an Ethernet header)."""
         try:
             os.write(self.fd, frame)
         except OSError:

@@ -37,8 +37,9 @@ available_paths, active_path, force_path = _paths.available, _paths.active, _pat
 
 
 def check_round_to(round_to: int) -> int:
-    """Returns ``round_to`` if it is 1, 2, 3 or 4. Raises ``ValueError`` otherwise, or ``TypeError`` if it is
-    not an integer.
+    """Returns ``round_to`` if it is 1, 2, 3 or 4.
+
+    Raises ``ValueError`` otherwise, or ``TypeError`` if it is not an integer.
     """
     whole = integer("round_to", round_to)
     if not 1 <= round_to <= WHOLE:

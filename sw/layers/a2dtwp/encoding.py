@@ -128,8 +128,9 @@ class AdtCodec:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompresses float32[count], into ``out`` if given. Raises ``ValueError`` if the stream has another
-        length.
+        """Decompresses float32[count], into ``out`` if given.
+
+        Raises ``ValueError`` if the stream has another length.
         """
         return _unpacked(stream, count, "the stream", out)
 

@@ -87,8 +87,9 @@ class QSGD:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompresses float32[count], into ``out`` if given. Raises ``ValueError`` if the stream has another
-        length.
+        """Decompresses float32[count], into ``out`` if given.
+
+        Raises ``ValueError`` if the stream has another length.
         """
         view = memoryview(stream).cast("B")
         if view.nbytes != self.max_compressed_size(count):

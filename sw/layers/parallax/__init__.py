@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parallax (Kim et al., EuroSys 2019): dense variables by all-reduce, sparse ones by partitioned servers.
+"""Parallax (Kim et al., EuroSys 2019): all-reduce for dense variables, partitioned servers for sparse ones.
 
 ::
 
-    data = parallax.shard(samples, comm)                  # this worker's samples
-    with parallax.partitioner() as words:                 # search the number of partitions of these
+    data = parallax.shard(samples, comm)                  # this worker's samples with parallax.partitioner()
+    as words:                 # searches the number of partitions of these
         ...parallax.variable("embedding", initial)...
     runner = parallax.get_runner(model, comm, MomentumSGD, partitioners=[words])
     for batch in data:

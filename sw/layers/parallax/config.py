@@ -20,38 +20,40 @@ Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]
 
 @dataclass(frozen=True)
 class ParallaxConfig:
-    """How a runner trains; the paper's ``ParallaxConfig`` (Sec. 4.1). The same at all ranks.
+    """A runner's settings, as in the paper's ``ParallaxConfig`` (Sec. 4.1). They must be equal at all ranks.
 
     Attributes
     ----------
     strategy
-        "hybrid": each sparse variable by `transfer_model.choose`, dense ones by all-reduce.
-        "parameter_server": all sparse ones by server. The baselines: "all_gather", every rank gets all
-        ranks' sparse gradients (Horovod); "dense", sparse gradients made dense and all-reduced.
+        With "hybrid", `transfer_model.choose` decides on each sparse variable, and dense ones are
+        all-reduced. With "parameter_server", servers hold all sparse ones. There are two baselines: with
+        "all_gather" every rank gets all ranks' sparse gradients (Horovod), and with "dense" they are made
+        dense and all-reduced.
     local_aggregation
-        Sum the sparse gradients of a machine's workers before they leave it.
+        Whether to sum the sparse gradients of a machine's workers before they leave it.
     dense_op, sparse_op
         Whether the workers' gradients are averaged or summed, by type of variable.
     codec, path
-        How gradients travel, as for `inceptionn.collectives.allreduce_comp`; "off" is raw. Pulled rows are
+        The form of gradients, as for `inceptionn.collectives.allreduce_comp`; "off" is raw. Pulled rows are
         always raw, since they are weights.
     scale
-        Power of two by which gradients are multiplied in transit: "auto" as in `allreduce_comp`, and for each
-        message of sparse ones its own; None: an absolute bound. Sparse ones are never scaled for NICs.
+        Exponent of the power of two by which gradients are multiplied in transit. "auto" is that of
+        `allreduce_comp`, and chosen per message for sparse gradients; None keeps the bound absolute. Sparse
+        gradients are never scaled for NICs.
     partitions
-        Number per sparse variable. None: searched for those that a `Partitioner` marked, one per machine for
-        the others.
+        Number of partitions of a sparse variable. With None it is searched for variables of a `Partitioner`,
+        and one per machine for the others.
     warm_up, sampled
-        Iterations per sample of the search: those dropped and those timed (the paper: 50 and 50).
+        Iterations that each sample of the search drops, then times (50 and 50 in the paper).
     alpha_steps
-        Iterations after which alpha is known well enough to choose the architecture.
+        Iterations after which the measured alpha chooses the architecture.
     advantage
         See `transfer_model.choose`.
     non_finite
-        A gradient with an infinity or a NaN at any rank: "raise" an error at every rank that names key, step
-        and rank, or "skip" the step at every rank (one more exchange per step).
+        What to do if a rank's gradient has an infinity or a NaN. "raise" makes every rank raise an error that
+        names key, step and rank. "skip" makes every rank skip the step, and costs one more exchange per step.
 
-    ``ValueError`` or ``TypeError`` ending with the wrong value.
+    Raises ``ValueError`` or ``TypeError`` with the wrong value.
     """
 
     strategy: Strategy = "hybrid"
@@ -91,9 +93,9 @@ _current: ContextVar[Partitioner | None] = ContextVar("partitioner", default=Non
 
 
 class Partitioner:
-    """Marks variables whose number of partitions is to be searched for; all of one get the same number.
+    """Marks variables whose number of partitions is searched for. They all get the same number.
 
-    As a context manager it is what `variable` tells its keys; ``keys`` can be given at once instead.
+    In its context, `variable` adds keys. ``keys`` can be given directly instead.
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
@@ -112,12 +114,12 @@ class Partitioner:
 
 
 def partitioner(keys: Iterable[str] = ()) -> Partitioner:
-    """A new `Partitioner`: ``with partitioner() as p: …`` (the paper's Fig. 3, line 9)."""
+    """A new `Partitioner`, for ``with partitioner() as p:`` (the paper's Fig. 3, line 9)."""
     return Partitioner(keys)
 
 
 def variable(key: str, initial: Any) -> Floats:
-    """``initial`` as it is; inside a `partitioner` its key is marked (``get_variable`` in Fig. 3)."""
+    """Returns ``initial``. In the context of a `partitioner`, marks its key (``get_variable`` in Fig. 3)."""
     current = _current.get()
     if current is not None and key not in current.keys:
         current.keys.append(key)

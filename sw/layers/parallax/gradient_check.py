@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether a model's gradients fit its variables, before any of them is sent."""
+"""A check that a model's gradients fit its variables, before any of them is sent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ...training import Floats, Gradients, RowSparse
 def misfit(
     gradients: Gradients, parameters: Mapping[str, Floats], sparse: Collection[str] | None = None
 ) -> str:
-    """What is wrong with the gradients of a step, naming the key; "" if they fit. O(keys).
+    """Returns what is wrong with a step's gradients, naming the key, or "" if they fit. O(keys).
 
-    ``sparse``: the keys whose gradients have been `RowSparse` so far; None in the first step, which decides.
+    ``sparse`` are the keys whose gradients were `RowSparse` in the first step. It is None in that step.
     """
     for key, variable in parameters.items():
         if key not in gradients:
@@ -29,13 +29,13 @@ def misfit(
             return f"the gradient of {key!r} must be float32 of {variable.shape}, not {found}"
         if sparse is not None and isinstance(gradient, RowSparse) != (key in sparse):
             was, found = ("sparse", "dense") if key in sparse else ("dense", "sparse")
-            return f"the gradient of {key!r} was {was} in step 0, and is {found}"
+            return f"the gradient of {key!r} was {was} in step 0, but is now {found}"
     if unknown := [key for key in gradients if key not in parameters]:
         return f"there is no variable {unknown[0]!r}"
     return ""
 
 
 def values_of(gradient: Any) -> Floats:
-    """The values of a gradient, those of its rows if it is sparse."""
+    """The values of a gradient. For a sparse one, those of its rows."""
     values: Floats = gradient.values if isinstance(gradient, RowSparse) else gradient
     return values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many partitions: the paper's cost model (equation 1) and its way of sampling it (Sec. 3.2)."""
+"""The number of partitions: the paper's cost model (equation 1) and its sampling procedure (Sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CostModel:
         return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
 
     def best(self, least: int, most: int) -> int:
-        """The whole number of partitions within ``least..most`` that the model finds fastest.
+        """The number of partitions within ``least..most`` with the smallest predicted time.
 
-        The critical point is ``sqrt(theta1 / theta2)``; where a coefficient is not positive, an end of the
-        range is best.
+        The minimum is at ``sqrt(theta1 / theta2)``. If a coefficient is not positive, an end of the range is
+        best.
         """
         ends = {least, most}
         if self.theta1 > 0 and self.theta2 > 0:
@@ -36,11 +36,11 @@ class CostModel:
 
 
 def fit(samples: Mapping[int, float]) -> CostModel:
-    """Equation 1 by least squares over (partitions, seconds); theta1 and theta2 are never negative.
+    """Fits equation 1 to (partitions, seconds) by least squares. theta1 and theta2 are never negative.
 
-    With fewer than three samples, or where the unconstrained fit has a negative coefficient, that term is
-    left out: a cost is not below zero. Raises ``ValueError`` for no samples, partitions below 1 or times that
-    are not finite.
+    A cost cannot be negative. So a term is left out if the unconstrained fit makes its coefficient negative,
+    or if there are fewer than three samples. Raises ``ValueError`` for no samples, partitions below 1, or
+    times that are not finite.
     """
     if not samples:
         raise ValueError("no samples to fit")
@@ -67,22 +67,22 @@ def fit(samples: Mapping[int, float]) -> CostModel:
 
 
 class PartitionSearch:
-    """The number of partitions by the procedure of Sec. 3.2, fed with one measured time after the other.
+    """Searches the number of partitions by the procedure of Sec. 3.2, from measured times.
 
-    P starts at the number of machines and doubles until the iteration time rises. From the start again, it
-    halves until the time rises. Equation 1 is fitted to all samples, and its minimum within them is the
-    answer.
+    P starts at the number of machines and doubles until the iteration time rises. Then it halves, from the
+    same start, until the time rises. The result is the minimum, within the sampled range, of equation 1
+    fitted to all samples.
 
     Parameters
     ----------
     machines
-        Where to start.
+        The first number of partitions.
     most, least
-        Limits of P: a variable cannot have more partitions than rows.
+        Limits of P. A variable cannot have more partitions than rows.
 
-    Attributes: ``partitions``, the number to measure next, or at last the answer; ``done``; ``samples``,
-    seconds by partitions, in the order of sampling; ``model``, the fit, once done. Raises ``ValueError`` for
-    limits that leave no choice.
+    Attributes: ``partitions``, the number to measure next, or the result; ``done``; ``samples``, seconds by
+    partitions, in the order of sampling; ``model``, the fit, once done. Raises ``ValueError`` for limits
+    without a number between them.
     """
 
     def __init__(self, machines: int, most: int, least: int = 1) -> None:
@@ -101,13 +101,14 @@ class PartitionSearch:
 
     @property
     def done(self) -> bool:
-        """Whether `partitions` is the answer."""
+        """Whether `partitions` is the result."""
         return self.model is not None
 
     def add(self, seconds: float) -> None:
-        """The time of an iteration with `partitions`; moves on to the next or to the answer.
+        """Takes the time of an iteration with `partitions`, and sets the next number or the result.
 
-        Raises ``ValueError`` for a time that is negative or not finite, ``RuntimeError`` once done.
+        Raises Raises ``ValueError`` for a time that is negative or not finite, and ``RuntimeError`` once
+        done.
         """
         if self.done:
             raise RuntimeError("the search is over")

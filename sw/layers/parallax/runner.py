@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`get_runner`: a model written for one worker, trained by all ranks (Sec. 4)."""
+"""`get_runner`, which trains a model written for one worker on all ranks (Sec. 4)."""
 
 from __future__ import annotations
 
@@ -50,37 +50,39 @@ def get_runner(
     model
         See `Trainable`.
     comm
-        A `Transport` or an mpi4py communicator; one rank per worker.
+        A `Transport` or an mpi4py communicator, with one rank per worker.
     optimizer
-        Makes one for the dense variables and one for each sparse variable's server.
+        Function that makes an optimizer. It is called for the dense variables and for each sparse variable's
+        server.
     config
         `ParallaxConfig`.
     partitioners
         Variables whose number of partitions is searched for. They must be sparse.
     machine
-        Name of this rank's machine, the host name by default. The lowest rank of each holds its server.
+        Name of this rank's machine, by default the host name. The lowest rank of a machine holds its server.
     seed
-        Seed of ``model.initial``; the same at all ranks.
+        Seed of ``model.initial``, equal at all ranks.
 
-    Raises `MismatchError` at every rank if settings, keys, shapes or initial values differ, or one cannot
-    take part; there, its own error: ``ValueError`` for a partitioner's key that the model does not have,
-    ``TypeError`` for a parameter that is not float32.
+    Raises Raises `MismatchError` at every rank if settings, keys, shapes or initial values differ. If a
+    rank's arguments are wrong, the others raise `MismatchError` and that rank its own error: ``ValueError``
+    for a partitioner's key that the model does not have, or ``TypeError`` for a parameter that is not
+    float32.
     """
     settings = config or ParallaxConfig()
     return Runner(model, transport_of(comm), optimizer, settings, partitioners, machine, seed)
 
 
 class Runner:
-    """Trains in step with all ranks; made by `get_runner`.
+    """Trains in step with all ranks. `get_runner` makes it.
 
-    Attributes: ``parameters``, this worker's replica (of sparse variables, only the rows of the last batch
-    are up to date; see `gathered`); ``alphas``, by key of the sparse variables; ``architectures``, by key;
-    ``searches``, a `PartitionSearch` per partitioner; ``step``, steps done; ``traffic``, what this rank sent:
-    "dense", "rows", "values", "gradients" between machines, "local" within one; ``settled``, whether alphas
-    and partitions are found.
+    Attributes: ``parameters``, this worker's replica (see `gathered`: of sparse variables, only the rows of
+    the last batch are up to date); ``alphas``, by key of the sparse variables; ``architectures``, by key;
+    ``searches``, a `PartitionSearch` per partitioner; ``step``, the number of steps done; ``traffic``, with
+    the classes "dense", "rows", "values" and "gradients" between machines, and "local" within one;
+    ``settled``, whether alphas and partitions are known.
 
-    A step costs one all-reduce of the dense variables and a pull and a push of each sparse one. While the
-    search moves from one number of partitions to the next, the servers' optimizers are reset.
+    A step takes one all-reduce of the dense variables, and a pull and a push of each sparse one. Each change
+    of the number of partitions resets the servers' optimizers.
     """
 
     def __init__(
@@ -139,20 +141,21 @@ class Runner:
         return Machines(tuple(range(self.transport.size)))
 
     def _form(self) -> WireForm:
-        """The form in which gradients of sparse variables travel."""
+        """The form in which gradients of sparse variables are sent."""
         return wire_form(self.transport, self._path, self._codec)
 
     @property
     def settled(self) -> bool:
-        """Whether alphas and partitions are found."""
+        """Whether alphas and partitions are known."""
         return self._tuning.settled
 
     def run(self, batch: Any) -> float:
-        """One training step on this worker's batch; its loss. Collective.
+        """Runs one training step on this worker's batch, and returns its loss. Collective.
 
-        The first steps also measure alpha and search for partitions: they train like all others. Raises
-        `NonFiniteGradient` at the rank that has one and `PeerLost` at the others, with the same text;
-        likewise ``ValueError`` for gradients with other keys, shapes or types than the variables.
+        The first steps also measure alpha and search for partitions; they train like all others. A rank with
+        a gradient that is not finite raises `NonFiniteGradient`, and the others raise `PeerLost` with the
+        same text. A rank whose gradients have other keys, shapes or types than the variables raises
+        ``ValueError`` likewise.
         """
         start = time.perf_counter()
         rows = self.model.rows(batch)
@@ -166,7 +169,7 @@ class Runner:
             found = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
             agree(self.transport, {"sparse variables": found}, None, None)
             self._tuning.begin(found)
-            self._pull(rows)  # the values have not changed, but a push must follow its pull
+            self._pull(rows)  # the values are the same, but a push must follow a pull
         if self._finite(gradients):
             self._exchange(gradients, rows)
         self.step += 1
@@ -175,33 +178,35 @@ class Runner:
         return loss
 
     def gathered(self) -> Parameters:
-        """All variables, whole, at every rank: for evaluation and checkpoints. Collective."""
+        """All complete variables, at every rank, for evaluation and checkpoints. Collective."""
         return {
             key: self._served[key].whole() if key in self._served else value
             for key, value in self.parameters.items()
         }
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Divides variables of the servers into this number of partitions. Collective.
+        """Divides the servers' variables among ``keys`` into this number of partitions. Collective.
 
-        Resets the servers' optimizers. Raises ``ValueError`` for more partitions than rows.
+        Resets their optimizers. Raises ``ValueError`` for more partitions than rows.
         """
         self._served.repartition(keys, partitions)
 
     @property
     def model_alpha(self) -> float:
-        """``alpha_model`` of Sec. 2.2, dense variables with 1."""
+        """``alpha_model`` of Sec. 2.2. Dense variables count with alpha = 1."""
         alphas = {key: self.alphas.get(key, 1.0) for key in self.parameters}
         return model_alpha(alphas, {key: value.size for key, value in self.parameters.items()})
 
     def partitions(self, key: str) -> int:
-        """Partitions of a variable; 0 if the servers do not hold it."""
+        """Number of partitions of a variable. 0 if the servers do not hold it."""
         return self._served.partitions(key)
 
     def _pull(self, rows: Mapping[str, Rows]) -> None:
         for key, variable in self._served.items():
             if key not in rows:
-                self._fail(ValueError(f"the model names no rows of the sparse {key!r} in step {self.step}"))
+                self._fail(
+                    ValueError(f"step {self.step}: the model names no rows of the sparse variable {key!r}")
+                )
             self.parameters[key][rows[key]] = variable.pull(rows[key])
 
     # One step's gradients.
@@ -235,7 +240,7 @@ class Runner:
             self._all_reduce(chosen, op)
 
     def _all_reduce(self, gradients: dict[str, Floats], op: Op) -> None:
-        """All dense gradients as one vector: fewer messages, and the codec's blocks are full."""
+        """Reduces all dense gradients as one vector, which makes fewer messages and full blocks."""
         if not gradients:
             return
         flat = np.concatenate([np.asarray(value, np.float32).reshape(-1) for value in gradients.values()])
@@ -252,20 +257,22 @@ class Runner:
             start += value.size
 
     def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
-        """The gradient's values for just the rows that were pulled."""
+        """The gradient's values for exactly the pulled rows."""
         if np.array_equal(gradient.rows, rows):
             return gradient.values
         places = np.searchsorted(rows, gradient.rows)
         if gradient.rows.size and (places[-1] >= rows.size or (rows[places] != gradient.rows).any()):
             self._fail(
-                ValueError(f"the gradient of {key!r} names rows that step {self.step} did not look up")
+                ValueError(
+                    f"step {self.step}: the gradient of {key!r} has rows that the batch did not look up"
+                )
             )
         values = np.zeros((rows.size, *gradient.shape[1:]), np.float32)
         values[places] = gradient.values
         return values
 
     def _finite(self, gradients: Gradients) -> bool:
-        """Whether the step is to be taken; as `ParallaxConfig.non_finite` says."""
+        """Whether to take the step, by `ParallaxConfig.non_finite`."""
         wrong = [key for key, gradient in gradients.items() if not np.isfinite(values_of(gradient)).all()]
         if self.config.non_finite == "raise":
             if wrong:
@@ -274,6 +281,6 @@ class Runner:
         return not any(self.transport.exchange(wrong))
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Raises here, and through the transport at all other ranks."""
+        """Raises the error here and, by the transport, at all other ranks."""
         self.transport.abort(str(error))
         raise error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A torch module as a model for a runner: ``nn.Embedding(sparse=True)`` is its sparse variable."""
+"""A torch module as a model for a runner. ``nn.Embedding(sparse=True)`` is a sparse variable."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .exchange.row_sets import Rows
 
 
 class TorchModel:
-    """Computes with torch on the CPU; the runner's arrays and the module's parameters are the same memory.
+    """Computes with torch on the CPU. The runner's arrays share memory with the module's parameters.
 
     Parameters
     ----------
     module
-        All its parameters float32 on the CPU. Buffers are left alone.
+        All its parameters must be float32 on the CPU. Buffers are not synchronised.
     loss
-        ``loss(module, batch)`` gives a scalar tensor.
+        ``loss(module, batch)`` returns a scalar tensor.
     lookups
-        ``lookups(batch)`` gives, by name of a sparse embedding's weight (``"embedding.weight"``), an integer
-        tensor of any shape with the rows that the batch looks up.
+        ``lookups(batch)`` returns, by name of a sparse embedding's weight (``"embedding.weight"``), an
+        integer tensor of any shape with the rows that the batch looks up.
 
-    Raises ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the module as it
-    is, so build it with the same seed at all ranks; ``seed`` of `initial` is not used.
+    Raises Raises ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the
+    module's values, so build it with the same seed at all ranks. The ``seed`` of `initial` is not used.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TorchModel:
             self._arrays[key] = parameter.detach().numpy()
 
     def initial(self, seed: int = 0) -> Parameters:
-        """The module's parameters, by name; writing into them is writing into the module."""
+        """The module's parameters by name. Writing into them changes the module."""
         return self._arrays
 
     def rows(self, batch: Any) -> dict[str, Rows]:
@@ -59,8 +59,9 @@ class TorchModel:
         return {key: np.unique(np.asarray(tokens)).astype(np.int64) for key, tokens in found.items()}
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """One forward and backward pass. Raises ``ValueError`` if ``parameters`` are not those of
-        `initial`.
+        """One forward and backward pass.
+
+        Raises ``ValueError`` if ``parameters`` are not those of `initial`.
         """
         if any(parameters[key] is not array for key, array in self._arrays.items()):
             raise ValueError("the parameters must be those that initial() returned")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a training hands in: its model, and each worker's share of the samples."""
+"""The interface of a model, and each worker's share of the samples."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from .exchange.row_sets import Rows
 
 
 class Trainable(Protocol):
-    """What a runner needs of a model: `inceptionn.training.Model`, or `TorchModel`."""
+    """The methods that a runner needs of a model, such as `inceptionn.training.Model` or `TorchModel`."""
 
     def initial(self, seed: int = 0) -> Parameters:
-        """float32 arrays by key; what the runner writes into them is what the next call computes with."""
+        """float32 arrays by key. The runner updates them in place for the next call."""
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """The loss, and by key arrays or `RowSparse`, which says that the variable is sparse (Sec. 5)."""
+        """The loss, and gradients by key. A `RowSparse` means that the variable is sparse (Sec. 5)."""
 
     def rows(self, batch: Any) -> Mapping[str, Rows]:
-        """By key of a sparse variable the rows, ascending and distinct, that the batch looks up."""
+        """The rows that the batch looks up, ascending and distinct, by key of the sparse variable."""
 
 
 def shard(data: Iterable[Any], comm: Any) -> list[Any]:
-    """This rank's samples of ``data``: every N-th, from its rank on (``shard`` of Sec. 4.1).
+    """This rank's samples of ``data``: every N-th, beginning with its rank (``shard`` of Sec. 4.1).
 
-    The shares of all N ranks are disjoint and equal, since all must run the same number of steps: the last
-    samples, fewer than N, are left out. Raises ``ValueError`` if there are fewer than N in all. For arrays
-    and `Batch`es see `inceptionn.training.Batches`, which deals out steps instead.
+    The shares of all N ranks are disjoint and of equal size, since all must run the same number of steps. The
+    remainder at the end is left out. Raises ``ValueError`` for fewer than N samples. For arrays, use
+    `inceptionn.training.Batches`, which distributes steps instead.
     """
     transport = transport_of(comm)
     samples = list(data)

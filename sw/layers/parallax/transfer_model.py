@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many bytes a machine moves per step: the paper's Table 3, and the choice that follows from it.
+"""The bytes that a machine moves per step (the paper's Table 3), and the choice that follows from them.
 
 Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines, ``m`` the
 number of variables. Alpha is the share of a variable's elements that a worker uses in one iteration. Each
-machine has one worker and one server; bytes count what goes in and out together, as in Sec. 3.1.
+machine has one worker and one server. Bytes count both directions together, as in Sec. 3.1.
 
-The paper neglects row numbers (its footnote 3) and knows no compression. `choose` takes both into account: a
-codec on the gradients shrinks both legs of the all-reduce, but only the push to a server.
+The paper neglects row numbers (its footnote 3) and has no compression. `choose` takes both into account. A
+codec for gradients shrinks both legs of the all-reduce, but only the push to a server.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sparse_ar(w: float, N: int, alpha: float, m: int) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """What `choose` found: the architecture, and the bytes per machine and step of both."""
+    """The result of `choose`: the architecture, and the bytes per machine and step of both."""
 
     architecture: Architecture
     all_reduce_bytes: float
@@ -91,21 +91,22 @@ def choose(
     Parameters
     ----------
     w, N, alpha
-        As above, alpha measured (`SparsityMeter`). Where a machine has several workers and sums their
-        gradients first, it is the share that they use together: each of their rows crosses the network once.
+        As above, with the measured alpha (`SparsityMeter`). If a machine has several workers and sums their
+        gradients first, alpha is the share that they use together, since each of their rows crosses the
+        network once.
     row_bytes
-        Bytes of one row: its number adds the smaller of 4 bytes and ``1/(8 alpha)``, a bitmap's share.
+        Bytes of one row. Its number adds 4 bytes, or ``1/(8 alpha)`` if a bitmap is shorter.
     ratio
-        By how much the codec shrinks gradients: both legs of the all-reduce, the push to the server.
+        The codec's ratio for gradients, which applies to both legs of the all-reduce and to the push.
     advantage
-        All-reduce is taken if it needs no more than this many times the server's bytes. The paper (end of
-        Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, and gives no
+        All-reduce is chosen if it needs at most ``advantage`` times the server's bytes. The paper (end of
+        Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, but gives no
         figure. A value above 1 expresses that.
 
-    On one machine nothing crosses a network; the architecture is then that of two, since the work of copying
-    and summing has the same proportions, and the bytes are 0.
+    On one machine nothing crosses a network, so the bytes are 0. The architecture is then that of two
+    machines, since copying and summing cost work in the same proportions.
 
-    Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
+    Raises Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
     """
     _check(w, N, alpha)
     for name, value in (("row_bytes", row_bytes), ("ratio", ratio), ("advantage", advantage)):
@@ -141,7 +142,7 @@ class SparsityMeter:
 
     @property
     def alpha(self) -> float:
-        """0..1; 1 while nothing was counted."""
+        """Alpha, 0..1. It is 1 while nothing was counted."""
         return self._used / (self.iterations * self.elements) if self.iterations else 1.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the first steps measure: alphas, which choose the architectures, and partitions (Sec. 3)."""
+"""Tuning in the first steps: alphas, which choose the architectures, and partitions (Sec. 3)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .transfer_model import SparsityMeter, choose
 
 
 class Tuning:
-    """Chooses for each variable how it travels, while the training goes on. All ranks call the same methods.
+    """Chooses each variable's architecture during training. All ranks call the same methods.
 
     Attributes: ``alphas``, by key of the sparse variables; ``architectures``, by key; ``searches``, a
-    `PartitionSearch` per partitioner; ``settled``, whether all is found.
+    `PartitionSearch` per partitioner; ``settled``, whether everything is known.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Tuning:
         self._partitioners = partitioners
         self._meters: dict[str, SparsityMeter] = {}
         self._machine_meters: dict[str, SparsityMeter] = {}
-        """What all workers of this rank's machine use, at its chief."""
+        """The share that all workers of this machine use together, at its chief."""
         self._times: list[float] = []
         self._searched = 0
 
@@ -50,9 +50,9 @@ class Tuning:
         return self._meters
 
     def begin(self, sparse: Sequence[str]) -> None:
-        """Takes over which variables are sparse, and hands them to the servers if the strategy has any.
+        """Notes the sparse variables, and gives them to the servers if the strategy has servers.
 
-        Raises ``ValueError`` if a dense one is to be partitioned.
+        Raises Raises ``ValueError`` if a dense variable is to be partitioned.
         """
         for key in (key for keys in self._partitioners for key in keys):
             if key not in sparse:
@@ -75,7 +75,7 @@ class Tuning:
             self._machine_meters[key].add(together.size * width)
 
     def after_step(self, steps: int, seconds: float) -> None:
-        """Takes the time of the last of ``steps`` steps, and goes on with what is to be found."""
+        """Takes the time of the last of ``steps`` steps, and continues the tuning."""
         if steps == self.config.alpha_steps:
             self._choose()
             self._searched = -1
@@ -84,7 +84,7 @@ class Tuning:
             self._sample(seconds)
 
     def _choose(self) -> None:
-        """Alphas of all workers together, and by them the architecture of each sparse variable."""
+        """Computes the alphas of all workers, and chooses the architecture of each sparse variable."""
         own = {key: meter.alpha for key, meter in self._meters.items()}
         together = {key: meter.alpha for key, meter in self._machine_meters.items()}
         pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
@@ -109,7 +109,7 @@ class Tuning:
                 values[...] = self.served.pop(key).whole()
 
     def _next_search(self) -> None:
-        """Begins the search for the next partitioner with a variable on the servers."""
+        """Begins the search for the next partitioner that has a variable on the servers."""
         self._searched += 1
         while self._searched < len(self._partitioners) and self.config.partitions is None:
             keys = self._keys()
@@ -122,7 +122,7 @@ class Tuning:
         self.settled = True
 
     def _keys(self) -> list[str]:
-        """Variables of the present partitioner."""
+        """The variables of the current partitioner that servers hold."""
         return [key for key in self._partitioners[self._searched] if key in self.served]
 
     def _sample(self, seconds: float) -> None:

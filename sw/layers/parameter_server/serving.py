@@ -68,8 +68,9 @@ class Serving:
         self._heard = time.monotonic()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
-        """Handles a worker's message. A push has one of ``gradients`` per partition. Raises ``ValueError`` if
-        malformed.
+        """Handles a worker's message. A push has one of ``gradients`` per partition.
+
+        Raises ``ValueError`` if malformed.
         """
         self._heard = time.monotonic()
         if envelope.kind in (Kind.PUSH, Kind.SKIP):

@@ -91,8 +91,9 @@ class Control:
         return {peer for peer, line in self._lines.items() if line.pending}
 
     def contribute(self, value: str) -> None:
-        """Sends this rank's value, as JSON, for the next exchange. Raises `TransportError` if it is too
-        long.
+        """Sends this rank's value, as JSON, for the next exchange.
+
+        Raises `TransportError` if it is too long.
         """
         data = value.encode()
         if len(data) > MAX_VALUE:

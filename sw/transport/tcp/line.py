@@ -71,8 +71,9 @@ def decoded(line: bytes | bytearray) -> dict[str, Any]:
 
 
 def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
-    """Returns the same object. Raises ``ValueError`` naming the first field that is missing or fails its
-    check in ``form``.
+    """Returns the same object.
+
+    Raises ``ValueError`` naming the first field that is missing or fails its check in ``form``.
     """
     for name, right in form.items():
         if name not in said:
@@ -158,8 +159,9 @@ class Line:
         self.lines.append(line)
 
     def receive(self) -> list[dict[str, Any]]:
-        """Reads once and returns the objects that are now complete. Raises like `fill`, and ``ValueError``
-        for a line that is not an object.
+        """Reads once and returns the objects that are now complete.
+
+        Raises like `fill`, and ``ValueError`` for a line that is not an object.
         """
         self.fill()
         said = [decoded(line) for line in self.lines]

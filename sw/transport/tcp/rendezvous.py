@@ -79,8 +79,9 @@ class _Gathering:
         """Candidates that owe a proof: the hello of each, and the expected proof."""
 
     def take(self, line: Line, said: dict[str, Any]) -> None:
-        """Handles a candidate's object. Raises ``ValueError`` or ``OSError`` if the candidate must be
-        rejected.
+        """Handles a candidate's object.
+
+        Raises ``ValueError`` or ``OSError`` if the candidate must be rejected.
         """
         if line in self._asked:
             hello, expected = self._asked.pop(line)

@@ -157,8 +157,9 @@ class TcpTransport(Transport):
     def _run(
         self, finished: Callable[[], bool], limit: float, what: str, peers: Callable[[], Collection[int]]
     ) -> None:
-        """Moves data until ``finished()``. Raises `TransportTimeout` after ``limit`` seconds without
-        progress.
+        """Moves data until ``finished()``.
+
+        Raises `TransportTimeout` after ``limit`` seconds without progress.
 
         ``peers()`` are the ranks that this wait depends on.
         """

@@ -132,7 +132,7 @@ def test_row_sets_come_back(count: int) -> None:
         ([2, 0, 0, 0, 0], "begins with 0 or 1"),
         ([0, 1, 0, 0], "4 bytes each, not 3"),
         ([0, 100, 0, 0, 0], r"within 0\.\.99, not 100"),
-        ([0, 5, 0, 0, 0, 5, 0, 0, 0], "do not ascend"),
+        ([0, 5, 0, 0, 0, 5, 0, 0, 0], "must ascend"),
         ([1, 255], "has 13 bytes, not 1"),
         ([1] + [0] * 12 + [16], "beyond 99"),
     ],

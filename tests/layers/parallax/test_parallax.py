@@ -263,7 +263,7 @@ def test_a_gradient_that_is_not_finite_is_skipped(threads: Group) -> None:
 def test_rows_that_were_not_looked_up(threads: Group) -> None:
     results = threads(2, lambda t: fails(t, "other rows"))
     for result in results:
-        assert "the gradient of 'embedding' names rows that step 2 did not look up" in str(result)
+        assert "step 2: the gradient of 'embedding' has rows that the batch did not look up" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_rows_that_were_not_looked_up(threads: Group) -> None:
     [
         ("no sparse gradient", "there is no gradient of 'embedding'"),
         ("one too many", "there is no variable 'word'"),
-        ("dense", "the gradient of 'embedding' was sparse in step 0, and is dense"),
+        ("dense", "the gradient of 'embedding' was sparse in step 0, but is now dense"),
         ("transposed", "the gradient of 'fc.weight' must be float32 of (16, 8), not float32 of (8, 16)"),
         ("float64", "the gradient of 'embedding' must be float32 of (400, 16), not float64 of (400, 16)"),
     ],
@@ -319,7 +319,7 @@ def test_any_codec_of_the_collectives(mpirun: Any, tmp_path: Any) -> None:
 
 def test_a_model_that_names_no_rows(threads: Group) -> None:
     for result in threads(2, lambda t: fails(t, "no rows")):
-        assert "the model names no rows of the sparse 'embedding' in step 0" in str(result)
+        assert "step 0: the model names no rows of the sparse variable 'embedding'" in str(result)
 
 
 def test_a_lost_rank_is_named(tcp: Group) -> None:

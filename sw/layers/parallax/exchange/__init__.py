@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How sparse variables travel: sets of rows, partitions, pull and push, all-gather."""
+"""Exchange of sparse variables: sets of rows, partitions, pull and push, all-gather."""

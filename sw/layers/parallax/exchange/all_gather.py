@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sparse gradients in the all-reduce architecture: every rank receives those of all ranks (Fig. 2d).
+"""All-gather of sparse gradients: every rank receives those of all ranks (Fig. 2d).
 
-What Horovod does for TensorFlow's ``IndexedSlices``, and what the paper compares with; here a baseline.
+This is Horovod's method for TensorFlow's ``IndexedSlices``, and the paper's baseline.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .row_sets import decode_rows, encode_rows, most_row_bytes
 
 
 def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) -> tuple[RowSparse, int]:
-    """The sum of all ranks' gradients, the same bits at every rank, and the bytes that this rank sent.
+    """Returns the sum of all ranks' gradients, the same bits everywhere, and the bytes that this rank sent.
 
-    Collective. Row numbers and values go from each rank to each other one: ``2 alpha w (N-1)`` bytes in and
-    out (Table 3, Sparse, AR). ``form`` carries the values; where it loses something, a rank adds its own
-    gradient as the others see it. Summed in the order of the ranks.
+    Collective. Each rank sends row numbers and values to every other, ``2 alpha w (N-1)`` bytes in and out
+    (Table 3, Sparse, AR). ``form`` carries the values. If it is lossy, a rank adds its own gradient with the
+    values that the others get. Gradients are summed in the order of the ranks.
     """
     size, me = transport.size, transport.rank
     others = [(me + step) % size for step in range(1, size)]

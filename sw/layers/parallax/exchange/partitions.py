@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the rows of a sparse variable are assigned to partitions, and partitions to servers."""
+"""The assignment of a sparse variable's rows to partitions, and of partitions to servers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .row_sets import MOST_ROWS, Rows
 class Partitions:
     """``rows`` rows in ``count`` partitions on ``servers`` servers, both assigned round-robin.
 
-    Row r is row ``r // count`` of partition ``r % count``. So frequent rows, which are adjacent in a
-    vocabulary, spread over all partitions. Server ``p % servers`` holds partition p. Raises ``ValueError``
-    for more partitions than rows, or none.
+    Row r is row ``r // count`` of partition ``r % count``. This spreads frequent rows, which are adjacent in
+    a vocabulary, over all partitions. Server ``p % servers`` holds partition p. Raises ``ValueError`` for no
+    partition or more partitions than rows.
     """
 
     rows: int
@@ -32,11 +32,11 @@ class Partitions:
             raise ValueError(f"servers must be at least 1, not {self.servers!r}")
 
     def size(self, partition: int) -> int:
-        """Rows of a partition."""
+        """Number of rows of a partition."""
         return len(range(partition, self.rows, self.count))
 
     def server(self, partition: int) -> int:
-        """Which server holds a partition."""
+        """The server that holds a partition."""
         return partition % self.servers
 
     def of_server(self, server: int) -> range:
@@ -44,7 +44,9 @@ class Partitions:
         return range(server, self.count, self.servers)
 
     def split(self, rows: Rows) -> list[tuple[Rows, Rows]]:
-        """Ascending rows by partition: their positions in ``rows``, and their rows inside the partition."""
+        """Divides ascending rows by partition: their positions in ``rows``, and their rows in the
+        partition.
+        """
         belongs = rows % self.count
         order = np.argsort(belongs, kind="stable")
         ends = np.searchsorted(belongs[order], np.arange(self.count + 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sets of row numbers, and how they travel."""
+"""Sets of row numbers, and their form in messages."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Rows: TypeAlias = NDArray[np.int64]
 
 _LIST, _BITMAP = 0, 1
 MOST_ROWS = 1 << 32
-"""Row numbers travel as 32 bits."""
+"""Row numbers are sent as 32 bits."""
 
 
 def check_rows(rows: NDArray[Any], count: int) -> None:
-    """Raises ``ValueError`` naming the first row that is outside 0..count-1."""
+    """Raises Raises ``ValueError`` naming the first row outside 0..count-1."""
     if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= count):
         wrong = rows[(rows < 0) | (rows >= count)][0]
         raise ValueError(f"rows must be within 0..{count - 1}, not {int(wrong)}")
 
 
 def encode_rows(rows: Rows, count: int) -> NDArray[np.uint8]:
-    """Ascending rows of ``0..count-1`` as bytes: 32 bits each, or a bit per row, whichever is shorter.
+    """Encodes ascending rows of ``0..count-1`` with 32 bits each, or as a bitmap, whichever is shorter.
 
-    The first byte says which: 0 for little-endian uint32s, 1 for a bitmap, first row in bit 0 of the first
+    The first byte is 0 for little-endian uint32s, and 1 for a bitmap, whose first row is bit 0 of its first
     byte.
     """
     if 4 * rows.size <= -(-count // 8):
@@ -40,12 +40,15 @@ def encode_rows(rows: Rows, count: int) -> NDArray[np.uint8]:
 
 
 def most_row_bytes(count: int) -> int:
-    """Bytes that `encode_rows` needs at most."""
+    """Most bytes that `encode_rows` makes."""
     return 1 + -(-count // 8)
 
 
 def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
-    """The rows of `encode_rows`, ascending. Raises ``ValueError`` for anything that it does not make."""
+    """Decodes the ascending rows of `encode_rows`.
+
+    Raises ``ValueError`` for anything that it does not make.
+    """
     if data.size < 1 or data[0] not in (_LIST, _BITMAP):
         raise ValueError(f"a row set begins with 0 or 1, not {data[:1].tolist()}")
     body = data[1:]
@@ -60,6 +63,6 @@ def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
         raise ValueError(f"row numbers take 4 bytes each, not {body.size} in all")
     rows = np.frombuffer(body.tobytes(), "<u4").astype(np.int64)
     if rows.size > 1 and not bool((rows[1:] > rows[:-1]).all()):
-        raise ValueError("row numbers do not ascend")
+        raise ValueError("row numbers must ascend")
     check_rows(rows, count)
     return rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sparse variables that the machines' servers hold, by key."""
+"""The sparse variables that servers hold, by key."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .sparse_exchange import Machines, SparseVariable
 
 
 class ServedVariables(dict[str, SparseVariable]):
-    """`SparseVariable` by key, each with an optimizer of its own at its servers.
+    """`SparseVariable` by key. Each has its own optimizer at its servers.
 
-    ``push``: makes the form in which gradients travel between machines. ``step``: tells the present step.
+    ``push`` makes the form in which gradients are sent between machines. ``step`` returns the current step.
     All ranks call the same methods.
     """
 
@@ -35,7 +35,7 @@ class ServedVariables(dict[str, SparseVariable]):
         self._optimizer, self._push, self._traffic, self._step = optimizer, push, traffic, step
 
     def serve(self, key: str, initial: Floats, partitions: int | None = None) -> None:
-        """Hands a variable to the servers, in as many partitions as there are machines by default."""
+        """Gives a variable to the servers, by default in one partition per machine."""
         server, chiefs = self._optimizer(), len(self.machines.chiefs)
 
         def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
@@ -48,7 +48,8 @@ class ServedVariables(dict[str, SparseVariable]):
         )
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Changes the number of partitions of variables that are here and differ. Resets their optimizers.
+        """Changes the number of partitions of those ``keys`` that are here and have another. Resets their
+        optimizers.
 
         Raises ``ValueError`` for more partitions than rows.
         """
@@ -57,5 +58,5 @@ class ServedVariables(dict[str, SparseVariable]):
                 self.serve(key, self[key].whole(), partitions)
 
     def partitions(self, key: str) -> int:
-        """Partitions of a variable; 0 if the servers do not hold it."""
+        """Number of partitions of a variable. 0 if the servers do not hold it."""
         return self[key].partitions.count if key in self else 0

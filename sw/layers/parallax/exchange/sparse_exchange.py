@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Pull and push of one row-partitioned variable between the servers on all machines (Sec. 3.1, 4.3).
 
-Each machine has a server, on the rank that is its *chief*. Every step, each machine asks for the rows that
-its workers use, gets their values, and sends back one gradient for each of them. The server sums the
-gradients in the order of the machines and updates. The rows of a push are those of the pull before it, so
-that only values travel then.
+Each machine has a server, on the rank that is its *chief*. In every step, each machine requests the rows that
+its workers use, gets their values, and returns one gradient for each of them. The server sums the gradients
+in the order of the machines and updates its rows. A push has the rows of the pull before it, so it sends only
+values.
 
-With several workers on a machine, the chief asks for all their rows together and sums their gradients before
-it sends them on: local aggregation (LocalAgg in Fig. 5).
+With several workers on a machine, the chief requests all their rows together, and sums their gradients before
+it sends them. This is local aggregation (LocalAgg in Fig. 5).
 
 ::
 
@@ -39,11 +39,11 @@ Update = Callable[[int, Floats, Rows, Floats], None]
 
 @dataclass(frozen=True)
 class Machines:
-    """Which ranks share a machine: ``of[rank]`` numbers them from 0."""
+    """The machine of each rank: ``of[rank]`` is its number, from 0."""
 
     of: tuple[int, ...]
     chiefs: tuple[int, ...] = field(init=False)
-    """The lowest rank of every machine; the servers are there."""
+    """The lowest rank of every machine, which holds its server."""
 
     def __post_init__(self) -> None:
         count = max(self.of) + 1
@@ -57,24 +57,25 @@ class Machines:
 
 
 class SparseVariable:
-    """One sparse variable, of which each chief holds the partitions of its server.
+    """One sparse variable. Each chief holds the partitions of its server.
 
     Parameters
     ----------
     transport, machines
-        The ranks; all make the same variables in the same order and call the same methods.
+        The ranks. All make the same variables in the same order and call the same methods.
     initial
-        float32[n, ...]: the same at all ranks.
+        float32[n, ...], equal at all ranks.
     partitions
-        How many, at most n.
+        Number of partitions, at most n.
     update
-        What the server does with a summed gradient.
+        Function by which the server applies a summed gradient.
     push
-        How gradients travel between machines: raw by default. Row values always travel raw.
+        Form of gradients between machines, by default raw. Row values are always raw.
     traffic
-        Counts what is sent: "rows", "values" and "gradients" between machines, "local" within one.
+        Counts sent bytes: "rows", "values" and "gradients" between machines, "local" within one.
 
-    A step costs each machine ``4 alpha w (N-1)/N`` bytes in and out together (Table 3), and the row numbers.
+    In a step each machine moves ``4 alpha w (N-1)/N`` bytes in both directions together (Table 3), and the
+    row numbers.
     """
 
     def __init__(
@@ -99,11 +100,11 @@ class SparseVariable:
         self._mates = machines.mates(transport.rank)
         own = self.partitions.of_server(self._machine) if transport.rank == self._chief else ()
         self.held: dict[int, Floats] = {p: initial[p::partitions].copy() for p in own}
-        """The values of the partitions that are here, by their number."""
+        """The values of this rank's partitions, by their number."""
         self._rows: Rows | None = None
         self._mates_rows: list[Rows] = []
         self.machine_rows: Rows | None = None
-        """At a chief the rows that all workers of its machine asked for last, together; None elsewhere."""
+        """At a chief, the union of the rows that its machine's workers requested last. None elsewhere."""
         self._asked: list[tuple[Rows, Rows]] = []
         self._wanted: dict[tuple[int, int], Rows] = {}
 
@@ -113,7 +114,7 @@ class SparseVariable:
         return 4 * int(np.prod(self.row_shape, dtype=np.int64))
 
     def pull(self, rows: Rows) -> Floats:
-        """The values of ascending, distinct rows: float32[k, ...]. Collective; k may be 0."""
+        """The values of k ascending, distinct rows, float32[k, ...]. k may be 0. Collective."""
         check_rows(rows, self.partitions.rows)
         self._rows = rows
         if self.transport.rank != self._chief:
@@ -132,9 +133,9 @@ class SparseVariable:
         return mine
 
     def push(self, gradient: Floats) -> None:
-        """Sends the gradient of the rows pulled last, float32[k, ...], and updates. Collective.
+        """Sends the gradient of the rows pulled last, float32[k, ...], and runs the update. Collective.
 
-        Raises ``ValueError`` if its shape is another.
+        Raises Raises ``ValueError`` for another shape.
         """
         assert self._rows is not None, "push follows a pull"
         shape = (self._rows.size, *self.row_shape)
@@ -158,11 +159,10 @@ class SparseVariable:
         self._push_machines(gradient)
 
     def whole(self) -> Floats:
-        """All rows, at every rank: float32[n, ...]. Collective; the next step begins with a new pull."""
+        """All rows, at every rank, float32[n, ...]. Collective. The next step must begin with a new pull."""
         return self.pull(np.arange(self.partitions.rows))
 
-    # Between two chiefs, the messages of a pull have this order at both ends: row sets by partition, then
-    # values by partition.
+    # Both chiefs of a pull use this order of messages: row sets by partition, then values by partition.
 
     def _pull_machines(self, rows: Rows) -> Floats:
         parts, me = self.partitions, self._machine
@@ -227,7 +227,7 @@ class SparseVariable:
         self._values.drain()
         return values
 
-    # One message each; a message of no values is not sent, since both ends know.
+    # Each sends or receives one message. A message without values is omitted, since both ends know the count.
 
     def _send_rows(self, peer: int, rows: Rows, count: int) -> None:
         data = encode_rows(rows, count)
@@ -263,7 +263,7 @@ class SparseVariable:
 
 
 def machines_of(transport: Transport, name: str) -> Machines:
-    """Which ranks have the same machine name, in the order of the first rank of each. Collective."""
+    """Groups ranks with the same machine name, in the order of each machine's first rank. Collective."""
     names: Sequence[str] = transport.exchange(name)
     numbers: dict[str, int] = {}
     return Machines(tuple(numbers.setdefault(machine, len(numbers)) for machine in names))

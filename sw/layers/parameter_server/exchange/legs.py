@@ -41,8 +41,9 @@ class Encoding(Protocol):
         """Encodes float32[n], the values of a key or of a part of it. Returns any object with a buffer."""
 
     def decode(self, key: str, data: Data, count: int) -> Floats:
-        """Decodes uint8[...] to float32[count]. Raises ``ValueError`` for data that `encode` does not
-        make.
+        """Decodes uint8[...] to float32[count].
+
+        Raises ``ValueError`` for data that `encode` does not make.
         """
 
 
@@ -65,8 +66,9 @@ class Leg(ABC):
 
     @abstractmethod
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        """Decodes a writable array for each (key, count). Raises ``ValueError`` for data that `encode` does
-        not make.
+        """Decodes a writable array for each (key, count).
+
+        Raises ``ValueError`` for data that `encode` does not make.
         """
 
     def state_dict(self) -> Any:
