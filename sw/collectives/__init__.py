@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Collectives that compress what they send: over any transport, or an mpi4py communicator."""
+"""Collectives that compress what they send, over any transport or an mpi4py communicator."""
 
 from .agreement import MismatchError
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp

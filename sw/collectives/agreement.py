@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all ranks must have in common before the first float moves."""
+"""The agreement of all ranks before the first float is sent."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ _FIRST = ("version", "collective")
 
 
 class MismatchError(ValueError):
-    """Ranks called a collective with arguments that do not match, or one rank with invalid ones.
+    """Ranks called a collective with arguments that do not match, or one rank used invalid ones.
 
-    Raised at every rank, before any data has moved: the transport can still be used.
+    It is raised at every rank, before any data has been sent. The transport can still be used.
     """
 
 
 def agree(
     transport: Transport, terms: dict[str, Any], largest: int | None, error: Exception | None
 ) -> list[int | None]:
-    """All ranks' ``largest``, if all ranks have the same ``terms`` and none an ``error`` of its own.
+    """Returns all ranks' ``largest``, if all have the same ``terms`` and no rank has an ``error``.
 
-    Otherwise every rank raises: its own error where it has one, else `MismatchError`, which names the first
-    term that differs, two ranks and both values. The terms themselves travel only then, else their digest.
+    Otherwise every rank raises: its own error if it has one, else `MismatchError`. The latter names the first
+    term that differs, two ranks and both values. Ranks exchange a digest of the terms, and the terms
+    themselves only if digests differ.
     """
     own = {"version": SHIM_VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
@@ -66,9 +67,10 @@ def _name_the_difference(all_terms: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def moving_data(transport: Transport) -> Iterator[None]:
-    """Surrounds what follows an agreement: an error here also ends the wait of all other ranks.
+    """A context for the data transfer after an agreement. An error in it also ends the wait of all other
+    ranks.
 
-    A ``ValueError`` comes from malformed data and becomes a `TransportError`.
+    A ``ValueError``, which means malformed data, becomes a `TransportError`.
     """
     try:
         yield
@@ -84,7 +86,7 @@ def moving_data(transport: Transport) -> Iterator[None]:
 def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
     """The smallest e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero.
 
-    For ``planes``, which may round up to a power of two, with \\|x\\| <= 2**e.
+    For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e.
     """
     scale = scale_exponent(lanes, codec.mode) if isinstance(codec, Codec) else scale_exponent(lanes)
     if scale == 0 and not np.any(lanes):
@@ -93,15 +95,17 @@ def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | No
 
 
 def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
-    """The scale that a call uses: "auto" only where values pass a `Codec`, whose bound is absolute."""
+    """The scale that a call uses. "auto" applies only to values that pass a `Codec`, whose bound is
+    absolute.
+    """
     return None if scale == "auto" and (path == "off" or not isinstance(codec, Codec)) else scale
 
 
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
-    """The exponent of the power of two that all ranks multiply by, from all ranks' largest exponents.
+    """The exponent of the power of two by which all ranks multiply, from all ranks' largest exponents.
 
-    "auto": the sum over all ranks stays just below 1, in ``planes`` at 1 or below. Raises `MismatchError` if
-    a given one would push values out of fp32's range.
+    With "auto" the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises `MismatchError` if a
+    given scale would move values out of fp32's range.
     """
     known = [exponent for exponent in largest if exponent is not None]
     growth = math.ceil(math.log2(ranks))
@@ -117,9 +121,9 @@ def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
 
 
 def choose_path(transport: Transport, path: Path, codec: StreamCodec | None) -> tuple[Path, StreamCodec]:
-    """The path and the codec that the call will use: never "auto". The same at all ranks.
+    """The path, which is never "auto", and the codec that the call uses. They are equal at all ranks.
 
-    Raises ``ValueError`` where "nic" is asked for and the NICs are not there, or are set to another codec.
+    Raises ``ValueError`` if the path is "nic" and there are no NICs, or they are set to another codec.
     """
     nics = transport.nic_codec
     if path == "nic" and nics is None:

@@ -53,50 +53,52 @@ def allreduce_comp(
     comm
         A `Transport`, or an mpi4py communicator.
     sendbuf, recvbuf
-        Arrays of any shape; `IN_PLACE` (or None, or ``MPI.IN_PLACE``) as ``sendbuf`` takes the values from
-        ``recvbuf``. float32 without conversion; see `buffers` for other types and what they cost.
+        Arrays of any shape. `IN_PLACE` (or None, or ``MPI.IN_PLACE``) as ``sendbuf`` takes the values from
+        ``recvbuf``. float32 needs no conversion; see `buffers` for other types and their cost.
     op
         `SUM` or `MEAN`.
     codec
         An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: the NICs' codec if
         they are used, else ``Codec()``.
     path
-        "nic": floats on marked connections, compressed by the NICs. "software": compressed here. "off":
-        raw. "auto": "nic" if every rank has it, set to this codec; else "software".
+        "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
+        and "off" sends raw. "auto" is "nic" if every rank has a NIC that is set to this codec, else
+        "software".
     algorithm
         "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates and
-        contributes values). "paper_baseline" (Fig. 1a): a tree of aggregators, which are the first ranks and
-        contribute no values (their send buffers are not read, and a mean is that of the workers).
+        contributes values), or "paper_baseline" (Fig. 1a). The last is a tree of aggregators, which are the
+        first ranks and contribute no values: their send buffers are not read, and a mean is that of the
+        workers.
     scale
-        Values are multiplied by ``2**scale`` before and divided afterwards, which is exact (except for
-        subnormal numbers) and scales the error bound. "auto": with an `inceptionn.Codec`, the sum of the
-        largest values is brought just below 1; other codecs get unscaled values. None: no scaling, so values
-        below the bound become zero.
+        Values are multiplied by ``2**scale`` before and divided afterwards. This is exact (except for
+        subnormal numbers) and scales the error bound. With "auto" and an `inceptionn.Codec`, the sum of the
+        largest values is brought just below 1; other codecs get unscaled values. None does not scale, so
+        values below the bound become zero.
     legs
-        For an aggregator: which legs are compressed: "up", "down", "both" or "none". Default: "both"; for
-        "paper_baseline" "up", since the paper compresses gradients and sends weights down raw.
+        The compressed legs of an aggregator: "up", "down", "both" or "none". The default is "both", but "up"
+        for "paper_baseline", since the paper compresses gradients and sends weights down raw.
     group_size, upper
-        For "hierarchical": consecutive ranks per group, where the last group may be smaller (default: the
-        largest divisor of the number of ranks up to its square root), and the algorithm between groups.
-        ``group_size`` for "paper_baseline": children per aggregator (default: one aggregator for all
-        workers).
+        For "hierarchical", the number of consecutive ranks per group, and the algorithm between groups. The
+        last group may be smaller. The default size is the largest divisor of the number of ranks up to its
+        square root. For "paper_baseline", ``group_size`` is the number of children per aggregator (default:
+        one aggregator for all workers).
     dtype
         "bfloat16": uint16 arrays hold bfloat16 patterns.
     sub_block
         Approximate number of lanes per message.
     feedback
-        An `ErrorFeedback` and the tensor's name in it: its residual is added to this rank's values, and what
-        ``codec`` removes from them is the next residual. (Its own codec and ranks are not used.) The result
-        is the same as calling it on the values first, without the additional exchange between the ranks.
+        An `ErrorFeedback` and the tensor's name in it. Its residual is added to this rank's values, and the
+        part that ``codec`` removes is the next residual. (Its own codec and ranks are not used.) The result
+        is the same as calling it on the values first, but without the additional exchange between the ranks.
     timeout
-        Seconds without progress after which waiting for another rank raises `TransportTimeout`; ranks may
-        differ. Default: the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless set
+        Seconds without progress after which waiting for another rank raises `TransportTimeout`. Ranks may
+        differ. The default is the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless set
         otherwise.
 
-    Every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one compression per
-    rank. So if scaled values stay below 1, the error of the sum is at most ``size * b``, that of the mean ``2
-    * b``. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's
-    values is below the bound.
+    The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
+    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum, and
+    ``2 * b`` for the mean. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy
+    of a rank's values is below the bound.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
@@ -129,7 +131,7 @@ def _all_reduce(
 
 
 def _place(transport: Transport, settings: Settings) -> Place | None:
-    """This rank's place in a tree; None for other algorithms, and for arguments that are refused later."""
+    """This rank's place in a tree. None for other algorithms, and for arguments that are refused later."""
     if settings.algorithm == "worker_aggregator":
         return one_aggregator(range(transport.size), transport.rank)
     if settings.algorithm != "paper_baseline":

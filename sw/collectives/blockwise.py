@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce-scatter and all-gather, the two halves of an all-reduce.
 
-Both work on one block of values per rank, in the order of the ranks: of equal lengths, or of any lengths.
+Both work on one block of values per rank, in the order of the ranks. Blocks may have different lengths.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def reduce_scatter_comp(
     """Sums the send buffers of all ranks; each rank receives one block of the sum.
 
     ``sendbuf`` holds a block for every rank, and ``recvbuf`` of rank *r* gets the sum of blocks *r*. With
-    `IN_PLACE` as ``sendbuf``, ``recvbuf`` holds all blocks and gets the sum at its start. ``counts``: the
-    length of each block, 0 included, the same at all ranks; by default all are as long as ``recvbuf``.
+    `IN_PLACE` as ``sendbuf``, ``recvbuf`` holds all blocks and gets the sum at its start. ``counts`` are the
+    lengths of the blocks, equal at all ranks; 0 is allowed. By default all are as long as ``recvbuf``.
 
-    The other arguments, types and errors are those of `allreduce_comp`. The result passes one compression
-    for each rank but one, and is not compressed itself: its error is at most ``size - 1`` times the bound.
+    The other arguments, types and errors are those of `allreduce_comp`. The result passes ``size - 1``
+    compressions and is not compressed itself, so its error is at most ``size - 1`` times the bound.
 
-    Memory: an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) / size`` of the
-    values.
+    It needs memory for an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) /
+    size`` of the values.
     """
     transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
     in_order(transport, timeout, lambda: _reduce_scatter(transport, sendbuf, recvbuf, counts, chosen))
@@ -90,13 +90,14 @@ def allgather_comp(
 ) -> None:
     """Collects the send buffers of all ranks in every receive buffer, one after the other in rank order.
 
-    All ranks get bit-identical results: a rank's own block is replaced by what the others receive. With
-    `IN_PLACE` as ``sendbuf``, a rank's block is at its place in ``recvbuf`` already. ``counts``: the length
-    of each block, 0 included, the same at all ranks; by default all are as long as ``sendbuf``.
+    All ranks get bit-identical results, since a rank's own block is replaced by the values that the others
+    receive. With `IN_PLACE` as ``sendbuf``, a rank's block is already at its place in ``recvbuf``. ``counts``
+    are the lengths of the blocks, equal at all ranks; 0 is allowed. By default all are as long as
+    ``sendbuf``.
 
-    The other arguments, types and errors are those of `allreduce_comp`. Every value is within the bound: it
-    is compressed once, by its owner, and forwarded unchanged. Here ``scale="auto"`` is chosen per rank, so
-    that the bound is relative to the largest value of its block.
+    The other arguments, types and errors are those of `allreduce_comp`. Every value is within the bound,
+    since its owner compresses it once, and the others forward it unchanged. Here each rank chooses its own
+    ``scale="auto"``, so the bound is relative to the largest value of its block.
     """
     transport, chosen = transport_of(comm, timeout), Settings(**settings)
     in_order(transport, timeout, lambda: _all_gather(transport, sendbuf, recvbuf, counts, chosen))

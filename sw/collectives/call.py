@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The steps common to every collective call: agree, scale, move, scale back, store."""
+"""The steps of every collective call: agree, scale, move data, scale back, store."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Lanes = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Collective:
-    """What distinguishes one collective from the others before its data move.
+    """The properties of a collective that matter before its data move.
 
-    ``summed``: values of several ranks are added, so that all use one scale, which leaves room for the sum.
-    Otherwise each rank's own values have a scale of their own. ``contributes``: whether this rank has values.
+    ``summed`` means that values of several ranks are added, so all use one scale that leaves room for the
+    sum. Otherwise each rank's values have their own scale. ``contributes`` tells whether this rank has
+    values.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that all ranks have agreed on. ``exponents``: of each rank's scale."""
+    """A call on which all ranks have agreed. ``exponents`` holds the exponent of each rank's scale."""
 
     settings: Settings
     form: WireForm
@@ -51,7 +52,9 @@ class Call:
         return self.form.transport
 
     def mean(self, terms: int | None = None) -> Callable[[Lanes], None]:
-        """Turns a sum of ``terms`` values (default: one per rank) into their mean if ``op`` asks for it."""
+        """A function that turns a sum of ``terms`` values (default: one per rank) into their mean, if ``op``
+        is MEAN.
+        """
         if self.settings.op is Op.SUM:
             return lambda lanes: None
         factor = np.float32(1.0 / (terms or self.transport.size))
@@ -62,7 +65,7 @@ class Call:
         return divide
 
     def unscale(self, lanes: Lanes, exponent: int) -> None:
-        """Divides lanes by a scale."""
+        """Divides lanes by ``2**exponent``."""
         if exponent:
             np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
 
@@ -76,12 +79,12 @@ def run(
     feedback: tuple[ErrorFeedback, Hashable] | None = None,
     **terms: Any,
 ) -> None:
-    """Agrees with all ranks on the settings, the ``terms`` and the scale, calls ``move``, stores its result.
+    """Agrees with all ranks on settings, ``terms`` and scale, calls ``move``, and stores its result.
 
-    ``buffers_of`` checks the buffers; an error there, or in the settings, is one at every rank
-    (`MismatchError` elsewhere), before any data move. ``move`` works on scaled lanes and divides the scale
-    out again. Every rank calls it, and an error in it is an error at every rank. ``feedback``: error feedback
-    of this rank's values, and their name; its residual changes only once the ranks have agreed.
+    ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
+    `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
+    at the end. Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error
+    feedback of this rank's values, with their name. Its residual changes only after the ranks have agreed.
     """
     size = transport.size
     error: Exception | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A communicator whose collectives of floats compress, as a replacement for mpi4py's."""
+"""A communicator that compresses collectives of floats, as a replacement for mpi4py's."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ class CompressedCommunicator:
     """Wraps an mpi4py communicator or a `Transport`.
 
     It compresses whole arrays of floating-point values in ``Allreduce``, ``Reduce``,
-    ``Reduce_scatter_block``, ``Reduce_scatter`` with its counts, ``Allgather`` and ``Bcast``; in their
-    non-blocking variants (``Iallreduce`` ...), which return a `CollectiveRequest`; and in ``allreduce``,
-    ``reduce``, ``allgather`` and ``bcast``, where all ranks give such arrays. Reductions are those with SUM,
-    mpi4py's or this package's `SUM` and `MEAN`. They go through the functions of this package with the
-    ``settings`` given here: keyword arguments of `allreduce_comp`. An algorithm that only an all-reduce has
-    is a ring elsewhere. After ``Bcast`` and ``Allgather`` the sender's values are replaced by what the others
-    receive.
+    ``Reduce_scatter_block``, ``Reduce_scatter`` with its counts, ``Allgather`` and ``Bcast``. It also does so
+    in their non-blocking variants (``Iallreduce`` ...), which return a `CollectiveRequest`, and in
+    ``allreduce``, ``reduce``, ``allgather`` and ``bcast`` if all ranks give such arrays. Reductions are those
+    with mpi4py's SUM, or this package's `SUM` and `MEAN`.
+
+    These methods call the functions of this package with ``settings``, keyword arguments of `allreduce_comp`.
+    An algorithm that only an all-reduce has is replaced by a ring elsewhere. After ``Bcast`` and
+    ``Allgather`` the sender's values are replaced by those that the others receive.
 
     All other types, operations and methods go to the communicator itself. If compression may have been
-    intended (a reduction or a collective of floats), rank 0 says so in a ``UserWarning``, once for each
-    method, type and operation (not with ``path="off"``).
+    intended (a reduction or a collective of floats), rank 0 issues a ``UserWarning``, once for each method,
+    type and operation. With ``path="off"`` it does not.
 
-    ``transport``: what carries the data, if not the communicator's own MPI; `connect_mpi` makes one.
+    ``transport`` carries the data instead of the communicator's own MPI. `connect_mpi` makes one.
 
-    The methods that make a communicator (``Split``, ``Dup``, ``Create_group`` and so on) make a compressed
-    one with the same settings, whose data go through its own MPI. Methods that return a request or an
-    intercommunicator do not. A rank that is left out gets ``COMM_NULL``.
+    Methods that make a communicator (``Split``, ``Dup``, ``Create_group`` and so on) return a compressed one
+    with the same settings, whose data go through its own MPI. Methods that return a request or an
+    intercommunicator do not. A rank outside the new communicator gets ``COMM_NULL``.
     """
 
     def __init__(self, comm: Any, *, transport: Transport | None = None, **settings: Any) -> None:
@@ -107,12 +108,12 @@ class CompressedCommunicator:
         return self._run("Ireduce_scatter_block", ireduce_scatter_comp, self._blockwise, buffers, op)
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> None:
-        """`reduce_scatter_comp` with mpi4py's arguments; without counts, MPI's own."""
+        """`reduce_scatter_comp` with mpi4py's arguments. Without counts, calls MPI's own method."""
         ours = self._counted(reduce_scatter_comp, recvcounts)
         self._run("Reduce_scatter", ours, self._blockwise, (sendbuf, recvbuf), op, recvcounts=recvcounts)
 
     def Ireduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Any:
-        """`ireduce_scatter_comp` with mpi4py's arguments; without counts, MPI's own."""
+        """`ireduce_scatter_comp` with mpi4py's arguments. Without counts, calls MPI's own method."""
         ours = self._counted(ireduce_scatter_comp, recvcounts)
         buffers = (sendbuf, recvbuf)
         return self._run("Ireduce_scatter", ours, self._blockwise, buffers, op, recvcounts=recvcounts)
@@ -134,7 +135,7 @@ class CompressedCommunicator:
         return self._run("Ibcast", ibcast_comp, self._rooted, (buf,), root=root)
 
     def allreduce(self, sendobj: Any, op: Any = SUM) -> Any:
-        """The sum of all ranks' arrays, as a new array; other objects by MPI's own method."""
+        """The sum of all ranks' arrays, as a new array. Other objects go to MPI's own method."""
         if self._ours(op) is None or not self._all_arrays(sendobj, alike=True):
             return self._by_mpi("allreduce", (sendobj,), op)
         result = np.empty_like(sendobj)
@@ -142,7 +143,10 @@ class CompressedCommunicator:
         return result
 
     def reduce(self, sendobj: Any, op: Any = SUM, root: int = 0) -> Any:
-        """The sum of all ranks' arrays, as a new array at the root, None elsewhere; else as MPI's own."""
+        """The sum of all ranks' arrays, as a new array at the root and None elsewhere.
+
+        Other objects go to MPI's own method.
+        """
         if self._ours(op) is None or not self._all_arrays(sendobj, alike=True):
             return self._by_mpi("reduce", (sendobj,), op, root=root)
         result = np.empty_like(sendobj) if self.rank == root else None
@@ -150,7 +154,7 @@ class CompressedCommunicator:
         return result
 
     def allgather(self, sendobj: Any) -> list[Any]:
-        """All ranks' arrays, of any shapes, as new ones; other objects by MPI's own method."""
+        """All ranks' arrays, of any shapes, as new ones. Other objects go to MPI's own method."""
         shapes = self._all_arrays(sendobj)
         if not shapes:
             gathered: list[Any] = self._by_mpi("allgather", (sendobj,))
@@ -162,7 +166,7 @@ class CompressedCommunicator:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
-        """The root's array, as a new one at every rank; other objects by MPI's own method."""
+        """The root's array, as a new one at every rank. Other objects go to MPI's own method."""
         described = self._descriptions(obj if self.rank == root else None)[root]
         if described is None:
             return self._by_mpi("bcast", (obj,), root=root)
@@ -185,7 +189,9 @@ class CompressedCommunicator:
         return {name: value for name, value in self.settings.items() if name not in _TREE_SETTINGS}
 
     def _counted(self, function: Callable[..., Any], recvcounts: Any) -> Callable[..., Any] | None:
-        """A reduce-scatter with mpi4py's name of the counts; MPI alone knows what ranks without them want."""
+        """A reduce-scatter with mpi4py's name of the counts. None without counts, since only MPI knows the
+        blocks then.
+        """
         if recvcounts is None and not isinstance(self.comm, Transport):
             return None
         return lambda *buffers, recvcounts, **rest: function(*buffers, counts=recvcounts, **rest)
@@ -199,7 +205,7 @@ class CompressedCommunicator:
         op: Any = None,
         **rest: Any,
     ) -> Any:
-        """Calls ``ours``, if it takes these arguments, else MPI's method. ``op``: None for no reduction."""
+        """Calls ``ours`` if it takes these arguments, else MPI's method. ``op`` is None for no reduction."""
         chosen = None if op is None else self._ours(op)
         given = () if op is None else (chosen,)
         if isinstance(self.comm, Transport):
@@ -213,7 +219,7 @@ class CompressedCommunicator:
         return ours(self.transport, *buffers, *given, **rest, **settings)
 
     def _ours(self, op: Any) -> Op | None:
-        """The operation if it is one of this package's, or stands for one."""
+        """The operation, if it is one of this package's or mpi4py's SUM."""
         if isinstance(op, Op):
             return op
         if not isinstance(self.comm, Transport) and op == mpi_of(self.comm).SUM:
@@ -221,7 +227,7 @@ class CompressedCommunicator:
         return None
 
     def _by_mpi(self, method: str, arguments: Sequence[Any], op: Any = None, **rest: Any) -> Any:
-        """Calls the communicator's own method, and says so."""
+        """Calls the communicator's own method, with a warning where due."""
         if isinstance(self.comm, Transport):
             raise TypeError(f"{method} on a transport takes arrays of {', '.join(FLOATS)}")
         if op is MEAN:
@@ -232,7 +238,7 @@ class CompressedCommunicator:
         return getattr(self.comm, method)(*arguments, **rest)
 
     def _descriptions(self, value: Any) -> list[Any]:
-        """Type and shape of every rank's value; None if it is no float array, and with path "off"."""
+        """Type and shape of every rank's value. None if it is not a float array, and with path "off"."""
         if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
             return [None] * self.size
         mine = (value.dtype.name, value.shape) if is_float_array(value) else None
@@ -243,9 +249,9 @@ class CompressedCommunicator:
         return found
 
     def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:
-        """The shapes of all ranks' values; [] unless all are arrays of one type of floats.
+        """The shapes of all ranks' values. [] unless all are arrays of one floating-point type.
 
-        ``alike``: and of one shape.
+        With ``alike``, they must also have one shape.
         """
         found = self._descriptions(value)
         if None in found or len({kind for kind, _ in found}) != 1:

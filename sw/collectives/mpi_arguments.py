@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the arguments of mpi4py's methods hold, and whether a collective of this package takes them."""
+"""The arguments of mpi4py's methods, and whether a collective of this package takes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLAC
 
 
 def is_float_array(value: Any, dtype: str | None = None) -> bool:
-    """Whether a value is an array whose type the collectives take; ``dtype`` as theirs."""
+    """Whether a value is an array of a type that the collectives take. ``dtype`` is theirs."""
     return isinstance(value, np.ndarray) and (
         (value.dtype.name in FLOATS and value.dtype.isnative)
         or (dtype == "bfloat16" and value.dtype == np.uint16)
@@ -37,7 +37,7 @@ def is_float_array(value: Any, dtype: str | None = None) -> bool:
 
 
 def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
-    """The same of a buffer as mpi4py takes them, such as ``[array, MPI.FLOAT]``: an array as a whole."""
+    """Whether a buffer in mpi4py's form, such as ``[array, MPI.FLOAT]``, is a whole array of such a type."""
     if isinstance(buffer, list | tuple):
         if not buffer or not isinstance(buffer[0], np.ndarray):
             return False
@@ -60,9 +60,9 @@ def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
 
 
 class SaidOnce:
-    """Warns, once for each method, type and operation, that a call goes to MPI as it is.
+    """Warns, once for each method, type and operation, that a call goes to MPI uncompressed.
 
-    ``silent``: never warns.
+    With ``silent`` it never warns.
     """
 
     def __init__(self, silent: bool) -> None:
@@ -70,7 +70,9 @@ class SaidOnce:
         self._said: set[tuple[str, str, str]] = set()
 
     def __call__(self, method: str, arguments: Iterable[Any], op: Any, mpi: Any) -> None:
-        """``UserWarning`` for a reduction, or where floats are moved; ``op`` is None for no reduction."""
+        """Issues the ``UserWarning`` for a reduction, or if floats are moved. ``op`` is None for no
+        reduction.
+        """
         kind = _kind(arguments)
         if op is None and not kind.startswith(("float", "bfloat")):
             return
@@ -91,7 +93,7 @@ class SaidOnce:
 
 
 def _kind(arguments: Iterable[Any]) -> str:
-    """The type of the first value among a call's arguments: of an array's elements, or of another object."""
+    """The type of a call's first value: the type of an array's elements, or that of another object."""
     buffers = [a[0] if isinstance(a, list | tuple) and len(a) else a for a in arguments]
     first = next((b for b in buffers if not is_in_place(b)), None)
     return first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__

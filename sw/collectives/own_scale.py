@@ -16,10 +16,10 @@ Floats = NDArray[np.float32]
 
 
 class OwnScale:
-    """A `Codec` as a codec of the collectives, whose every stream begins with its scale, an int8.
+    """A `Codec` as a codec of the collectives. Every stream begins with its scale, an int8.
 
-    ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), which every bound keeps (in
-    ``planes`` (0.5, 1]): what was lossy once is not changed again. Raises ``ValueError`` for a malformed
+    ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), or in ``planes`` (0.5, 1].
+    Every bound keeps this value, so lossy values are not changed again. Raises ``ValueError`` for a malformed
     stream.
     """
 
@@ -31,11 +31,11 @@ class OwnScale:
         return scale_exponent(values, self.codec.mode) if self.scale == "auto" else int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes that a stream takes at most."""
+        """Largest size of a stream in bytes."""
         return 1 + self.codec.max_compressed_size(count)
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, in ``out``, a writable buffer, if given."""
+        """The stream of a float32 array, in the writable buffer ``out`` if given."""
         values = np.ascontiguousarray(x, np.float32)
         view = memoryview(bytearray(self.max_compressed_size(values.size)) if out is None else out).cast("B")
         exponent = self._exponent(values)
@@ -50,21 +50,26 @@ class OwnScale:
         return view[1:], int.from_bytes(view[:1], "little", signed=True)
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """float32[count] of a stream, in ``out`` if given. Raises ``ValueError`` for a malformed stream."""
+        """Decompresses float32[count], into ``out`` if given.
+
+        Raises ``ValueError`` for a malformed stream.
+        """
         rest, exponent = self._split(stream)
         return self.codec.decompress(rest, count, out, scale=exponent)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to a float32 array of the same size, which gets ``addend`` plus it if given."""
+        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
+        plus the stream.
+        """
         rest, exponent = self._split(stream)
         return self.codec.decompress_add(rest, accumulator, addend, scale=exponent)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
+        """The values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
         values = np.ascontiguousarray(x, np.float32)
         return self.codec.lossy(values, out, scale=self._exponent(values))
 
 
 def with_scale(codec: StreamCodec, scale: Scale) -> StreamCodec:
-    """A `Codec` with a scale, unless that is None; other codecs as they are."""
+    """A `Codec` with a scale, unless that is None. Other codecs are returned unchanged."""
     return OwnScale(codec, scale) if scale is not None and isinstance(codec, Codec) else codec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Non-blocking collectives; those of one transport run one after the other."""
+"""Non-blocking collectives. Those of one transport run one after the other."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..transport import Transport
 class CollectiveRequest:
     """A collective in flight, or done.
 
-    The collectives of a transport run in a thread of that transport, one at a time and in the order of the
-    calls. A blocking one waits for those before it. All ranks call them in the same order. Until a request is
-    done, its buffers must be left alone, and so must the transport's other methods.
+    A thread of the transport runs its collectives, one at a time and in the order of the calls. A blocking
+    one waits for those before it. All ranks must call them in the same order. Do not use a request's buffers,
+    or the transport's other methods, until the request is done.
     """
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -33,16 +33,18 @@ class CollectiveRequest:
         return self._over.is_set()
 
     def test(self) -> bool:
-        """Whether its result is there; raises what `wait` would if it has failed."""
+        """Whether the result is available. If the collective has failed, raises the error that `wait`
+        would.
+        """
         if self.done and self._error is not None:
             raise self._error
         return self.done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when the result is there. Raises what the blocking call would.
+        """Returns when the result is available. Raises the errors of the blocking call.
 
         After ``timeout`` seconds this raises ``TimeoutError``, and the collective continues. The wait is
-        limited even without it: a collective whose ranks fall silent fails after its own time-out.
+        limited in any case, since a collective fails after its own time-out if ranks fall silent.
         """
         if not self._over.wait(timeout):
             raise TimeoutError(f"the collective is still in progress after {timeout:g} s")
@@ -51,7 +53,8 @@ class CollectiveRequest:
     def add_done_callback(self, function: Callable[[CollectiveRequest], None]) -> None:
         """Calls ``function`` with this request once it is done, by its result or an error.
 
-        In the transport's thread, before the next collective begins; here and now if it is done already.
+        The call is in the transport's thread, before the next collective begins. If the request is already
+        done, it is immediate.
         """
         with self._lock:
             if not self.done:
@@ -79,7 +82,7 @@ class CollectiveRequest:
 
 
 class _Line:
-    """The calls on one transport, in their order."""
+    """The queue of calls on one transport."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +90,7 @@ class _Line:
         self._busy = False
 
     def start(self, call: Callable[[], None]) -> CollectiveRequest:
-        """Appends a call; a thread that exists while calls are waiting runs it."""
+        """Appends a call. A thread, which exists while calls are waiting, runs it."""
         request = CollectiveRequest(call)
         with self._lock:
             self._waiting.append(request)
@@ -97,7 +100,7 @@ class _Line:
         return request
 
     def run(self, call: Callable[[], None]) -> None:
-        """Runs a call after all that are waiting: here, if there are none."""
+        """Runs a call after all waiting calls. If there are none, runs it in this thread."""
         with self._lock:
             here = not self._busy
             self._busy = True
@@ -113,7 +116,7 @@ class _Line:
                     self._start_thread()
 
     def _start_thread(self) -> None:
-        # A daemon: it ends with the last call, and does not keep an interrupted program alive.
+        # The thread ends with the last call. As a daemon it does not keep an interrupted program alive.
         threading.Thread(target=self._work, name="collectives", daemon=True).start()
 
     def _work(self) -> None:
@@ -136,12 +139,12 @@ def _line(transport: Transport) -> _Line:
 
 
 def in_order(transport: Transport, timeout: float | None, call: Callable[[], None]) -> None:
-    """Runs a collective now, or after those in flight; ``timeout`` as in `Transport.patience`."""
+    """Runs a collective now, or after those in flight. ``timeout`` is that of `Transport.patience`."""
     _line(transport).run(lambda: _patiently(transport, timeout, call))
 
 
 def start(transport: Transport, timeout: float | None, call: Callable[[], None]) -> CollectiveRequest:
-    """Begins a collective. Raises ``RuntimeError`` where the transport cannot be used from another thread."""
+    """Begins a collective. Raises ``RuntimeError`` if the transport cannot be used from another thread."""
     transport.check_threads()
     return _line(transport).start(lambda: _patiently(transport, timeout, call))
 

@@ -39,11 +39,12 @@ def reduce_comp(
     timeout: float | None = None,
     **settings: Unpack[RootedSettings],
 ) -> None:
-    """Sums the send buffers of all ranks into the receive buffer of ``root``; that of other ranks is ignored.
+    """Sums the send buffers of all ranks into the receive buffer of ``root``. Other receive buffers are
+    ignored.
 
-    A ring's reduce-scatter, whose blocks then go to the root, so the error is at most ``size`` times the
-    bound. The other arguments, types and errors are those of `allreduce_comp`; `IN_PLACE` is for the root.
-    Memory: an array as large as ``sendbuf`` at the other ranks.
+    It is a ring's reduce-scatter, whose blocks then go to the root, so the error is at most ``size`` times
+    the bound. The other arguments, types and errors are those of `allreduce_comp`. Only the root may use
+    `IN_PLACE`. The other ranks need memory for an array as large as ``sendbuf``.
     """
     transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
     in_order(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))
@@ -72,10 +73,10 @@ def bcast_comp(
     timeout: float | None = None,
     **settings: Unpack[RootedSettings],
 ) -> None:
-    """Sends the values in the buffer of ``root`` to all others; results are bit-identical at all ranks.
+    """Sends the values in the buffer of ``root`` to all others. Results are bit-identical at all ranks.
 
-    The root's own buffer is replaced by what the others receive. Values are compressed once and forwarded
-    along a chain of ranks. The other arguments, types and errors are those of `allreduce_comp`.
+    The root's buffer is replaced by the values that the others receive. These are compressed once and
+    forwarded along a chain of ranks. The other arguments, types and errors are those of `allreduce_comp`.
     """
     transport, chosen = transport_of(comm, timeout), Settings(**settings)
     in_order(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))

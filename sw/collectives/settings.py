@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The settings of a collective call, as one record that all ranks must share."""
+"""The settings of a collective call, as one record that must be equal at all ranks."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Settings:
     sub_block: int = SUB_BLOCK
 
     def check(self, ranks: int, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
-        """Each value's own rule; ``TypeError`` or ``ValueError`` ending with the value.
+        """Checks each value. Raises ``TypeError`` or ``ValueError`` with the wrong value.
 
-        ``algorithms``: those that the collective has.
+        ``algorithms`` are those that the collective has.
         """
         if not isinstance(self.op, Op):
             raise TypeError(f"op must be SUM or MEAN, not {self.op!r}")
@@ -76,7 +76,7 @@ class Settings:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
 
     def terms(self) -> dict[str, Any]:
-        """What all ranks must have in common, as JSON can hold it."""
+        """The settings that must be equal at all ranks, as JSON values."""
         names = ("path", "algorithm", "scale", "group_size", "upper", "sub_block")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
@@ -87,16 +87,16 @@ class Settings:
 
     @property
     def compressed_legs(self) -> Legs:
-        """The legs; where none are given, those of the paper for its baseline, else both."""
+        """The compressed legs. The default is "up" for the paper's baseline, and "both" otherwise."""
         return self.legs or ("up" if self.algorithm == "paper_baseline" else "both")
 
     def group(self, ranks: int) -> int:
-        """Ranks in a group."""
+        """Number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
 
 
 def check_scale(scale: Scale) -> Scale:
-    """``scale``, if it is one; else ``ValueError``."""
+    """Returns ``scale`` if it is valid. Raises ``ValueError`` otherwise."""
     whole = isinstance(scale, int) and not isinstance(scale, bool)
     if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
         raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")
@@ -104,5 +104,5 @@ def check_scale(scale: Scale) -> Scale:
 
 
 def codec_text(codec: StreamCodec) -> str:
-    """What must be equal at all ranks, of any codec."""
+    """A text of the codec's settings, which must be equal at all ranks."""
     return name_of(codec) if isinstance(codec, Codec) else str(getattr(codec, "name", repr(codec)))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""inceptionn for PyTorch: DDP's and FSDP's gradients, process groups and the training layers, compressed.
+"""inceptionn for PyTorch: compressed gradients for DDP and FSDP, process groups, and the training layers.
 
-``docs/torch.md`` shows how to plug it in. Raises ``ModuleNotFoundError`` without torch, with what to install.
+``docs/torch.md`` shows how to use it. Without torch, the import raises ``ModuleNotFoundError`` with the
+command that installs it.
 """
 
 from importlib.util import find_spec

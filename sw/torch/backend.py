@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The backend ``"inceptionn"`` of torch.distributed: gloo, and the codec in groups for gradients."""
+"""The backend ``"inceptionn"`` of torch.distributed: gloo, with the codec in groups for gradients."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BACKEND = "inceptionn"
 
 
 class InceptionnProcessGroup(dist.ProcessGroup):
-    """A process group over gloo (and NCCL for CUDA tensors, where torch has it), which `compressed` changes.
+    """A process group over gloo, and NCCL for CUDA tensors if torch has it. `compressed` adds the codec.
 
-    As long as `compressed` was not called, everything goes to these. After it, sums and means of
-    floating-point tensors go through the codec: all-reduce and reduce-scatter, and all-gather if wanted.
-    Everything else, and small tensors, still goes to gloo and NCCL: broadcasts, barriers, counters, losses.
+    Until `compressed` is called, everything goes to gloo and NCCL. After it, sums and means of floating-point
+    tensors (all-reduce, reduce-scatter, and optionally all-gather) go through the codec. Small tensors and
+    everything else, such as broadcasts and barriers, still go to gloo and NCCL.
 
-    Torch makes it: ``init_process_group("cpu:inceptionn,cuda:nccl")``, ``new_group(backend="inceptionn")``.
-    It takes the place of the group's other backends, so NCCL is its own.
+    ``init_process_group("cpu:inceptionn,cuda:nccl")`` or ``new_group(backend="inceptionn")`` makes it. It
+    replaces the group's other backends, so it has its own NCCL.
     """
 
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -53,7 +53,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return BACKEND
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        """All ranks' sums or means, in place; compressed where `compressed` says so."""
+        """All ranks' sums or means, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
         if (op := self._taken(tensors, opts.reduceOp)) is not None:
             return all_reduced(self, tensors, op, self._arguments)
@@ -67,7 +67,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
-        """Each rank's block of the sum or mean of all inputs; compressed where `compressed` says so."""
+        """Each rank's block of the sum or mean of all inputs. Compressed if `compressed` was called and
+        applies.
+        """
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
@@ -78,7 +80,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
-        """The same, of lists of one tensor per rank."""
+        """`reduce_scatter_single` of lists with one tensor per rank."""
         opts = _options(c10d.ReduceScatterOptions, opts)
         outputs, inputs = _listed(outputs), inputs if isinstance(inputs[0], list | tuple) else [inputs]
         joined = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
@@ -89,7 +91,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self._other(outputs).reduce_scatter(outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
-        """All ranks' inputs, one after the other; compressed only with ``compressed(all_gather=True)``."""
+        """All ranks' inputs, concatenated. Compressed only with ``compressed(all_gather=True)``."""
         return self.all_gather_single_coalesced([output], [input], opts)
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
@@ -99,8 +101,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
             return all_gathered(self, outputs, inputs, self._arguments)
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
-    # What follows changes nothing. But C++ would call torch's own with the interpreter's lock held. A thread
-    # of gloo may want that lock while it holds gloo's, and both would wait forever. These calls release it.
+    # The following methods only call torch's own, but release the interpreter's lock. C++ would call torch's
+    # own with that lock held. A gloo thread may wait for it while holding gloo's lock, and both would wait
+    # forever.
 
     def broadcast(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         """Torch's own."""
@@ -146,7 +149,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self.state.arguments
 
     def _taken(self, tensors: Tensors, op: Any) -> Op | None:
-        """The operation, if these tensors are to be compressed; None for gloo and NCCL."""
+        """The operation, if these tensors are to be compressed. None for gloo and NCCL."""
         wanted = operation(op)
         if self.state is None or wanted is None:
             return None
@@ -155,11 +158,11 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel)) else wanted
 
     def _other(self, tensors: Tensors) -> Any:
-        """The backend of torch's own for these tensors."""
+        """Torch's own backend for these tensors."""
         return self._get_backend(tensors[0].device)
 
     def shutdown(self) -> None:
-        """Closes the connections, as `torch.distributed.destroy_process_group` asks."""
+        """Closes the connections. `torch.distributed.destroy_process_group` calls this."""
         if self.state is not None:
             link_of(self).close()
             self.state = None
@@ -169,19 +172,20 @@ class InceptionnProcessGroup(dist.ProcessGroup):
 def compressed(
     group: dist.ProcessGroup, codec: Any = None, *, all_gather: bool = False, **settings: Any
 ) -> CompressState:
-    """From here on, this process group is one for gradients: all its ranks call this.
+    """Compresses the gradients of a process group from here on. All its ranks must call this.
 
-    Sums and means of floating-point tensors go through the codec: all-reduce and reduce-scatter; all-gather
-    too, with ``all_gather``. (FSDP gathers weights, which are to stay exact.) ``settings``: those of
-    `CompressState` but ``error_feedback``.
+    Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
+    ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
+    those of `CompressState` except ``error_feedback``.
 
-    Returns the state: assign its ``codec`` to change it, `CompressState.advance` it after each step if the
-    codec is a function of the step, read its counters. Raises ``TypeError`` for a group of another backend.
+    Returns the state, which has counters. Assign its ``codec`` to change it. Call `CompressState.advance`
+    after each step if the codec is a function of the step. Raises ``TypeError`` for a group of another
+    backend.
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
     if settings.get("error_feedback"):
-        raise ValueError("error_feedback is for compress_hook: a group does not know which tensor is which")
+        raise ValueError("error_feedback needs compress_hook, since a group cannot identify tensors")
     state = CompressState(group, codec=codec, **settings)
     link_of(group)
     group.state, group.all_gather = state, all_gather
@@ -205,7 +209,7 @@ class _All(dist.Work):
 
 
 def _of_each(call: Callable[..., Any], outputs: Tensors, inputs: Tensors, opts: Any) -> Any:
-    """Another backend's work on each pair of tensors, as one."""
+    """Another backend's work on all pairs of tensors, as one work."""
     works = [call(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
     return works[0] if len(works) == 1 else _All(works)
 
@@ -215,7 +219,7 @@ def _listed(tensors: Any) -> list[torch.Tensor]:
 
 
 def _options(kind: Any, opts: Any) -> Any:
-    """Torch's record of options: given, made by default, or made for a reduction."""
+    """Torch's record of options, as given, by default, or for a reduction."""
     if isinstance(opts, kind):
         return opts
     made = kind()

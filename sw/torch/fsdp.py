@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""FSDP's gradients through the codec: a communication hook of FSDP1, and what FSDP2's modules take."""
+"""Compressed gradients for FSDP: a communication hook for FSDP1, and replacements for FSDP2's collectives."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .hook import CompressState
 from .work import all_reduced, operation, reduce_scattered
 
 REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-"""Torch's own; the second is its name before torch 2.13."""
+"""Torch's own function. The second name is that before torch 2.13."""
 
 
 def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor | None = None) -> None:
     """FSDP1's communication hook: ``model.register_comm_hook(state, fsdp_hook)``.
 
-    The mean of all ranks' gradients: of a sharded module into ``output``, this rank's part; of one that is
-    not sharded (``NO_SHARD``) in place, the same bits at all ranks.
+    It computes the mean of all ranks' gradients. For a sharded module, ``output`` gets this rank's part. For
+    one that is not sharded (``NO_SHARD``), the mean is in place, the same bits at all ranks.
     """
     _no_feedback(state)
     group = state.process_group
     if state.travels_raw(gradient):
-        # AVG is not in every backend; torch's own hooks divide, too.
+        # Not every backend has AVG, so this divides, like torch's own hooks.
         if output is None:
             dist.all_reduce(gradient, group=group)
         else:
@@ -41,9 +41,9 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
 class CompressedReduceScatter:
     """FSDP2's reduce-scatter: ``module.set_custom_reduce_scatter(CompressedReduceScatter(state))``.
 
-    One object serves all modules of a model, each over its own mesh. Sums and means go through the codec;
-    small gradients and warm-up steps, and reductions of other kinds, go to the mesh's own backend. Call
-    ``state.advance()`` after each step if the state has a warm-up or a schedule.
+    One object serves all modules of a model, each over its own mesh. Sums and means go through the codec.
+    Small gradients, warm-up steps and other reductions go to the mesh's own backend. Call ``state.advance()``
+    after each step if the state has a warm-up or a schedule.
     """
 
     def __init__(self, state: CompressState) -> None:
@@ -77,9 +77,8 @@ class CompressedReduceScatter:
 def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
     """FSDP2's all-reduce between replicas: ``module.set_all_reduce_hook(all_reduce_hook(state))``.
 
-    For a model that is sharded inside a host by FSDP2 and replicated between hosts: after the
-    reduce-scatter, it takes the mean over ``state.process_group``, the group of the replicas of a shard,
-    through the codec.
+    It is for a model that FSDP2 shards inside a host and replicates between hosts. After the reduce-scatter,
+    it takes the compressed mean over ``state.process_group``, the replicas of a shard.
     """
     _no_feedback(state)
 
@@ -95,5 +94,5 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
 
 def _no_feedback(state: CompressState) -> CompressState:
     if state.residuals is not None:
-        raise ValueError("error_feedback is for DDP's hook: FSDP's ranks do not keep whole gradients")
+        raise ValueError("error_feedback needs DDP's hook, since FSDP's ranks do not keep whole gradients")
     return state

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ as DDP's communication hook, with the codec after it."""
 
-# No "from __future__ import annotations": DDP looks at the hook's annotations.
+# DDP examines the hook's annotations, so there is no "from __future__ import annotations".
 
 from concurrent.futures import Future as Result
 from typing import Any
@@ -16,11 +16,12 @@ from .link import link_of
 
 
 class GradiVeQState:
-    """What `gradiveq_hook` knows: `inceptionn.layers.gradiveq.GradiVeQ` on all gradients of a step.
+    """The state of `gradiveq_hook`: an `inceptionn.layers.gradiveq.GradiVeQ` for all gradients of a step.
 
-    ``settings`` are GradiVeQ's. ``codec`` compresses the compressed slices further, ``rest_codec`` the keys
-    that are no convolutions. The all-reduce begins with DDP's last bucket, since GradiVeQ works on layers and
-    not on buckets. Attributes: ``exchange``, the `GradiVeQ`, made in the first step; ``process_group``.
+    ``settings`` are GradiVeQ's. ``codec`` compresses the compressed slices further, and ``rest_codec`` the
+    keys that are not convolutions. The all-reduce begins with DDP's last bucket, since GradiVeQ works on
+    layers, not on buckets. Attributes: ``exchange``, the `GradiVeQ`, made in the first step;
+    ``process_group``.
     """
 
     def __init__(self, process_group: dist.ProcessGroup | None = None, **settings: Any) -> None:
@@ -29,19 +30,19 @@ class GradiVeQState:
         self._numbers: dict[int, int] = {}
         self._seen: list[Any] = []
         self._copies: dict[str, HostCopy] = {}
-        """The gradients of the present step so far."""
+        """The gradients of the current step so far."""
         self._result: Result[None] = Result()
-        """Complete with the present step's exchange."""
+        """Completed by the current step's exchange."""
 
     def key(self, parameter: torch.Tensor) -> str:
-        """The key of a parameter: by the order in which DDP brings them in its first step."""
+        """The key of a parameter, by the order of parameters in DDP's first step."""
         if id(parameter) not in self._numbers:
             self._numbers[id(parameter)] = len(self._seen)
             self._seen.append(parameter)
         return f"{self._numbers[id(parameter)]:04d}"
 
     def reduce(self, copies: dict[str, HostCopy]) -> None:
-        """The means of a step's gradients, in their memory. In the group's thread."""
+        """Replaces a step's gradients by their means. Runs in the group's thread."""
         gradients: Parameters = {key: copies[key].array for key in sorted(copies)}
         if self.exchange is None:
             self.exchange = GradiVeQ(link_of(self.process_group).transport, gradients, **self.settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A tensor's values as a float32 array in the host's memory: its own where it can be, else a copy."""
+"""A tensor's values as a float32 array in the host's memory, without a copy if possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-"""Types that the collectives sum; all in float32."""
+"""Types that the collectives sum, always in float32."""
 
 
 @cache
@@ -24,12 +24,12 @@ def _copy_stream(device: torch.device) -> Any:
 
 
 class HostCopy:
-    """The values of a tensor, to be read and written by another thread.
+    """The values of a tensor, which another thread may read and write.
 
-    A contiguous float32 tensor of the CPU is used as it is. Of others a float32 copy is made, here, and
-    `store` brings it back. From a GPU it goes through pinned memory on a stream of its own, which begins
-    where the caller's stream is now: neither the caller nor the GPU waits. ``filled``: False for a tensor
-    that is only written.
+    A contiguous float32 tensor on the CPU is used without a copy. Of others the constructor makes a float32
+    copy, and `store` copies it back. A copy from a GPU uses pinned memory and a separate stream, which starts
+    after the current work of the caller's stream. Neither the caller nor the GPU waits for it. ``filled`` is
+    False for a tensor that is only written.
 
     Raises ``TypeError`` for types other than `FLOATS`.
     """
@@ -57,7 +57,7 @@ class HostCopy:
 
     @property
     def array(self) -> NDArray[np.float32]:
-        """The values, of the tensor's shape; waits until a copy from a GPU has come."""
+        """The values, in the tensor's shape. Waits for a copy from a GPU."""
         if self._event is not None:
             self._event.synchronize()
             self._event = None
@@ -65,18 +65,18 @@ class HostCopy:
         return lanes
 
     def store(self) -> None:
-        """Puts the array's values into the tensor; on a GPU, on the stream of `on_stream`."""
+        """Copies the array's values into the tensor, on a GPU with the stream of `on_stream`."""
         if not self._own:
             with self.on_stream():
                 self.tensor.copy_(self._host, non_blocking=self.device is not None)
 
     def join(self) -> None:
-        """On a GPU, makes the caller's stream wait for what was stored; the CPU does not wait."""
+        """On a GPU, makes the caller's stream wait for the stored values. The CPU does not wait."""
         if self.device is not None:
             torch.cuda.current_stream(self.device).wait_stream(_copy_stream(self.device))
 
     def on_stream(self) -> AbstractContextManager[Any]:
-        """The stream after which the tensor holds what was stored; nothing on a CPU."""
+        """The stream on which `store` copies to a GPU, as a context. On a CPU it does nothing."""
         return nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device))
 
 
@@ -85,8 +85,8 @@ def future_of(
 ) -> torch.futures.Future[Any]:
     """A torch future that completes after a call with ``value()``, or raises the call's exception.
 
-    Torch passes on an exception only if a callback raises it: as a result (``set_exception``), C++ would take
-    it for a tensor.
+    Torch passes on an exception only if a callback raises it. With ``set_exception``, C++ would treat it as a
+    tensor.
     """
     devices = [copy.device for copy in copies if copy.device is not None]
     future: torch.futures.Future[Any] = torch.futures.Future(devices=sorted(set(devices), key=str) or None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process group's connections and the thread that owns them: calls run one after the other, in order."""
+"""A process group's connections, and the thread that owns them. It runs calls one after the other."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .transport import TorchTransport, group_of
 T = TypeVar("T")
 
 _GRACE = 1.0
-"""Seconds that a program's end waits for what is in flight."""
+"""Seconds that the end of a program waits for calls in flight."""
 
 
 class Link:
-    """One thread, one transport, first in first out; all ranks submit the same calls in the same order.
+    """A thread that runs calls on a transport in order. All ranks submit the same calls in the same order.
 
-    The transport forms in the constructor, in the caller's thread, so all ranks make their links at the same
-    place of the program.
+    The transport forms in the caller's thread, so all ranks must make their links at the same place of the
+    program.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -35,7 +35,7 @@ class Link:
         self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> Result[T]:
-        """Queues a call that uses the transport; its result or its exception.
+        """Queues a call that uses the transport, and returns a future with its result or exception.
 
         Raises `TransportError` if closed.
         """
@@ -58,7 +58,7 @@ class Link:
         self.transport.close()
 
     def close(self, timeout: float | None = None) -> None:
-        """Runs what is queued, then closes the transport; waits ``timeout`` seconds for that."""
+        """Runs the queued calls, then closes the transport. Waits at most ``timeout`` seconds for this."""
         self._calls.put(None)
         self._thread.join(timeout)
 
@@ -67,7 +67,9 @@ _links: WeakKeyDictionary[Any, Link] = WeakKeyDictionary()
 
 
 def link_of(group: dist.ProcessGroup | None) -> Link:
-    """The link of a process group, made at the first call, which all its ranks must make."""
+    """The link of a process group. The first call makes it, and all ranks of the group must make that
+    call.
+    """
     members = group_of(group)
     link = _links.get(members)
     if link is None:

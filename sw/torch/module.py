@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A module's parameters and gradients by name, as the training layers take them."""
+"""A module's parameters and gradients by name, for the training layers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ..training import Floats, Parameters
 
 
 def parameters_of(module: torch.nn.Module) -> Parameters:
-    """The parameters that are trained, by name: float32 arrays.
+    """The trained parameters by name, as float32 arrays.
 
-    Of the CPU: the module's own memory. Of a GPU: copies. ``TypeError``, with the name, for another type.
+    They are the module's own memory on the CPU, and copies from a GPU. Raises ``TypeError`` with the name for
+    another type.
     """
     return {name: _array(name, value.detach()) for name, value in _trained(module)}
 
 
 def gradients_of(module: torch.nn.Module) -> Parameters:
-    """Their gradients after a backward pass, by name; zeros where a parameter has none."""
+    """The gradients of these parameters after a backward pass, by name. Zeros if a parameter has none."""
     return {
         name: np.zeros(tuple(value.shape), np.float32) if value.grad is None else _array(name, value.grad)
         for name, value in _trained(module)
@@ -30,7 +31,7 @@ def gradients_of(module: torch.nn.Module) -> Parameters:
 def set_parameters(module: torch.nn.Module, weights: Mapping[str, Floats]) -> None:
     """Copies weights by name into the module.
 
-    Raises ``KeyError`` for a parameter without, torch's for shapes.
+    Raises ``KeyError`` for a missing parameter, and torch's error for a wrong shape.
     """
     with torch.no_grad():
         for name, value in _trained(module):

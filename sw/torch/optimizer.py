@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Any optimizer of ``torch.optim`` at the servers of the training layers."""
+"""Optimizers of ``torch.optim`` at the servers of the training layers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ _STARTED = "started"
 
 
 class TorchOptimizer(Optimizer):
-    """What a server does with gradients, by one optimizer of torch for each partition of its weights.
+    """A server's update rule that uses one torch optimizer per partition of its weights.
 
     ::
 
         ParameterServer(transport, parameters_of(module), TorchOptimizer(torch.optim.AdamW, lr=1e-3))
 
-    Torch works on the server's own memory. Its state goes into the layers' checkpoints. An optimizer must
-    work value by value, as SGD, Adam and most do: a partition is a part of a parameter, flat. Sparse
-    gradients (Parallax) need one that takes them, such as ``SGD`` or ``SparseAdam``.
+    Torch works on the server's own memory. Its state goes into the layers' checkpoints. A partition is a flat
+    part of a parameter, so an optimizer must work value by value, like SGD, Adam and most others. Sparse
+    gradients (Parallax) need an optimizer that takes them, such as ``SGD`` or ``SparseAdam``.
 
     Parameters
     ----------
     kind, options
-        The class, and its arguments after the parameters; ``lr`` may be a `Schedule`, a function of the step.
+        The class, and its arguments after the parameters. ``lr`` may be a `Schedule`, a function of the step.
 
-    Raises ``TypeError`` for an optimizer whose steps need a closure; torch's own errors for wrong options.
+    Raises ``TypeError`` for an optimizer whose steps need a closure, and torch's own errors for wrong
+    options.
     """
 
     def __init__(self, kind: type[torch.optim.Optimizer], **options: Any) -> None:
@@ -42,10 +43,10 @@ class TorchOptimizer(Optimizer):
         schedule: Schedule | None = schedule_of(rate) if callable(rate) else None
         self._options = options if schedule is None else {**options, "lr": schedule(0)}
         if kind is torch.optim.LBFGS:
-            raise TypeError("LBFGS needs a closure: a server has gradients alone")
+            raise TypeError("LBFGS needs a closure, but a server has only gradients")
         group = self._optimizer(torch.zeros(1)).param_groups[0]
         self.schedule = schedule_of(group["lr"]) if schedule is None else schedule
-        for name in ("momentum", "weight_decay"):  # what SSD-SGD's local update asks for
+        for name in ("momentum", "weight_decay"):  # SSD-SGD's local update needs these
             if name in group:
                 setattr(self, name, group[name])
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
@@ -90,7 +91,7 @@ class TorchOptimizer(Optimizer):
         optimizer = self._optimizers.get(partition.number)
         if optimizer is not None:
             return _arrays(partition.number, optimizer)
-        # What a first step will make, all of it zero.
+        # The state that a first step makes, set to zero.
         optimizer = self._optimizer(torch.zeros(partition.size))
         parameter = optimizer.param_groups[0]["params"][0]
         parameter.grad = torch.zeros(partition.size)
@@ -122,7 +123,9 @@ class TorchOptimizer(Optimizer):
 
 
 def _arrays(number: int, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Copies of an optimizer's state, by name; tensors only, which is what torch's own optimizers keep."""
+    """Copies of an optimizer's state by name. Only tensors, since torch's own optimizers keep nothing
+    else.
+    """
     state = optimizer.state[optimizer.param_groups[0]["params"][0]]
     found = {
         f"{number}.{word}": value.detach().numpy().copy()

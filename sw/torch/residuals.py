@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Error feedback of DDP's buckets, whose parameters change once: residuals follow their parameters."""
+"""Error feedback for DDP's buckets. DDP reassigns parameters to buckets once, and residuals follow them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..error_feedback import ErrorFeedback
 from ..training import Floats
 
 Layout = tuple[tuple[int, int], ...]
-"""The parameters of a bucket: their numbers, in the order in which they first came, and their values."""
+"""The parameters of a bucket: the number of each, and its number of values."""
 
 
 class Residuals:
     """The residuals of all parameters, as flat arrays by bucket.
 
-    DDP deals out parameters to buckets anew after its first step. Parameters are numbered in the order in
-    which they come in the first step, which is the same whenever the same module is wrapped again: so
-    residuals can be saved and loaded by number.
+    DDP reassigns parameters to buckets after its first step. Here parameters are numbered in the order of the
+    first step. This order is the same whenever the same module is wrapped again, so residuals can be saved
+    and loaded by number.
     """
 
     def __init__(self, feedback: ErrorFeedback) -> None:
         self.feedback = feedback
         self._layouts: set[Layout] = set()
         self._numbers: dict[int, int] = {}
-        self._seen: list[Any] = []  # keeps the parameters' ids theirs
+        self._seen: list[Any] = []  # keeps the parameters alive, and so their ids unique
 
     def layout(self, parameters: Sequence[Any]) -> Layout:
         """The layout of a bucket of parameters."""
@@ -38,7 +38,7 @@ class Residuals:
         return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in parameters)
 
     def prepare(self, layout: Layout) -> None:
-        """Brings the residuals of a bucket together, wherever its parameters were before."""
+        """Collects the residuals of a bucket from the buckets that held its parameters before."""
         if layout in self._layouts:
             return
         numbers = dict(layout)
@@ -58,7 +58,7 @@ class Residuals:
         return _split(self.feedback.state_dict())
 
     def load(self, residuals: Mapping[int, Floats]) -> None:
-        """Takes the place of all residuals. Raises ``ValueError`` unless they are finite float32 arrays."""
+        """Replaces all residuals. Raises ``ValueError`` unless they are finite float32 arrays."""
         self.feedback.load_state_dict(_alone(residuals))
         self._layouts.clear()
 

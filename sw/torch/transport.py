@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A group of torch processes as a `Transport`: torch brings the ranks together, and no more."""
+"""A group of torch processes as a `Transport`. Torch is used only to find the ranks."""
 
 from __future__ import annotations
 
@@ -24,36 +24,35 @@ if TYPE_CHECKING:
     from ..codec import Codec
 
 ADDRESS = "INCEPTIONN_ADDRESS"
-"""Environment variable with this rank's own address, where its host has several."""
+"""Environment variable with this rank's own address, if its host has several."""
 _PLACE = "rendezvous"
 
 _made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-"""How many transports a group has: all ranks make them in the same order."""
+"""Number of transports that a group has made. All ranks make them in the same order."""
 
 _jobs = 0
-"""How many transports this process has made of torchrun's store."""
+"""Number of transports that this process has made with torchrun's store."""
 
 
 class TorchTransport(TcpTransport):
-    """The ranks of a torch process group over connections of our own; all of them make one.
+    """The ranks of a torch process group, over this package's own connections. All ranks make one.
 
     Every layer and collective of this package takes it. The group's store carries rank 0's address and a
-    random secret, so that nobody else joins; after that torch is not involved.
+    random secret, which keeps other processes out. After that torch is not involved.
 
     Parameters
     ----------
     group
-        A process group of any backend; the default one if None.
+        A process group with any backend. None means the default group.
     timeout
-        Seconds without progress; the group's own time-out if None.
+        Seconds without progress. None means the group's own time-out.
     nic, tos
-        As `inceptionn.transport.connect`: whether to use NICs with the engines; None asks them.
+        Those of `inceptionn.transport.connect`.
     host
-        This rank's own address; ``INCEPTIONN_ADDRESS`` if None, and without that the address from which it
-        reaches the store.
+        This rank's own address. The default is ``INCEPTIONN_ADDRESS``, and without that the address from
+        which it reaches the store.
 
-    `TransportError`, `TransportTimeout` as `connect`. Raises ``ValueError`` at a rank that is not in the
-    group.
+    Raises the errors of `connect`, and ``ValueError`` at a rank that is not in the group.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class TorchTransport(TcpTransport):
 
 
 def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
-    """All processes that torchrun has started: of the default process group, or without one, by its store."""
+    """All processes that torchrun has started, by the default process group or else by torchrun's store."""
     if dist.is_initialized():
         return TorchTransport(timeout=timeout, nic=nic)
     store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout)))
@@ -102,7 +101,7 @@ def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
 
 
 def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group, the default one if None. Raises ``ValueError`` at a rank that is not in it."""
+    """The group, or the default group for None. Raises ``ValueError`` at a rank that is not in it."""
     members = c10d._get_default_group() if group is None else group
     if not isinstance(members, dist.ProcessGroup):
         raise ValueError(f"this rank is not in the group: {group!r}")
@@ -110,7 +109,7 @@ def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def timeout_of(group: dist.ProcessGroup) -> float:
-    """Seconds of a group's time-out, as far as its backends tell; torch's default otherwise."""
+    """A group's time-out in seconds, or torch's default if its backends do not tell it."""
     if isinstance(own := getattr(group, "timeout", None), timedelta):
         return own.total_seconds()
     for device in ("cpu", "cuda"):
@@ -126,7 +125,7 @@ def timeout_of(group: dist.ProcessGroup) -> float:
 def _rendezvous(
     store: dist.Store, rank: int, size: int, timeout: float, host: str | None
 ) -> tuple[socket.socket | None, str, str]:
-    """Rank 0's listener, and where it is and the group's secret, at all ranks."""
+    """Rank 0's listener, and at all ranks its address and the group's secret."""
     limit = timedelta(seconds=timeout)
     store.set(f"host/{rank}", socket.gethostname())
     try:
@@ -143,7 +142,7 @@ def _rendezvous(
             store.set(_PLACE, f"{place}\n{secret}")
             return listener, place, secret
         store.wait([_PLACE], limit)
-    except RuntimeError as error:  # torch's, of the store: its own class only since 2.3
+    except RuntimeError as error:  # the store's error has its own class only since torch 2.3
         raise TransportTimeout(f"the store of the process group: {error}") from error
     place, _, secret = store.get(_PLACE).decode().partition("\n")
     if not secret:
@@ -152,13 +151,13 @@ def _rendezvous(
 
 
 def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:
-    """Where rank 0 listens, and the name under which the others find it."""
+    """The address at which rank 0 listens, and the name by which the others find it."""
     if host is not None:
         return host, host
     here = _towards(store)
     if not ipaddress.ip_address(here).is_loopback:
         return here, here
-    # The store's host may know itself by a loopback address only, as Debian's /etc/hosts has it.
+    # The store's host may have only a loopback address for its own name, as in Debian's /etc/hosts.
     keys = [f"host/{rank}" for rank in range(size)]
     store.wait(keys, limit)
     names = {store.get(key) for key in keys}
@@ -166,7 +165,7 @@ def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | Non
 
 
 def _towards(store: Any) -> str:
-    """This host's address on the way to the store's; a loopback address where it has none."""
+    """The address from which this host reaches the store. A loopback address if the store has no host."""
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
     host, port = getattr(store, "host", None), getattr(store, "port", None)
@@ -178,4 +177,4 @@ def _towards(store: Any) -> str:
             probe.connect(where)  # sends nothing
             return str(probe.getsockname()[0])
     except OSError as error:
-        raise TransportError(f"no way to the store at {host}:{port}: {error.strerror or error}") from error
+        raise TransportError(f"no route to the store at {host}:{port}: {error.strerror or error}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compressed collectives on tensors, as torch's `Work`: in flight, one after the other for each group."""
+"""Compressed collectives on tensors, as torch's `Work`. Those of a group run one after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
 
 DEFAULT_CODEC = Codec(2**-10, "planes")
-"""Where no NIC is used: it rounds to nearest, and takes half of the bytes of `bounded` at the same bound."""
+"""The codec if no NIC is used. It rounds to nearest, and needs half the bytes of ``bounded`` at the same
+bound.
+"""
 
 
 class CompressedWork(dist.Work):
@@ -35,7 +37,9 @@ class CompressedWork(dist.Work):
         self._future = future_of(result, copies, lambda: list(outputs))
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits, and raises what went wrong, such as `PeerLost`. CUDA: the current stream waits."""
+        """Waits, and raises the collective's error, such as `PeerLost`. With CUDA, the current stream waits
+        too.
+        """
         seconds = timeout.total_seconds() if timeout else 0.0
         try:
             self._result.result(seconds if seconds > 0 else None)
@@ -50,12 +54,12 @@ class CompressedWork(dist.Work):
         return self._result.done()
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        """Completes with the outputs."""
+        """A future that completes with the outputs."""
         return self._future
 
 
 def operation(op: Any) -> Op | None:
-    """This package's name of one of torch's reductions; None if it has none."""
+    """This package's name of a torch reduction. None for other reductions."""
     # ReduceOp objects have an equality, but no hash that agrees with it.
     if op == dist.ReduceOp.SUM:
         return SUM

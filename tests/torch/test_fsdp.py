@@ -36,4 +36,4 @@ def test_small_gradients_travel_raw(ranks: Ranks) -> None:
 
 
 def test_error_feedback_is_refused(ranks: Ranks) -> None:
-    assert ranks[0]["feedback"].startswith("error_feedback is for DDP's hook")
+    assert ranks[0]["feedback"].startswith("error_feedback needs DDP's hook")

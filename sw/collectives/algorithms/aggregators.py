@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The baselines of the paper: gradients go up to an aggregator, or a tree of them, and the sum comes down.
+"""The paper's baselines: gradients go up to an aggregator, or a tree of them, and the sum comes down.
 
-`one_aggregator`: the first rank aggregates and contributes values of its own. `paper_tree` (Figs. 1a and 2):
-aggregators are separate ranks without values of their own; each has a group of workers or of aggregators
-below. Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
+With `one_aggregator`, the first rank aggregates and contributes its own values. In `paper_tree` (Figs. 1a and
+2), aggregators are separate ranks without values. Each has a group of workers or aggregators below it.
+Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .ring import POSTED, Finish
 Lanes = NDArray[np.float32]
 
 LEAD = 4
-"""Sub-blocks that a rank sends up ahead of those that have come down."""
+"""Number of sub-blocks that a rank may send up before it has received one down."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A rank's place in a tree. ``contributes``: whether it has values of its own."""
+    """A rank's place in a tree. ``contributes`` tells whether it has its own values."""
 
     parent: int | None
     children: Sequence[int]
@@ -35,16 +35,16 @@ class Place:
 
 
 def one_aggregator(members: Sequence[int], rank: int) -> Place:
-    """The place of one of ``members``, the first of which aggregates the values of all, its own included."""
+    """The place of one of ``members``. The first of them aggregates the values of all, including its own."""
     return Place(None, members[1:]) if rank == members[0] else Place(members[0], ())
 
 
 def tree_levels(ranks: int, group_size: int | None) -> list[int]:
-    """Ranks on each level of the paper's tree, from the top; those on the last level are the workers.
+    """Number of ranks on each level of the paper's tree, from the top. The last level has the workers.
 
-    ``group_size``: children per aggregator; by default all workers are the children of one. Where the ranks
-    do not fill the groups of the largest such tree, the last workers make some groups larger by one. Raises
-    ``ValueError`` for fewer than 2 ranks, or a group size below 2.
+    ``group_size`` is the number of children per aggregator; by default one aggregator has all workers. If the
+    ranks do not fill the groups of the largest such tree, the remaining workers make some groups larger by
+    one. Raises ``ValueError`` for fewer than 2 ranks, or a group size below 2.
     """
     if ranks < 2:
         raise ValueError(f"an aggregator and its workers are at least 2 ranks, not {ranks}")
@@ -83,11 +83,11 @@ def paper_tree(ranks: int, group_size: int | None, rank: int) -> Place:
 def aggregate(
     up: WireForm, down: WireForm, place: Place, source: Lanes, lanes: Lanes, cut: Cut, finish: Finish
 ) -> None:
-    """All-reduce along a tree, from ``source`` to ``lanes``; each rank calls with its own place.
+    """All-reduce along a tree, from ``source`` to ``lanes``. Each rank calls it with its own place.
 
-    ``up``, ``down``: how lanes travel to and from the aggregators. ``finish`` is called at the top for each
-    sub-block whose sum is complete. ``cut`` has one block. An aggregator adds its children's values in their
-    order, to its own if it contributes any.
+    ``up`` and ``down`` are the forms of lanes to and from the aggregators. ``finish`` is called at the top
+    for each sub-block whose sum is complete. ``cut`` has one block. An aggregator adds its children's values
+    in their order, and to its own if it contributes any.
     """
     subs = cut.subs
     below: deque[list[Incoming]] = deque()
@@ -95,7 +95,7 @@ def aggregate(
     gone_up = come_down = 0
 
     def receive_sum(sub: int) -> list[Incoming]:
-        """One sub-block of every child, to be added up in ``lanes``."""
+        """Begins to receive one sub-block of every child, to be summed in ``lanes``."""
         where = cut.sub(0, sub)
         total = lanes[where]
         addends = [source[where] if place.contributes else None, *[total] * len(place.children)]

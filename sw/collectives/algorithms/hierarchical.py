@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Worker groups (the paper's Fig. 1b and 1c): a ring inside each group, and a level above that joins groups.
+"""Worker groups (the paper's Fig. 1b and 1c): a ring in each group, and an upper level that joins groups.
 
 A group of *g* workers reduce-scatters, so each worker holds the group's sum of one of *g* columns of the
 vector. On the upper level, the workers of all groups that hold the same column sum it among themselves, by a
 ring (Fig. 1c) or with the first group's worker as aggregator (Fig. 1b). No single worker represents its
-group. Then every group all-gathers. Where *g* does not divide the number of workers, the last group is
-smaller, and its workers hold several columns each: worker *p* of *m* holds columns *p*, *p + m*, ...
+group. Then every group all-gathers. If *g* does not divide the number of workers, the last group is smaller,
+and its workers hold several columns each. Worker *p* of *m* holds columns *p*, *p + m*, ...
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Lanes = NDArray[np.float32]
 
 
 def default_group_size(ranks: int) -> int:
-    """The largest divisor of the number of ranks that is not above its square root."""
+    """The largest divisor of the number of ranks up to its square root."""
     return max(size for size in range(1, math.isqrt(ranks) + 1) if ranks % size == 0)
 
 
 def not_yet(lanes: Lanes) -> None:
-    """`Finish` of a ring inside a group: a group's sum is not the sum."""
+    """The `Finish` of a ring inside a group. It does nothing, since a group's sum is not the final sum."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Groups:
 
     @property
     def all(self) -> list[range]:
-        """The ranks of every group; the last group may be smaller."""
+        """The ranks of every group. The last group may be smaller."""
         size = self.group_size
         return [range(first, min(first + size, self.ranks)) for first in range(0, self.ranks, size)]
 
     @property
     def members(self) -> range:
-        """The ranks of the own group."""
+        """The ranks of this rank's group."""
         return self.all[self.rank // self.group_size]
 
     def columns_of(self, place: int) -> range:
-        """The columns that the member at a place of the own group holds."""
+        """The columns that a member of this rank's group holds, by its place."""
         return range(place, self.group_size, len(self.members))
 
     @property
@@ -62,15 +62,17 @@ class Groups:
         return self.columns_of(self.members.index(self.rank))
 
     def owners(self, column: int) -> list[int]:
-        """The rank of each group that holds a column."""
+        """For each group, the rank that holds a column."""
         return [group[column % len(group)] for group in self.all]
 
     def by_column(self) -> list[list[int]]:
-        """For each member of the own group: its columns, as blocks of `Parts` with one block per column."""
+        """For each member of this rank's group, its columns, as blocks of `Parts` with one block per
+        column.
+        """
         return [list(self.columns_of(place)) for place in range(len(self.members))]
 
     def by_rank(self) -> list[list[int]]:
-        """For each member of the own group: the ranks in its columns, whose blocks pass through it."""
+        """For each member of this rank's group, the ranks in its columns, whose blocks pass through it."""
         size = self.group_size
         return [
             [rank for column in columns for rank in range(column, self.ranks, size)]
@@ -78,7 +80,7 @@ class Groups:
         ]
 
     def ranks_of(self, column: int) -> list[list[int]]:
-        """For each group: its rank in a column, none if a smaller group ends before it."""
+        """For each group, its rank in a column, or none if a smaller group ends before it."""
         of_groups = [group[column : column + 1] for group in self.all]
         return [list(found) for found in of_groups]
 
@@ -94,16 +96,16 @@ def hierarchical_all_reduce(
     target: int,
     finish: Finish,
 ) -> None:
-    """All-reduce among all ranks, in groups of ``group_size`` consecutive ones; the last may be smaller.
+    """All-reduce in groups of ``group_size`` consecutive ranks. The last group may be smaller.
 
-    ``upper``: "ring" or "aggregator", which uses ``up`` and ``down``. ``finish`` as in `ring`; it must
-    settle.
+    ``upper`` is "ring", or "aggregator", which uses ``up`` and ``down``. ``finish`` is that of `ring`, and
+    must settle.
     """
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, parts = groups.members, Parts(lanes.size, group_size, target)
     shares = Shares(parts, groups.by_column())
     ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)), not_yet)
-    # A rank of a smaller group has several columns, and goes through them in their order.
+    # A rank of a smaller group has several columns, and handles them in order.
     for column in groups.columns:
         owners, own = groups.owners(column), lanes[parts.block(column)]
         if upper == "ring":
@@ -112,7 +114,7 @@ def hierarchical_all_reduce(
         else:
             place = one_aggregator(owners, groups.rank)
             aggregate(up, down, place, own, own, Parts(own.size, 1, target), finish)
-        # A group hands on what its members would see anyway: the codec is idempotent in value.
+        # The group's members get these values anyway, since the codec is idempotent in value.
         form.settle(own)
     ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)), not_yet)
 
@@ -120,7 +122,7 @@ def hierarchical_all_reduce(
 def hierarchical_reduce_scatter(
     form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks, finish: Finish
 ) -> None:
-    """Leaves at every rank the sum of its block, one of ``blocks`` per rank, in ``lanes``.
+    """Computes, at every rank, the sum of its block (one of ``blocks`` per rank) in ``lanes``.
 
     ``finish`` is called for each of its sub-blocks. The other blocks of ``lanes`` are working memory.
     """
@@ -133,7 +135,7 @@ def hierarchical_reduce_scatter(
 
 
 def hierarchical_all_gather(form: WireForm, group_size: int, lanes: Lanes, blocks: Blocks) -> None:
-    """Hands every rank's block, one of ``blocks`` per rank and settled, to all others."""
+    """Sends every rank's settled block (one of ``blocks`` per rank) to all others."""
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, shares = groups.members, Shares(blocks, groups.by_rank())
     for column in groups.columns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a vector is cut: blocks, which ranks own, and sub-blocks, one per message."""
+"""The division of a vector into blocks, which ranks own, and sub-blocks, one per message."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from typing import Protocol
 from ...wire import STREAM_LANES
 
 SUB_BLOCK = 1 << 17
-"""Target size of a sub-block in lanes: large enough to hide the cost of a message, small enough for the
-caches, and for compression, transfer and summation to overlap."""
+"""Target size of a sub-block in lanes. It is large enough to hide the cost of a message, and small enough for
+the caches and for compression, transfer and summation to overlap.
+"""
 
 _GRID = 16
-"""Even blocks begin at multiples of this many lanes: a cache line."""
+"""Even blocks begin at multiples of 16 lanes, a cache line."""
 
 
 class Cut(Protocol):
-    """How a vector is cut into one block per member of a ring, and those into sub-blocks."""
+    """The division of a vector into one block per member of a ring, and of blocks into sub-blocks."""
 
     @cached_property
     def subs(self) -> int:
-        """Sub-blocks of every block."""
+        """Number of sub-blocks of every block."""
 
     def sub(self, block: int, sub: int) -> slice:
         """The lanes of a sub-block; it may be empty."""
@@ -34,7 +35,8 @@ class Cut(Protocol):
 class Blocks(ABC):
     """Consecutive blocks of a vector, each cut into the same number of sub-blocks.
 
-    The last sub-blocks of a block may be short or empty. ``target``: lanes of a sub-block, about.
+    The last sub-blocks of a block may be short or empty. ``target`` is the approximate size of a sub-block in
+    lanes.
     """
 
     target: int
@@ -42,7 +44,7 @@ class Blocks(ABC):
     @property
     @abstractmethod
     def block_lanes(self) -> int:
-        """Lanes of the longest block."""
+        """Number of lanes of the longest block."""
 
     @abstractmethod
     def block(self, block: int) -> slice:
@@ -50,12 +52,14 @@ class Blocks(ABC):
 
     @cached_property
     def subs(self) -> int:
-        """Sub-blocks of every block."""
+        """Number of sub-blocks of every block."""
         return max(1, round(self.block_lanes / self.target))
 
     @cached_property
     def sub_lanes(self) -> int:
-        """Lanes of a full sub-block: whole blocks of the stream where there is more than one."""
+        """Number of lanes of a full sub-block. If there are several, it is a multiple of a stream's
+        blocks.
+        """
         lanes = -(-self.block_lanes // self.subs)
         return lanes if self.subs == 1 else -(-lanes // STREAM_LANES) * STREAM_LANES
 
@@ -68,7 +72,7 @@ class Blocks(ABC):
 
 @dataclass(frozen=True)
 class Parts(Blocks):
-    """``count`` lanes in ``blocks`` even blocks; the last ones may be short or empty."""
+    """``count`` lanes in ``blocks`` even blocks. The last ones may be short or empty."""
 
     count: int
     blocks: int
@@ -76,7 +80,7 @@ class Parts(Blocks):
 
     @cached_property
     def block_lanes(self) -> int:
-        """Lanes of a full block."""
+        """Number of lanes of a full block."""
         return -(-self.count // (self.blocks * _GRID)) * _GRID
 
     def block(self, block: int) -> slice:
@@ -104,18 +108,18 @@ class RankBlocks(Blocks):
 
 @dataclass(frozen=True)
 class Shares:
-    """A `Cut` for a ring in which member *m* owns the blocks ``of[m]``, any number of them."""
+    """A `Cut` for a ring in which member *m* owns the blocks ``of[m]``."""
 
     blocks: Blocks
     of: Sequence[Sequence[int]]
 
     @cached_property
     def subs(self) -> int:
-        """Sub-blocks of the longest share, and so of every one."""
+        """Number of sub-blocks of the longest share, and so of every share."""
         return self.blocks.subs * max(map(len, self.of))
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block; none after the last block of a shorter share."""
+        """The lanes of a sub-block. Empty after the last block of a shorter share."""
         ahead, within = divmod(sub, self.blocks.subs)
         share = self.of[owner_of(block, len(self.of))]
         return self.blocks.sub(share[ahead], within) if ahead < len(share) else slice(0, 0)
@@ -127,5 +131,5 @@ def owned_block(position: int, ranks: int) -> int:
 
 
 def owner_of(block: int, ranks: int) -> int:
-    """The position that owns a block then."""
+    """The position of the member that owns a block after the reduce-scatter."""
     return (block - 1) % ranks

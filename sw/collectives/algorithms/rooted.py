@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From and to one rank: a chain that hands an array on, and the gathering of blocks at a root."""
+"""Transfers from and to one rank: a chain that forwards an array, and the gathering of blocks at a root."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Lanes = NDArray[np.float32]
 
 
 def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> None:
-    """Hands the lanes of the first member on, from each member to the next; all end with the same bits.
+    """Forwards the lanes of the first member from each member to the next. All get the same bits.
 
-    ``cut`` has one block. Sub-blocks are pipelined and relayed unchanged: each port carries every value once,
-    whatever the number of ranks.
+    ``cut`` has one block. Sub-blocks are pipelined and relayed unchanged, so each port carries every value
+    once for any number of ranks.
     """
     position = members.index(form.transport.rank)
     following = members[position + 1 : position + 2]
@@ -43,14 +43,14 @@ def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> Non
 
 
 def gather_to(form: WireForm, root: int, lanes: Lanes, cut: Cut) -> None:
-    """Brings to ``root`` the block of every rank, which a ring's reduce-scatter has left there."""
+    """Gathers at ``root`` the block of every rank, after a ring's reduce-scatter."""
     rank, ranks = form.transport.rank, form.transport.size
     if rank != root:
         for sub in range(cut.subs):
             form.send([root], lanes[cut.sub(owned_block(rank, ranks), sub)])
         form.drain()
         return
-    # In turn, so that all ranks send at the same time.
+    # The peers take turns, so that all ranks send at the same time.
     order = [(sub, peer) for sub in range(cut.subs) for peer in range(ranks) if peer != root]
     posted: deque[Incoming] = deque()
     for sub, peer in order:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The values of a collective: callers' arrays as fp32 lanes, and how lanes travel between ranks."""
+"""The values of a collective: callers' arrays as fp32 lanes, and the forms in which lanes are sent."""

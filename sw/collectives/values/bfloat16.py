@@ -17,9 +17,9 @@ _UPPER = 1 if sys.byteorder == "little" else 0
 
 
 def to_bfloat16(x: NDArray[np.float32], out: NDArray[np.uint16] | None = None) -> NDArray[np.uint16]:
-    """The bfloat16 patterns of a flat float32 array; NaN stays NaN. ``out``: as many uint16."""
+    """The bfloat16 patterns of a flat float32 array. NaN stays NaN. ``out`` is uint16 of the same size."""
     bits = np.ascontiguousarray(x).view(np.uint32)
-    # Nearest even: add just under half of the last place kept, and the last place itself.
+    # To round to nearest even, add just under half of the last kept place, and the last place itself.
     rounded = bits >> np.uint32(16)
     rounded &= np.uint32(1)
     rounded += np.uint32(0x7FFF)
@@ -36,7 +36,7 @@ def to_bfloat16(x: NDArray[np.float32], out: NDArray[np.uint16] | None = None) -
 
 
 def from_bfloat16(x: NDArray[np.uint16], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    """The float32 values of a flat array of bfloat16 patterns; exact. ``out``: as many float32."""
+    """The exact float32 values of a flat array of bfloat16 patterns. ``out`` is float32 of the same size."""
     if out is None:
         out = np.empty(x.size, np.float32)
     bits = out.view(np.uint32)
@@ -47,16 +47,16 @@ def from_bfloat16(x: NDArray[np.uint16], out: NDArray[np.float32] | None = None)
 
 @dataclass(frozen=True)
 class BFloat16:
-    """A codec for the collectives that halves every value, to compare with: ``codec=BFloat16()``."""
+    """A codec of the collectives that sends 16 bits per value, for comparison: ``codec=BFloat16()``."""
 
     name: ClassVar[str] = "bfloat16"
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes of ``count`` values: two each."""
+        """Size in bytes of ``count`` values, two each."""
         return 2 * count
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The patterns of a float32 array, little-endian, in ``out``, a writable buffer, if given."""
+        """The patterns of a float32 array, little-endian, in the writable buffer ``out`` if given."""
         values = np.asarray(x, np.float32).reshape(-1)
         if out is None:
             return to_bfloat16(values).tobytes()
@@ -75,7 +75,7 @@ class BFloat16:
     ) -> NDArray[np.float32]:
         """Adds the values to a float32 array. Raises ``ValueError`` if the stream has another length.
 
-        With ``addend`` the array gets that plus the values.
+        With ``addend`` the array becomes ``addend`` plus the values.
         """
         return add_decompressed(self, stream, accumulator, addend)
 

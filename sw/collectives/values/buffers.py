@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The callers' arrays, of several types, as the fp32 lanes that the collectives work on.
+"""The callers' arrays, of several types, as fp32 lanes.
 
-float32, C-contiguous, is used as it is: an all-reduce and an all-gather need no memory beside the receive
-buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back: two passes
-over memory and 4 bytes per value. float64 loses its precision beyond float32, and results that do not fit the
-receive buffer's type become infinite.
+C-contiguous float32 is used without a copy, so an all-reduce and an all-gather need no memory besides the
+receive buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back, which
+costs two passes over memory and 4 bytes per value. float64 loses its precision beyond float32. Results that
+do not fit the receive buffer's type become infinite.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _InPlace:
 
 
 IN_PLACE = _InPlace()
-"""As a send buffer: the values are in the receive buffer. (mpi4py's ``MPI.IN_PLACE`` does the same.)"""
+"""The send buffer for values that are in the receive buffer. mpi4py's ``MPI.IN_PLACE`` means the same."""
 
 
 def is_in_place(buffer: Any) -> bool:
@@ -42,10 +42,10 @@ def is_in_place(buffer: Any) -> bool:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A rank's values as flat lanes: its own in ``source``, and ``lanes``, where the result is computed.
+    """A rank's values as flat lanes: its own values in ``source``, and ``lanes`` for the result.
 
-    ``lanes`` may be ``source`` itself, or the receive buffer's own memory. ``own``: the part of ``source``
-    with values that this rank contributes.
+    ``lanes`` may be ``source`` itself, or the receive buffer's own memory. ``own`` is the part of ``source``
+    that this rank contributes.
     """
 
     source: Lanes
@@ -54,11 +54,11 @@ class Loaded:
 
 
 class Buffers:
-    """A send and a receive buffer of one type, for the collectives that leave the same values everywhere.
+    """A send and a receive buffer of one type, for collectives with the same result at all ranks.
 
-    ``dtype``: "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise None. Raises ``TypeError``
-    for anything but an array of a floating type, ``ValueError`` for a receive buffer that cannot be written
-    or differs from the send buffer in count or type.
+    ``dtype`` "bfloat16" takes arrays of uint16 as bfloat16 patterns; otherwise it is None. Raises
+    ``TypeError`` for anything but an array of a floating type, ``ValueError`` for a receive buffer that
+    cannot be written or differs from the send buffer in count or type.
     """
 
     def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None = None) -> None:
@@ -79,11 +79,11 @@ class Buffers:
             raise ValueError(f"sendbuf has {self.send.size} values, recvbuf {self.receive.size}")
 
     def terms(self) -> dict[str, Any]:
-        """What all ranks must have in common."""
+        """The terms that must be equal at all ranks."""
         return {"count": self.receive.size, "dtype": self.type}
 
     def load(self) -> Loaded:
-        """The values as lanes: the callers' own memory where that is possible."""
+        """The values as lanes, in the callers' own memory if possible."""
         everything = slice(0, self.send.size)
         if self.type != "float32" or not self.receive.flags.c_contiguous:
             lanes = _converted(self.send, self.type)
@@ -96,12 +96,12 @@ class Buffers:
         return Loaded(lanes, lanes, everything)
 
     def store(self, lanes: Lanes) -> None:
-        """Puts the result into the receive buffer, unless it is there already."""
+        """Stores the result in the receive buffer, unless it is already there."""
         _store(lanes, self.receive, self.type)
 
 
 class RootBuffers(Buffers):
-    """For a reduction to one rank: the receive buffers of the others are ignored."""
+    """Buffers of a reduction to one rank. The receive buffers of the others are ignored."""
 
     def __init__(self, sendbuf: Any, recvbuf: Any, dtype: str | None, is_root: bool) -> None:
         if not is_root:
@@ -118,9 +118,10 @@ class RootBuffers(Buffers):
 
 
 class BlockBuffers(Buffers):
-    """Buffers of which one holds a block and the other the blocks of all ranks, in their order.
+    """Two buffers, of which one holds a block and the other the blocks of all ranks, in rank order.
 
-    ``counts``: the lanes of each rank's block; None: all blocks have the length of the shorter buffer.
+    ``counts`` are the lanes of each rank's block. None means that all blocks have the length of the shorter
+    buffer.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class BlockBuffers(Buffers):
     def _set_counts(
         self, whole: NDArray[Any], block: NDArray[Any] | None, name: str, block_name: str
     ) -> None:
-        """Settles ``counts``; ``block`` is None where the block is a part of ``whole``."""
+        """Sets ``counts``. ``block`` is None if the block is a part of ``whole``."""
         if self._given is not None:
             self.counts = self._given
         elif block is not None:
@@ -163,13 +164,13 @@ class BlockBuffers(Buffers):
 
     @property
     def own(self) -> slice:
-        """The lanes of this rank's block among all."""
+        """The place of this rank's block among all lanes."""
         start = sum(self.counts[: self.rank])
         return slice(start, start + self.counts[self.rank])
 
 
 class ScatterBuffers(BlockBuffers):
-    """For a reduce-scatter: all blocks in ``sendbuf``, this rank's sum in ``recvbuf``.
+    """Buffers of a reduce-scatter: all blocks in ``sendbuf``, and this rank's sum in ``recvbuf``.
 
     In place, ``recvbuf`` holds all blocks, and gets the sum at its start.
     """
@@ -198,7 +199,7 @@ class ScatterBuffers(BlockBuffers):
 
 
 class GatherBuffers(BlockBuffers):
-    """For an all-gather: this rank's block in ``sendbuf``, all blocks in ``recvbuf``.
+    """Buffers of an all-gather: this rank's block in ``sendbuf``, and all blocks in ``recvbuf``.
 
     In place, ``recvbuf`` holds this rank's block at its place.
     """
@@ -218,7 +219,7 @@ class GatherBuffers(BlockBuffers):
 
 
 def _counts(counts: Sequence[int], size: int) -> list[int]:
-    """The counts as a list; ``ValueError`` or ``TypeError`` for anything else."""
+    """The counts as a list. Raises ``ValueError`` or ``TypeError`` for anything else."""
     try:
         found = [index(count) for count in counts]
     except TypeError:
@@ -238,7 +239,7 @@ def _converted(array: NDArray[Any], type_name: str) -> Lanes:
 
 
 def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
-    """Puts lanes into an array of a type, unless they are there already."""
+    """Stores lanes in an array of a type, unless they are already there."""
     if np.shares_memory(lanes, into):
         return
     result: NDArray[Any] = lanes
@@ -249,7 +250,7 @@ def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
 
 
 def _array(buffer: Any, name: str) -> NDArray[Any]:
-    """A NumPy array over a buffer; ``[array, ...]`` as mpi4py takes it gives its array."""
+    """A NumPy array over a buffer. For mpi4py's form ``[array, ...]`` it is the array."""
     if isinstance(buffer, list | tuple) and buffer:
         buffer = buffer[0]
     if isinstance(buffer, np.ndarray):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A warning where a codec's error bound takes most of a gradient: cheap, and given once."""
+"""A warning, issued once, if a codec's error bound removes most of a gradient."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from ...transport import Transport
 from .wire_form import StreamCodec
 
 LIMIT = 0.5
-"""Share of the energy, the sum of the squares, above which the loss deserves a warning."""
+"""Share of the energy (the sum of squares) above which the loss causes a warning."""
 _RUNS, _RUN = 64, 64
-"""A call samples this number of runs, of this length each, spread evenly: about 20 us."""
+"""Number and length of the evenly spread runs that a call samples, which takes about 20 us."""
 _REST = 100
-"""Calls without sampling after a sample that showed more loss than the whole array."""
+"""Number of calls without sampling after a sample that showed more loss than the whole array."""
 _CHUNK = 1 << 18
 
 
 class LostEnergy:
-    """Looks at the values that are to be compressed, and warns once per key."""
+    """Examines values before they are compressed, and warns once per key."""
 
     def __init__(self) -> None:
         self._rest: dict[Hashable, float] = {}
 
     def __call__(self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32]) -> None:
-        """``RuntimeWarning`` if half of the energy of ``values`` or more is below the bound of ``codec``.
+        """Issues a ``RuntimeWarning`` if at least half of the energy of ``values`` is below the bound of
+        ``codec``.
 
-        ``values``: as the codec gets them, scaled. Codecs with a relative error are not checked.
+        ``values`` are the scaled values that the codec gets. Codecs with a relative error are not checked.
         """
         if not isinstance(codec, Codec):
             return
         if rest := self._rest.get(key, 0):
             self._rest[key] = rest - 1
             return
-        if not lost_share(codec, _sample(values)) >= LIMIT:  # nor is NaN
+        if not lost_share(codec, _sample(values)) >= LIMIT:  # also if it is NaN
             return
         share = lost_share(codec, values)
         if not share >= LIMIT:
@@ -56,9 +57,9 @@ class LostEnergy:
 
 
 def lost_share(codec: Codec, values: NDArray[np.float32]) -> float:
-    """The share of the energy of ``values`` in those that the codec makes zero. O(size).
+    """The share of the energy of ``values`` that is in values which the codec makes zero. O(size).
 
-    0 if all are zero, NaN if one is not finite.
+    It is 0 if all are zero, and NaN if one is not finite.
     """
     flat = values.reshape(-1)
     lost = energy = 0.0
@@ -83,5 +84,5 @@ _watches: WeakKeyDictionary[Transport, LostEnergy] = WeakKeyDictionary()
 
 
 def watch(transport: Transport) -> LostEnergy:
-    """The one of a transport."""
+    """The `LostEnergy` of a transport."""
     return _watches.setdefault(transport, LostEnergy())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How lanes travel between ranks: as they are, as streams of a codec, or as floats that NICs compress."""
+"""The forms in which lanes are sent: raw, as streams of a codec, or as floats that NICs compress."""
 
 from __future__ import annotations
 
@@ -18,61 +18,66 @@ Lanes = NDArray[np.float32]
 
 
 class StreamCodec(Protocol):
-    """What the software path needs of a codec: `inceptionn.Codec`'s methods, or `BFloat16`'s.
+    """The interface of a codec for the software path, such as `inceptionn.Codec` or `BFloat16`.
 
     Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size). A codec
     must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``.
     """
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The stream of ``x``, of any shape: new bytes, or the part of the buffer ``out`` that holds it.
+        """The stream of ``x``, which has any shape, as new bytes, or as the part of the buffer ``out`` that
+        holds it.
 
         ``max_compressed_size(x.size)`` bytes of ``out`` are always enough.
         """
 
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """float32[count] of a stream; ``out``, of the same size, is filled and returned if given.
+        """Decompresses float32[count]. If ``out``, of the same size, is given, it is filled and returned.
 
-        Raises ``ValueError`` for a malformed stream, or one of another count.
+        Raises ``ValueError`` for a malformed stream, or one with another count.
         """
 
     def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:
-        """Adds a stream to an array of the same size and returns it; errors as `decompress`.
+        """Adds a stream to an array of the same size and returns the array.
 
-        With ``addend``, apart from the accumulator or the same, the sum of that and the stream is stored.
+        Raises the errors of `decompress`.
+
+        With ``addend``, which may be the accumulator, the array becomes ``addend`` plus the stream.
         """
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
-        """What the receiver of ``x`` sees, in its shape; ``out`` may be ``x``."""
+        """The values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
 
     def max_compressed_size(self, count: int) -> int:
-        """The most bytes that a stream of ``count`` values takes."""
+        """The largest size in bytes of a stream of ``count`` values."""
 
 
 def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
-    """`StreamCodec.decompress_add` of a codec that adds what it has decompressed; O(size) of memory."""
+    """`StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
     values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
     return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
 
 class Incoming(ABC):
-    """A run of lanes in flight to this rank, to be stored or summed where `WireForm.receive` said."""
+    """Lanes in flight to this rank, to be stored or summed as `WireForm.receive` was told."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Waits for it, and stores it or the sum."""
+        """Waits for the lanes, and stores them or the sum."""
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begins to relay it, unchanged, to one or more ranks; only if it was stored and is finished."""
+        """Begins to relay the lanes, unchanged, to one or more ranks. Only for finished lanes without an
+        addend.
+        """
 
     def drop(self) -> None:
-        """Frees its memory; only where it is not relayed."""
+        """Frees the memory, if the lanes are not relayed."""
         return
 
 
 class WireForm(ABC):
-    """One way for lanes to travel over a transport. Its memory lasts for one collective."""
+    """A form in which lanes are sent over a transport. An instance serves one collective."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -80,39 +85,41 @@ class WireForm(ABC):
 
     @abstractmethod
     def send(self, peers: Sequence[int], lanes: Lanes) -> int:
-        """Begins to send lanes to one or more ranks; returns the bytes of one message.
+        """Begins to send lanes to one or more ranks. Returns the size of one message in bytes.
 
-        The lanes must keep their values until `drain`, or until data that depend on their arrival have come
-        back, as in a ring.
+        The lanes must keep their values until `drain`, or until data that depend on their arrival have
+        returned, as in a ring.
         """
 
     @abstractmethod
     def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
-        """Expects ``lanes.size`` lanes from a rank; stores them, or their sum with an addend, in ``lanes``.
+        """Begins to receive ``lanes.size`` lanes, and stores them, or their sum with an addend, in ``lanes``.
 
-        ``addend``: of the same size; it may be ``lanes`` itself.
+        ``addend`` has the same size, and may be ``lanes`` itself.
         """
 
     def passing(self, lanes: Lanes) -> Lanes:
-        """Where to sum what is only sent on: ``lanes``, or memory of that size for one sum at a time."""
+        """Memory for a sum that is only sent on: ``lanes``, or a buffer of that size for one sum at a
+        time.
+        """
         return lanes
 
     def settle(self, lanes: Lanes) -> None:
-        """Replaces lanes by what a receiver of them sees; all ranks hold the same bits then."""
+        """Replaces lanes by the values that a receiver gets, so that all ranks hold the same bits."""
         return
 
     def post(self, peer: int, data: NDArray[Any]) -> None:
-        """Begins to send an array's bytes as they are; it is kept until they have left."""
+        """Begins to send an array's bytes, and keeps the array until they are sent."""
         self._sending.append((self.transport.isend(peer, data), data))
 
     def drain(self) -> None:
-        """Waits for all that was sent."""
+        """Waits until everything is sent."""
         while self._sending:
             self._sending.popleft()[0].wait()
 
 
 class _Direct(Incoming):
-    """Lanes that are received where they are to be stored, or into other memory and then added."""
+    """Lanes that are received directly into their place, or into a buffer and then added."""
 
     def __init__(self, form: Raw, peer: int, lanes: Lanes, addend: Lanes | None) -> None:
         self._form, self._lanes, self._addend = form, lanes, addend
@@ -133,7 +140,7 @@ class _Direct(Incoming):
 
 
 class Raw(WireForm):
-    """Lanes as they are: 4 bytes each, in messages."""
+    """Raw lanes, 4 bytes each, in messages."""
 
     tagged = False
 
@@ -159,7 +166,7 @@ class Raw(WireForm):
 class Tagged(Raw):
     """Lanes as floats on marked connections, which the NICs compress and restore.
 
-    Any packet may go raw, so values that must be equal everywhere are settled before they are sent.
+    A NIC may send any packet raw. So values that must be equal everywhere are settled before they are sent.
     """
 
     tagged = True
@@ -192,7 +199,7 @@ class _Stream(Incoming):
 
 
 class Compressed(WireForm):
-    """Lanes as streams of a codec, in messages: the software path."""
+    """Lanes as streams of a codec, in messages (the software path)."""
 
     def __init__(self, transport: Transport, codec: StreamCodec) -> None:
         super().__init__(transport)
@@ -202,7 +209,7 @@ class Compressed(WireForm):
         self._passing = np.empty(0, np.float32)
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
-        """Memory for the stream of at least ``count`` lanes; reused where possible."""
+        """Memory for the stream of at least ``count`` lanes, reused if possible."""
         while self._sending and self._sending[0][0].test():
             _, buffer = self._sending.popleft()
             if buffer is not None:
@@ -219,13 +226,13 @@ class Compressed(WireForm):
         return length
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int) -> None:
-        """Begins to send the first bytes of a buffer, which is reused once they have left."""
+        """Begins to send the first ``length`` bytes of a buffer, which is reused once they are sent."""
         for peer in peers:
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))
 
     def passing(self, lanes: Lanes) -> Lanes:
-        # Compressed at once, so the same memory serves all, and stays in the cache.
+        # The sum is compressed at once, so one buffer serves all, and stays in the cache.
         if self._passing.size < lanes.size:
             self._passing = np.empty(lanes.size, np.float32)
         return self._passing[: lanes.size]
@@ -238,7 +245,7 @@ class Compressed(WireForm):
 
 
 def wire_form(transport: Transport, path: str, codec: StreamCodec) -> WireForm:
-    """The form of a path: "nic" is `Tagged`, "off" `Raw`, "software" `Compressed` with the codec."""
+    """The form of a path: `Tagged` for "nic", `Raw` for "off", and `Compressed` for "software"."""
     if path == "nic":
         return Tagged(transport)
     return Raw(transport) if path == "off" else Compressed(transport, codec)
