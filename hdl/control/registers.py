@@ -93,30 +93,21 @@ def _parameters(codec: str) -> Iterator[Register]:
     """What the transmit engine's codec is set to, and whether that can be used."""
     defaults = parameters(DEFAULT_K, DEFAULT_MODE)
     if codec == PAPER:
-        rule = "E0, T and B of PARAMETERS are usable: 1 <= E0 <= T <= 127 and T <= B"
-        text = (
-            "Parameters of the lane codec, as biased exponents of IEEE 754 binary32; one write changes all "
-            "three between two frames. For an error bound of 2^-k: E0 = 127 - k and T = E0 + ceil(k / 2). "
-            "B implies the mode: B = 127 is literal, B = T is bounded. "
-            f"Reset: {DEFAULT_MODE}, 2^-{DEFAULT_K}."
-        )
+        rule = "1 <= E0 <= T <= 127 and T <= B in PARAMETERS"
+        text = f"Bound and mode (reset: 2^-{DEFAULT_K}, {DEFAULT_MODE}), set between two frames."
         fields = (
-            Field("E0", 0, 8, defaults.e0, "Lanes below this exponent are dropped."),
-            Field("T", 8, 8, defaults.t, "Lanes from this exponent on keep 16 bits."),
-            Field("B", 16, 8, defaults.b, "Exponent that the 8-bit class is normalised to."),
+            Field("E0", 0, 8, defaults.e0, "Biased exponent 127 - k for 2^-k; lanes below it are dropped."),
+            Field("T", 8, 8, defaults.t, "E0 + ceil(k / 2): lanes from this exponent on keep 16 bits."),
+            Field("B", 16, 8, defaults.b, "Exponent of the 8-bit class: 127 in mode literal, T in bounded."),
         )
     else:
-        rule = "E0 of PARAMETERS is usable: 113 <= E0 <= 126"
-        text = (
-            "Parameter of the lane codec, as a biased exponent of IEEE 754 binary32. For an error bound of "
-            f"2^-k: E0 = 127 - k. Reset: 2^-{DEFAULT_K}."
-        )
-        fields = (Field("E0", 0, 8, defaults.e0, "Biased exponent of the error bound."),)
+        rule = "113 <= E0 <= 126 in PARAMETERS"
+        text = f"Bound (reset: 2^-{DEFAULT_K}), set between two frames."
+        fields = (Field("E0", 0, 8, defaults.e0, "Biased exponent 127 - k for the error bound 2^-k."),)
     yield Register(
         "STATUS", 0x010, "ro", "State.",
         (
-            Field("PARAMETERS_VALID", 0, 1, 1, f"{rule}. While 0, the transmit engine passes every frame "
-                  "with verdict DISABLED."),
+            Field("PARAMETERS_VALID", 0, 1, 1, f"{rule}; else sent frames are DISABLED."),
         ),
     )  # fmt: skip
     yield Register("PARAMETERS", 0x018, "rw", text, fields)
@@ -143,8 +134,8 @@ def _control(codec: str) -> Iterator[Register]:
     yield Register(
         "COMMAND", 0x00C, "wo", "Commands: write 1 to run one; 0 has no effect.",
         (
-            Field("CLEAR_COUNTERS", 0, 1, 0, "Set all counters of both directions to zero. A counter that is "
-                  "read after the write's response counts from zero."),
+            Field("CLEAR_COUNTERS", 0, 1, 0, "Set all counters to zero. One that is read after "
+                  "the response counts from zero."),
         ),
     )  # fmt: skip
     status, numbers = _parameters(codec)
@@ -161,8 +152,8 @@ def _control(codec: str) -> Iterator[Register]:
         "PAYLOAD", 0x01C, "rw", "Payload bytes that are compressed (both limits) or restored (MAX).",
         (
             Field("MIN", 0, 16, DEFAULT_MIN_PAYLOAD, "Shortest payload that is compressed."),
-            Field("MAX", 16, 16, DEFAULT_MAX_PAYLOAD, "Longest payload that is compressed or restored. "
-                  f"A larger number than {DEFAULT_MAX_PAYLOAD} becomes {DEFAULT_MAX_PAYLOAD}."),
+            Field("MAX", 16, 16, DEFAULT_MAX_PAYLOAD, "Longest payload that is compressed or restored; "
+                  f"above {DEFAULT_MAX_PAYLOAD} it becomes {DEFAULT_MAX_PAYLOAD}."),
         ),
     )  # fmt: skip
 
