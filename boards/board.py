@@ -141,7 +141,10 @@ class Board:
     """Least and greatest ratio that is allowed."""
 
     def resolve(self, options: Options) -> Options:
-        """``options`` with the board's defaults; ``ValueError`` for options that the board does not have."""
+        """``options`` with the board's defaults.
+
+        Raises ``ValueError`` for options that the board does not have.
+        """
         if options.ports is not None and not self.max_ports:
             raise ValueError(f"ports cannot be chosen for {self.name}: {options.ports!r}")
         ports = options.ports if options.ports is not None else self.default_ports

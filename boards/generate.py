@@ -31,7 +31,7 @@ BOARDS = tuple(
 
 
 def load_board(name: str) -> Board:
-    """The board of this name; ``ValueError`` for any other."""
+    """The board of this name. Raises ``ValueError`` for any other."""
     if name not in BOARDS:
         raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
     board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}.target").BOARD
@@ -58,7 +58,7 @@ def write_files(
 
 
 def parse_ratio(text: str) -> Fraction:
-    """``"2"``, ``"2.5"`` or ``"5/2"``; ``ValueError`` for any other text."""
+    """``"2"``, ``"2.5"`` or ``"5/2"``. Raises ``ValueError`` for any other text."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):

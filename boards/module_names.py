@@ -11,7 +11,7 @@ _NAME = re.compile(rf"\b{DEFAULT_PREFIX}_")
 
 
 def check_prefix(prefix: str) -> str:
-    """``prefix`` itself; ``ValueError`` unless it can begin a Verilog name."""
+    """``prefix`` itself. Raises ``ValueError`` unless it can begin a Verilog name."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix):
         raise ValueError(f"prefix must be letters, digits and _, a letter first, not {prefix!r}")
     return prefix

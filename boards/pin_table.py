@@ -85,7 +85,7 @@ def parse(text: str, name: str) -> list[Pin]:
 
 
 def pins(board: str) -> list[Pin]:
-    """All pins of a board, one of :data:`PIN_TABLES`; ``ValueError`` for any other."""
+    """All pins of a board, one of :data:`PIN_TABLES`. Raises ``ValueError`` for any other."""
     if board not in PIN_TABLES:
         raise ValueError(f"board must be one of {', '.join(PIN_TABLES)}, not {board!r}")
     return [pin for name in PIN_TABLES[board] for pin in parse(read(name), name)]
@@ -119,7 +119,10 @@ def _properties(pin: Pin) -> str:
 
 
 def xdc(board: str, function: str) -> str:
-    """Text of the constraints file of one function of a board; ``ValueError`` for an unknown function."""
+    """Text of the constraints file of one function of a board.
+
+    Raises ``ValueError`` for an unknown function.
+    """
     found = [pin for pin in pins(board) if pin.function == function]
     if not found:
         known = ", ".join(dict.fromkeys(pin.function for pin in pins(board)))

@@ -52,7 +52,7 @@ class NicCodec:
         return tuple(register.name for register in class_counters(self.name))
 
     def settings(self, k: int, mode: str | None = None) -> Settings:
-        """The numbers of a bound 2^-k. ``ValueError`` for another k, or a mode that the codec has not.
+        """The numbers of a bound 2^-k. Raises ``ValueError`` for another k, or a mode that the codec has not.
 
         The paper's codec has the modes "bounded" (the default) and "literal"; planes has none.
         """
@@ -112,7 +112,10 @@ def has_bound(settings: Settings) -> bool:
 
 
 def read_codec(read: Callable[[int], int]) -> NicCodec:
-    """The codec of a NIC whose registers ``read`` reads; ``ValueError`` if it is not an INCEPTIONN NIC."""
+    """The codec of a NIC whose registers ``read`` reads.
+
+    Raises ``ValueError`` if it is not an INCEPTIONN NIC.
+    """
     identity, version = REGISTERS["ID"], REGISTERS["VERSION"]
     found = read(identity.offset)
     if found != identity.reset:

@@ -31,7 +31,7 @@ class SimulatorName(StrEnum):
 
 
 def bench_folder() -> Path:
-    """``tests/hdl`` of the source tree; ``FileNotFoundError`` where there is none, as with a wheel."""
+    """``tests/hdl`` of the source tree. Raises ``FileNotFoundError`` where there is none, as with a wheel."""
     for root in (Path(__file__).parents[1], Path.cwd()):
         folder = root / "tests" / "hdl"
         if folder.is_dir():
@@ -62,7 +62,7 @@ def tests_of(bench: Path) -> list[str]:
 
 
 def component(name: str) -> Entry:
-    """The catalogue's entry of this name; ``ValueError`` for one that has no bench of its own."""
+    """The catalogue's entry of this name. Raises ``ValueError`` for one that has no bench of its own."""
     known = benches()
     if name not in known:
         raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}")

@@ -180,7 +180,7 @@ _MOST_LINES = 4
 
 
 def _load(name: str, command: Command) -> Any:
-    """Typer's command; its module is imported here. ``ModuleNotFoundError`` if an extra is missing."""
+    """Typer's command; its module is imported here. Raises ``ModuleNotFoundError`` if an extra is missing."""
     if command.commands is not None:
         group = typer.Typer(
             cls=_group(command.commands), add_completion=False, no_args_is_help=True, rich_markup_mode=None

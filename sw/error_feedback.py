@@ -59,9 +59,9 @@ class ErrorFeedback:
 
         ``name`` tells tensors apart. ``scale``: that of the all-reduce. "auto" asks the ranks of ``comm``;
         all of them must call it then, for the same tensors in the same order. ``out``, of the gradient's
-        shape, may be the gradient itself. Values that are not finite leave no residual. ``TypeError`` unless
-        the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto" without
-        ``comm``.
+        shape, may be the gradient itself. Values that are not finite leave no residual. Raises ``TypeError``
+        unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto"
+        without ``comm``.
         """
         if scale == "auto" and self.comm is None:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
@@ -77,7 +77,7 @@ class ErrorFeedback:
     def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
         """The gradient plus the residual, in new memory; no residual changes. For `kept`.
 
-        ``ValueError`` if the shape of ``name`` has changed.
+        Raises ``ValueError`` if the shape of ``name`` has changed.
         """
         residual = self._residuals.get(name)
         if residual is None:
@@ -132,7 +132,10 @@ class ErrorFeedback:
         return common_scale(scale, transport.exchange(largest_exponent(values, self.codec)), transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
-        """A copy of a tensor's residual, float32 in its shape; ``KeyError`` for one that was never seen."""
+        """A copy of a tensor's residual, float32 in its shape.
+
+        Raises ``KeyError`` for one that was never seen.
+        """
         return self._residuals[name].copy()
 
     def reset(self) -> None:

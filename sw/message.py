@@ -87,7 +87,7 @@ class Header:
 
     @property
     def codec(self) -> Codec:
-        """A codec for the stream. ``ValueError`` if the payload is none."""
+        """A codec for the stream. Raises ``ValueError`` if the payload is none."""
         if self.parameters is None:
             raise ValueError(f"the payload is {self.kind.name}, not a stream")
         return Codec.from_parameters(self.parameters)
@@ -215,7 +215,7 @@ def parse(buffer: Any) -> Header:
 def unpack(buffer: Any) -> NDArray[np.float32]:
     """The values of a message, in their shape.
 
-    ``ValueError`` for a malformed message or stream, naming the byte offset.
+    Raises ``ValueError`` for a malformed message or stream, naming the byte offset.
     """
     header = parse(buffer)
     if header.kind == Kind.RAW:

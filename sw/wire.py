@@ -109,7 +109,10 @@ def parameters(k: int, mode: str) -> Parameters:
 
 
 def planes_parameters(k: int) -> PlanesParameters:
-    """E0 of the planes codec for an error bound of ``2**-k``. ``ValueError`` for a ``k`` outside 1..14."""
+    """E0 of the planes codec for an error bound of ``2**-k``.
+
+    Raises ``ValueError`` for a ``k`` outside 1..14.
+    """
     if not MIN_K <= k <= MAX_K:
         raise ValueError(f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}, not k = {k!r}")
     return PlanesParameters(EXPONENT_BIAS - k)

@@ -21,7 +21,7 @@ class BarBus(Bus):
     offset
         Byte offset of the engine pair's first register; the board's README names it.
 
-    ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it.
+    Raises ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:

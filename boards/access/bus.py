@@ -79,7 +79,10 @@ class Bus(ABC):
         return value if part is None else part.get(value)
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register or a field; other bits of the register stay. ``ValueError`` if that cannot be."""
+        """Writes a register or a field; other bits of the register stay.
+
+        Raises ``ValueError`` if that cannot be.
+        """
         register, part = self.find(name)
         if register.access == "ro":
             writable = ", ".join(r.name for r in self.registers if r.access != "ro")
@@ -100,11 +103,17 @@ class Bus(ABC):
         }
 
     def set_bound(self, k: int, mode: str = DEFAULT_MODE) -> None:
-        """Sets the error bound 2^-k in one write; ``ValueError`` for another k or mode than there is."""
+        """Sets the error bound 2^-k in one write.
+
+        Raises ``ValueError`` for another k or mode than there is.
+        """
         self.write("PARAMETERS", bound_word(k, mode, self.codec))
 
     def identify(self) -> None:
-        """Finds the codec and its map; `BusError` if ID and VERSION are not a NIC's of this project."""
+        """Finds the codec and its map.
+
+        Raises `BusError` if ID and VERSION are not a NIC's of this project.
+        """
         found = self.read("ID")
         if found != IDENTITY:
             raise BusError(f"not a NIC of inceptionn: ID reads {found:#010x}, not {IDENTITY:#010x}")

@@ -21,7 +21,8 @@ _REFUSED = re.compile(rb"^(error)\r\n", re.MULTILINE)
 class InlineBus(Bus):
     """An inline device: the NIC's registers, if it has ``engines``, and the ports', by lines of text.
 
-    :class:`~inceptionn.hdl.inline.console.RegisterConsole` has the lines. `BusError` for another design.
+    :class:`~inceptionn.hdl.inline.console.RegisterConsole` has the lines. Raises `BusError` for another
+    design.
     """
 
     def __init__(self, line: SerialLine, *, engines: bool = True) -> None:

@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 class SerialLine:
     """A serial device, raw, 8 data bits, no parity, 1 stop bit.
 
-    ``ValueError`` for a speed that termios does not support, and for a file that is not a serial line.
+    Raises ``ValueError`` for a speed that termios does not support, and for a file that is not a serial line.
     """
 
     def __init__(self, path: Path, baud: int = BAUD) -> None:
@@ -42,7 +42,7 @@ class SerialLine:
             raise ValueError(f"{str(path)!r} is not a serial line: {error.args[1]}") from None
 
     def ask(self, command: str, wanted: re.Pattern[bytes], refused: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Sends a command and returns its answer. `BusError` if it is refused or no answer comes."""
+        """Sends a command and returns its answer. Raises `BusError` if it is refused or no answer comes."""
         termios.tcflush(self._line, termios.TCIFLUSH)
         os.write(self._line, f"{command}\r".encode())
         heard, deadline = b"", time.monotonic() + _PATIENCE

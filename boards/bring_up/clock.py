@@ -28,7 +28,8 @@ class ClockSettings:
 def settings(mhz: float) -> ClockSettings:
     """The settings that give exactly ``mhz``, with the fastest oscillator, which has the least jitter.
 
-    The multiplier moves in eighths. ``ValueError`` for a clock out of range or one that no setting gives.
+    The multiplier moves in eighths. Raises ``ValueError`` for a clock out of range or one that no setting
+    gives.
     """
     low, high = OUTPUT_MHZ
     if not low <= mhz <= high:

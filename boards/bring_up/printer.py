@@ -19,8 +19,8 @@ DIGITS = 15  # of 2**48 - 1
 def assemble(messages: Mapping[str, str], values: Sequence[str]) -> tuple[bytes, dict[str, int]]:
     """Bytes of the message memory and each message's address.
 
-    ``{name}`` in a text stands for one of ``values``. ``ValueError`` for an unknown one, or for text that is
-    not ASCII.
+    ``{name}`` in a text stands for one of ``values``. Raises ``ValueError`` for an unknown one, or for text
+    that is not ASCII.
     """
     memory, addresses = bytearray(), {}
     for name, text in messages.items():

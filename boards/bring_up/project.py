@@ -69,7 +69,7 @@ first packet, IDLE. `inject` breaks something on purpose, after which it must sa
 def project_files(mhz: float) -> dict[str, str]:
     """The project's files by name, for an engine clock of ``mhz``; the same for the same version.
 
-    ``ValueError`` for a clock that cannot be made.
+    Raises ``ValueError`` for a clock that cannot be made.
     """
     platform = VC709Platform()
     plan = platform.build(BringUp(mhz), name=NAME, do_build=False)
@@ -101,7 +101,7 @@ def project_files(mhz: float) -> dict[str, str]:
 def write_project(out: Path, mhz: float, *, force: bool = False) -> list[Path]:
     """Write the project into the folder ``out``, completely or not at all; return its files.
 
-    ``FileExistsError`` for a folder that holds anything, unless ``force``: it is written into then.
+    Raises ``FileExistsError`` for a folder that holds anything, unless ``force``: it is written into then.
     """
     output_folder.check(out, force)
     written = output_folder.write(out, project_files(mhz))

@@ -17,7 +17,7 @@ BAUD = 115_200
 class BringUp(Elaboratable):
     """For ``VC709Platform().build(BringUp())``: :class:`BringUpCore` on LEDs 0-7 and the USB serial line.
 
-    ``mhz`` is the clock of everything; ``ValueError`` where the clock manager cannot make it.
+    ``mhz`` is the clock of everything. Raises ``ValueError`` where the clock manager cannot make it.
     """
 
     def __init__(self, mhz: float = DEFAULT_MHZ):

@@ -60,14 +60,14 @@ def bits_of(x: Any) -> Bits:
 
 
 def resolve(error_bound: float, mode: str, params: Parameters | None = None) -> Parameters:
-    """``params`` if given, else those of the bound and mode. ``ValueError`` if they are not valid."""
+    """``params`` if given, else those of the bound and mode. Raises ``ValueError`` if they are not valid."""
     if params is None:
         return wire.parameters(wire.error_bound_exponent(error_bound), mode)
     return checked(params)
 
 
 def checked(params: Parameters) -> Parameters:
-    """``params`` itself. ``ValueError`` if hardware would not compress with these numbers."""
+    """``params`` itself. Raises ``ValueError`` if hardware would not compress with these numbers."""
     if not params.valid:
         raise ValueError(f"parameters must satisfy 1 <= e0 <= t <= 127 and t <= b <= 255, not {params!r}")
     return params
@@ -134,7 +134,7 @@ def compress_lane(f: int, params: Parameters) -> tuple[Tag, int]:
 
 
 def decompress_lane(tag: int, v: int, b: int) -> int:
-    """Algorithm 3 on one lane: tag and vector to 32 bits. ``ValueError`` for an impossible vector."""
+    """Algorithm 3 on one lane: tag and vector to 32 bits. Raises ``ValueError`` for an impossible vector."""
     bits, impossible = decompress_lanes(np.array([tag], np.uint8), np.array([v], np.uint32), b)
     if impossible[0]:
         raise ValueError(f"the exponent of an 8-bit vector at base {b} falls below 1: {v:#04x}")
@@ -202,7 +202,7 @@ def examine_block(
 def compress_block(x: NDArray[np.float32], params: Parameters) -> bytes:
     """The block of a float32 array of 1..2304 values (any shape, C order).
 
-    ``ValueError`` for another count or parameters that are not valid, ``TypeError`` for another type.
+    Raises ``ValueError`` for another count or parameters that are not valid, ``TypeError`` for another type.
     """
     bits = bits_of(x)
     if not 1 <= len(bits) <= wire.MAX_LANES:
@@ -234,8 +234,8 @@ def compress(
 ) -> bytes:
     """The stream of a float32 array of any shape: the blocks of 2048 lanes each, back to back.
 
-    ``params`` replaces bound and mode by plain numbers. ``ValueError`` for a bound that is not
-    2**-k with k = 1..14, an unknown mode or invalid numbers, ``TypeError`` for another type of array.
+    ``params`` replaces bound and mode by plain numbers. Raises ``ValueError`` for a bound that is not 2**-k
+    with k = 1..14, an unknown mode or invalid numbers, ``TypeError`` for another type of array.
     """
     params = resolve(error_bound, mode, params)
     bits = bits_of(x)

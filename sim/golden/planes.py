@@ -48,7 +48,7 @@ class Lanes:
 
 
 def checked(e0: int) -> int:
-    """``e0`` itself. ``ValueError`` if it is not 113..126."""
+    """``e0`` itself. Raises ``ValueError`` if it is not 113..126."""
     if not wire.PlanesParameters(e0).valid:
         raise ValueError(f"E0 of the planes codec must be 113..126, not {e0!r}")
     return e0
@@ -187,7 +187,7 @@ def examine_block(
 def compress_block(x: NDArray[np.float32], e0: int) -> bytes:
     """The block of a float32 array of 1..2304 values (any shape, C order).
 
-    ``ValueError`` for another count or an E0 outside 113..126, ``TypeError`` for another type.
+    Raises ``ValueError`` for another count or an E0 outside 113..126, ``TypeError`` for another type.
     """
     bits = bits_of(x)
     if not 1 <= len(bits) <= wire.MAX_LANES:
@@ -211,7 +211,8 @@ def decompress_block(block: bytes, count: int, e0: int) -> NDArray[np.float32]:
 def compress(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -> bytes:
     """The stream of a float32 array of any shape: the blocks of 2048 lanes each, back to back.
 
-    ``ValueError`` for a bound that is not 2**-k with k = 1..14, ``TypeError`` for another type of array.
+    Raises ``ValueError`` for a bound that is not 2**-k with k = 1..14, ``TypeError`` for another type of
+    array.
     """
     e0, bits, step = _e0(error_bound), bits_of(x), wire.STREAM_LANES
     return b"".join(pack_block(compress_lanes(bits[i : i + step], e0)) for i in range(0, len(bits), step))

@@ -190,7 +190,7 @@ def one_rate(
     sent: list[bytes],
     came: list[Output],
 ) -> Rate:
-    """The rate of a run; ``RuntimeError`` if the engine did not treat the frames as the kind says."""
+    """The rate of a run. Raises ``RuntimeError`` if the engine did not treat the frames as the kind says."""
     host, wire = (sent, came) if direction == "transmit" else (came, sent)
     lengths = [len(f.data if isinstance(f, Output) else f) for f in host]
     on_wire = [len(f.data if isinstance(f, Output) else f) for f in wire]

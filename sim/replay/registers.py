@@ -46,7 +46,7 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
 
 
 def identify(nic: VerilatedNic) -> NicCodec:
-    """The codec that the NIC's registers tell; `ReplayError` if this is no INCEPTIONN NIC."""
+    """The codec that the NIC's registers tell. Raises `ReplayError` if this is no INCEPTIONN NIC."""
     try:
         return read_codec(nic.read)
     except ValueError as error:
@@ -54,7 +54,7 @@ def identify(nic: VerilatedNic) -> NicCodec:
 
 
 def configure(nic: VerilatedNic, settings: Settings) -> None:
-    """Writes the codec's settings; `ReplayError` if the NIC has another codec."""
+    """Writes the codec's settings. Raises `ReplayError` if the NIC has another codec."""
     found, wanted = identify(nic), codec_of(settings)
     if found != wanted:
         raise ReplayError(f"the NIC has the codec {found.name}, not {wanted.name}")

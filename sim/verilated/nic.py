@@ -30,7 +30,10 @@ class _Size(NamedTuple):
 
 
 def _size(verilog: str) -> _Size:
-    """A NIC's size: its engines are counted, and share the streams' width; ``ValueError`` if they cannot."""
+    """A NIC's size: its engines are counted, and share the streams' width.
+
+    Raises ``ValueError`` if they cannot.
+    """
     found = re.search(r"input \[(\d+):0\] s_axis_tx_tdata", verilog)
     engines = len(re.findall(r"^module \S+_compression_engine_engine\d+\(", verilog, re.MULTILINE)) or 1
     lanes, rest = divmod(int(found[1]) + 1 if found else 8 * BURST_BYTES, 8 * LANE_BYTES * engines)
@@ -79,7 +82,10 @@ class VerilatedNic(VerilatedModule):
 
     @cached_property
     def codec(self) -> NicCodec:
-        """The codec that the registers tell; ``ValueError`` if they are not those of an INCEPTIONN NIC."""
+        """The codec that the registers tell.
+
+        Raises ``ValueError`` if they are not those of an INCEPTIONN NIC.
+        """
         return read_codec(self.read)
 
     @property

@@ -144,7 +144,7 @@ class Table:
         self._sections: set[int] = set()
 
     def add_row(self, *cells: Cell, style: str | None = None) -> None:
-        """One cell per column. ``ValueError`` for another number of them."""
+        """One cell per column. Raises ``ValueError`` for another number of them."""
         if len(cells) != len(self.headings):
             raise ValueError(f"a row must have {len(self.headings)} cells, not {len(cells)}")
         self.rows.append((cells, style))
@@ -207,7 +207,8 @@ def check_outputs(*texts: Path | None, files: Sequence[Path | None] = (), plot: 
     """Refuse files that could not be written, before the work; their folders are made if missing.
 
     ``texts`` may be -, standard output. A usage error for two of these, or for a ``plot`` of another kind
-    than `PICTURES`; ``ModuleNotFoundError`` for a plot without matplotlib; errors of `atomic_file.check`.
+    than `PICTURES`. Raises ``ModuleNotFoundError`` for a plot without matplotlib; errors of
+    `atomic_file.check`.
     """
     if sum(str(path) == STANDARD_OUTPUT for path in texts) > 1:
         raise typer.BadParameter("only one output can be -, standard output")

@@ -56,7 +56,10 @@ def require() -> None:
 
 
 def ip(*arguments: str, namespace: str | None = None) -> str:
-    """The output of one ``ip`` command, in a namespace if one is named. `NetworkError` where it fails."""
+    """The output of one ``ip`` command, in a namespace if one is named.
+
+    Raises `NetworkError` where it fails.
+    """
     where = ["-n", namespace] if namespace else []
     output, answer = _run([tool("ip"), *where, *arguments])
     if answer is not None:

@@ -34,7 +34,7 @@ _TERM_SECONDS = 1.0
 def folder() -> Path:
     """Where the files are: /run, or the folder for temporary files where that cannot be written.
 
-    `NetworkError` where others than root could have written there: what the files name is removed.
+    Raises `NetworkError` where others than root could have written there: what the files name is removed.
     """
     base = Path("/run") if os.access("/run", os.W_OK) else Path(tempfile.gettempdir())
     path = base / "inceptionn-netns"
@@ -55,8 +55,8 @@ def claim(names: Callable[[int], list[str]], files: Path) -> int:
 
     ``files``: a folder that goes with them; its name begins with `FILES`.
 
-    Networks of owners that are dead are removed first. `NetworkError` if another program holds the lock for a
-    minute.
+    Networks of owners that are dead are removed first. Raises `NetworkError` if another program holds the
+    lock for a minute.
     """
     with _lock():
         sweep_locked()

@@ -19,7 +19,8 @@ LEAST_RATE, MOST_RATE = 8e3, 1e12
 def bits_per_second(rate: str | float) -> float:
     """Bits per second of a number, or of a text such as "100m", "1g" or "2.5gbit" (decimal prefixes).
 
-    ``ValueError`` for another text, or a rate that is not within 8 kbit/s to 1 Tbit/s; it names the value.
+    Raises ``ValueError`` for another text, or a rate that is not within 8 kbit/s to 1 Tbit/s; it names the
+    value.
     """
     value = _parsed(rate, _RATE, _PREFIX, "rate", "a number of bits per second such as '100m', '1g' or '10g'")
     if not LEAST_RATE <= value <= MOST_RATE:

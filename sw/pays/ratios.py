@@ -45,7 +45,7 @@ def constant(value: float) -> Ratio:
 
 
 def published(network: str, k: int, corrected: bool = True) -> Ratio:
-    """The ratio of a network in the paper's Table III, for k = 10, 8 or 6; ``ValueError`` for others.
+    """The ratio of a network in the paper's Table III, for k = 10, 8 or 6. Raises ``ValueError`` for others.
 
     ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16 at 2^-10 exchanged, as the other
     rows demand (``inceptionn reproduce table3`` shows why).

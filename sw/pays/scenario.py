@@ -29,7 +29,7 @@ class Scenario:
     ``down``: whether the way from aggregator or servers is compressed too (weights are not in the paper).
     ``oversubscription``: how many times less bandwidth a host has across groups (hierarchical).
 
-    ``ValueError`` for impossible values, with the value.
+    Raises ``ValueError`` for impossible values, with the value.
     """
 
     size: float

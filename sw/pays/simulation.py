@@ -72,8 +72,8 @@ def _levels(scene: Scenario) -> list[tuple[int, int, float, int]]:
 def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     """An exchange of a step, host by host; each of a host's steps takes up to some ``jitter`` longer.
 
-    ``jitter``: mean of the exponentially distributed delay, as a share of a step. ``ValueError`` for another
-    topology than ring and hierarchical, or a group that does not divide the nodes.
+    ``jitter``: mean of the exponentially distributed delay, as a share of a step. Raises ``ValueError`` for
+    another topology than ring and hierarchical, or a group that does not divide the nodes.
     """
     if scene.topology not in ("ring", "hierarchical"):
         raise ValueError(f"the simulation knows ring and hierarchical, not {scene.topology!r}")

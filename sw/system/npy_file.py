@@ -18,8 +18,8 @@ _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 def load(path: Path) -> NDArray[np.float32]:
     """The array of a ``.npy`` file, read into memory, so that another program may truncate the file.
 
-    ``ValueError`` for another file, and for one that ends too early; ``TypeError`` for values that are not
-    float32; ``OSError`` from the system.
+    Raises ``ValueError`` for another file, and for one that ends too early. Raises ``TypeError`` for values
+    that are not float32; ``OSError`` from the system.
     """
     with path.open("rb") as file:
         if file.read(len(_ZIP)) == _ZIP:

@@ -41,7 +41,7 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes the kernel
     forget the size: mark again.) TCP sockets also get TCP_NODELAY.
 
-    ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep the kernel's values.
+    ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep the kernel's values. Raises
     ``ValueError`` for other values or sockets, `TosError` if the kernel refuses or does not keep it.
     """
     if isinstance(tos, bool) or not isinstance(tos, int) or not 0 < tos < 256 or tos & _ECN:

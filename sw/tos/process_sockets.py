@@ -34,7 +34,7 @@ class ProcessError(TosError):
 def sockets_of(pid: int) -> Iterator[tuple[int, socket.socket]]:
     """A process's TCP sockets over IPv4 and IPv6: its descriptors, and handles to the same sockets.
 
-    The caller closes the handles. `ProcessError` if the process does not exist or may not be traced.
+    The caller closes the handles. Raises `ProcessError` if the process does not exist or may not be traced.
     """
     try:
         pidfd = os.pidfd_open(pid)

@@ -43,7 +43,7 @@ def require_digits() -> None:
 def digits(seed: int = 0) -> Dataset:
     """scikit-learn's handwritten digits: 1437 samples to train with, 360 to test.
 
-    Real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split.
+    Real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split. Raises
     ``ModuleNotFoundError`` without scikit-learn, with what to install.
     """
     require_digits()
@@ -68,8 +68,8 @@ def zipf_documents(
 
     Word number r has a probability proportional to ``(r + 1)**-exponent``. Each class permutes the words in
     its own way within blocks of ``classes`` neighbours, so that rare words tell classes apart as well as
-    common ones. ``inputs``: int64[n, length], words 0..vocabulary-1. ``ValueError`` for a vocabulary below
-    the number of classes.
+    common ones. ``inputs``: int64[n, length], words 0..vocabulary-1. Raises ``ValueError`` for a vocabulary
+    below the number of classes.
     """
     if vocabulary < classes:
         raise ValueError(f"vocabulary must be at least the {classes} classes, not {vocabulary!r}")
@@ -106,7 +106,7 @@ class Batches:
     seed
         Seed of the permutations; the same at all workers.
 
-    ``ValueError`` if a step would need more samples than there are.
+    Raises ``ValueError`` if a step would need more samples than there are.
     """
 
     def __init__(self, data: Batch, size: int, worker: int = 0, workers: int = 1, seed: int = 0) -> None:

@@ -20,7 +20,8 @@ class RowSparse:
     """The gradient of an embedding: only the rows that a batch has looked up.
 
     ``rows``: int64[n], ascending, without repetition. ``values``: float32[n, ...], one entry per row.
-    ``shape``: of the dense array; all rows that are not named are zero. ``ValueError`` if they do not fit.
+    ``shape``: of the dense array; all rows that are not named are zero. Raises ``ValueError`` if they do not
+    fit.
     """
 
     rows: NDArray[np.int64]
@@ -87,7 +88,7 @@ def flatten(parameters: Mapping[str, Any]) -> Floats:
 def unflatten(vector: Floats, like: Mapping[str, Any]) -> Parameters:
     """Views of a vector as arrays with the keys and shapes of ``like``; the inverse of `flatten`.
 
-    ``ValueError`` if the vector has another number of values.
+    Raises ``ValueError`` if the vector has another number of values.
     """
     if vector.size != count_of(like):
         raise ValueError(f"the vector must hold {count_of(like)} values, not {vector.size}")

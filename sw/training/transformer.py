@@ -64,7 +64,7 @@ class Transformer(Model):
     ``norm2.gain``, ``norm2.bias``, ``fc1.weight`` [width, 2 width], ``fc1.bias``, ``fc2.weight``,
     ``fc2.bias``, ``fc.weight`` [width, classes], ``fc.bias``.
 
-    ``ValueError`` unless ``heads`` divides ``width``.
+    Raises ``ValueError`` unless ``heads`` divides ``width``.
     """
 
     def __init__(

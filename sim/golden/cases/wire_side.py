@@ -11,7 +11,7 @@ from ..packets import tcp
 
 
 def sent(frame: bytes, config: EngineConfig) -> bytes:
-    """``frame`` as the transmit engine compresses it. ``ValueError`` if it does not."""
+    """``frame`` as the transmit engine compresses it. Raises ``ValueError`` if it does not."""
     result = transmit(frame, config, FlowTable())
     if result.verdict is not V.COMPRESSED:
         raise ValueError(f"the frame is not compressed: {result.verdict.name}")

@@ -84,7 +84,7 @@ class Results:
         ]  # fmt: skip
 
     def verify(self) -> None:
-        """``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
+        """Raises ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
 
         A sum of *n* ranks passes *n* compressions, gathered values one; a mean's error is at most twice the
         bound.

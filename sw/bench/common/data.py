@@ -30,7 +30,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
     are too few steps, they repeat from the start. The same index in the arrays of two workers is the same
     parameter at the same step.
 
-    ``ModuleNotFoundError`` without scikit-learn.
+    Raises ``ModuleNotFoundError`` without scikit-learn.
     """
     from ...training import MLP, Batches, digits
 

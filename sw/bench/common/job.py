@@ -50,8 +50,8 @@ def lines_of(
     """Runs ``python -m module PLAN`` on every host, and yields the JSON lines that rank 0 prints.
 
     PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
-    else with the rank as a further argument. `NetworkError` if no line comes for ``patience`` seconds, or if
-    a rank fails: its text is the ranks' last output.
+    else with the rank as a further argument. Raises `NetworkError` if no line comes for ``patience`` seconds,
+    or if a rank fails: its text is the ranks' last output.
     """
     path = network.folder / "plan.json"
     path.write_text(json.dumps({**plan, "addresses": [host.address for host in network.hosts]}))

@@ -104,7 +104,7 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {"AlexNet": alexnet, "ResNet-50": re
 
 @cache
 def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
-    """Some steps of SGD with momentum; ``ModuleNotFoundError`` with what to install without torch.
+    """Some steps of SGD with momentum. Raises ``ModuleNotFoundError`` with what to install without torch.
 
     On a GPU where torch has one. VGG-16 needs 3 GB of memory and some seconds per image on a processor.
     """
