@@ -8,7 +8,10 @@ BASE and once from the working tree. The verdicts, strictest first:
 - ``renamed``: it is equal when signals, cells and submodules are numbered in order of appearance.
 - ``equal netlist``: after flattening, both have the same cells, each driven by the same logic. A cell's
   label is refined by the labels of its inputs until no more labels can be told apart (Weisfeiler-Lehman).
-  Gates of one label compute the same and count once; registers and memories count each.
+  Gates of one label compute the same and count once; registers and memories count each. A register that
+  never leaves its initial value is a constant.
+- ``fewer copies``: as before, but the working tree has fewer registers that hold the same value. Synthesis
+  merges such registers.
 - ``DIFFERENT``, ``only in BASE``, ``new``.
 
 The exit status is 1 if anything is different or only in BASE.
@@ -106,7 +109,9 @@ def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
     # Registers and multiplexers bit by bit: how many bits a cell joins depends on how signals are packed.
     steps = "read_rtlil circuit.il; hierarchy -auto-top; proc; flatten; opt_clean -purge; memory_collect"
     bits = "simplemap t:$*ff* t:$mux; opt_clean -purge"
-    command = [yosys_path(), "-q", "-p", f"{steps}; {bits}; write_json circuit.json"]
+    # One run for each register that a constant passes through.
+    constants = "; ".join(["opt_dff -nodffe -nosdff; opt_clean -purge"] * 4)
+    command = [yosys_path(), "-q", "-p", f"{steps}; {bits}; {constants}; write_json circuit.json"]
     subprocess.run(command, cwd=work, check=True, timeout=1800)
     modules = json.loads((work / "circuit.json").read_text())["modules"].values()
     tops = [module for module in modules if "top" in module["attributes"]]
@@ -178,8 +183,11 @@ def compare(before: Path | None, after: Path | None, work: Path) -> str:
         return "same"
     if anonymous(old) == anonymous(new):
         return "renamed"
-    same = labels(yosys_netlist(old, work)) == labels(yosys_netlist(new, work))
-    return "equal netlist" if same else "DIFFERENT"
+    counts, new_counts = labels(yosys_netlist(old, work)), labels(yosys_netlist(new, work))
+    if counts == new_counts:
+        return "equal netlist"
+    fewer = counts.keys() == new_counts.keys() and new_counts < counts
+    return "fewer copies" if fewer else "DIFFERENT"
 
 
 def main(argv: Iterable[str] | None = None) -> int:
