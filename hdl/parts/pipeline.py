@@ -4,7 +4,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal, Value, ValueCastable
 
 
 class Pipeline:
@@ -23,6 +23,8 @@ class Pipeline:
             self.result_valid.eq(p.valid),
         ]
 
+    :meth:`until` moves on by several stages, to where a memory or another component answers.
+
     Registers have the shape of the value they hold. Those of control values are cleared on reset; the others
     have no reset, which leaves them free to become shift-register primitives. Nothing stalls.
 
@@ -39,6 +41,7 @@ class Pipeline:
     ------
     ValueError
         From :meth:`let` and :meth:`stage`: the name is a method's, or the stage has a value of that name.
+        From :meth:`until`: the stage has passed.
     AttributeError
         No value of that name was given.
     RuntimeError
@@ -67,6 +70,12 @@ class Pipeline:
         for name, value in values.items():
             self._define(name, self._number, value, "sync")
 
+    def until(self, number: int) -> None:
+        """Move on to stage ``number``, or stay if it is the present one."""
+        if number < self._number:
+            raise ValueError(f"a pipeline in stage {self._number} cannot go back to stage {number!r}")
+        self._number = number
+
     def __getattr__(self, name: str) -> Any:
         if name not in self._values:
             raise AttributeError(f"stage {self._number} has no value {name!r}")
@@ -83,7 +92,8 @@ class Pipeline:
         if self._m.d._depth:
             raise RuntimeError(f"value {name!r} of stage {number} would depend on the condition around it")
         full_name, is_data = f"{self._prefix}{name}_{number}", name not in self._control
-        signal: Any = Signal.like(value, name=full_name, reset_less=is_data)
+        shape = value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()
+        signal: Any = Signal(shape, name=full_name, reset_less=is_data)
         if len(Value.cast(signal)) == 0:
             signal = value  # Verilog has no signal of no bits
         else:

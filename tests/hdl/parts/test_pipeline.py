@@ -64,12 +64,27 @@ def test_names_and_resets() -> None:
     assert "$signal" not in text
     m = Module()
     p = Pipeline(m, control={"valid"})
-    p.stage(valid=Signal(), data=Signal(8))
+    p.stage(valid=Signal(), data=Signal(8, init=1))
     assert not p.valid.reset_less
     assert p.data.reset_less
+    assert p.data.init == 0
 
 
-@pytest.mark.parametrize("name", ["let", "stage", "_values"])
+def test_until_carries() -> None:
+    m = Module()
+    p = Pipeline(m)
+    p.let(early=Signal(8))
+    p.until(2)
+    p.let(late=Signal(4))
+    p.until(3)
+    assert (p.early.name, p.late.name) == ("early_3", "late_3")
+    p.until(3)
+    assert p.early.name == "early_3"
+    with pytest.raises(ValueError, match="in stage 3 cannot go back to stage 2"):
+        p.until(2)
+
+
+@pytest.mark.parametrize("name", ["let", "stage", "until", "_values"])
 def test_member_names_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"name of a member, '{name}'"):
         Pipeline(Module()).let(**{name: 1})
