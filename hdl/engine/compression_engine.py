@@ -19,11 +19,11 @@ from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.checksum import OnesComplementSum
-from ..parts.delay import delayed, delayed_stream
+from ..parts.delay import delayed_stream
 from ..parts.memory import BlockRam
+from ..parts.pipeline import Pipeline
 from .transmit_assembler import TransmitAssembler, raw_ring_depth
 from .transmit_decision import TransmitDecision
-from .transmit_judging import FrameRecord
 
 
 class CompressionEngine(wiring.Component):
@@ -137,9 +137,10 @@ class CompressionEngine(wiring.Component):
         place = Signal.like(bursts.place, reset_less=True)
         with m.If(candidate):
             m.d.sync += [chosen.eq(header), place.eq(block_at[1 : 1 + len(place)])]
-        settled = realigner.LATENCY + self.width.payload_overlaps
-        config = delayed(m, chosen.config.as_value(), settled, name="config")
-        codec = EngineConfig(config)
+        p = Pipeline(m, "settled_")
+        p.let(config=chosen.config, place=place)
+        p.until(realigner.LATENCY + self.width.payload_overlaps)
+        codec = p.config
         burst = realigner.bursts.payload
         m.d.comb += [
             compressor.parameters.eq(Cat(codec.e0, codec.t, codec.b)),
@@ -148,7 +149,7 @@ class CompressionEngine(wiring.Component):
             bursts.last.eq(burst.last),
             bursts.lanes.eq(burst.data),
             bursts.present.eq(Cat(burst.count > LANE_BYTES * i for i in range(lanes))),
-            bursts.place.eq(delayed(m, place, settled, name="place")),
+            bursts.place.eq(p.place),
         ]
 
         m.d.sync += [
@@ -180,16 +181,15 @@ class CompressionEngine(wiring.Component):
                 length.eq(Mux(beat.last, 0, length + self.width.bytes)),
                 pieces.eq(~beat.last & (pieces | full)),
             ]
-        record1 = Signal(FrameRecord, reset_less=True)
-        valid1 = Signal()
-        m.d.sync += [
-            valid1.eq(ended | cut),
-            record1.partial.eq(cut),
-            record1.beats.eq(beats + 1),
-            record1.frame_bytes.eq(length + beat.count),
-            record1.bad.eq(beat.bad),
-            record1.overlong.eq(pieces),
-        ]
+        p = Pipeline(m, control={"valid"})
+        p.stage(
+            valid=ended | cut,
+            partial=cut,
+            beats=(beats + 1)[:10],
+            frame_bytes=(length + beat.count)[:17],
+            bad=beat.bad,
+            overlong=pieces,
+        )
 
         held = Signal(ParsedHeader, reset_less=True)
         index = Signal(range(FLOW_TABLE_SIZE), reset_less=True)
@@ -204,14 +204,17 @@ class CompressionEngine(wiring.Component):
         with m.If(parser.headers.valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(key))]
 
-        wait = parser.latency  # the header shows then, and is held one cycle later
-        late = delayed(m, record1.as_value(), wait, name="record")
-        view, record = FrameRecord(late), decision.records.payload
+        p.until(1 + parser.latency)  # the header is held
+        record = decision.records.payload
         m.d.sync += [
-            decision.records.valid.eq(delayed(m, valid1, wait, name="record_valid", reset=True)),
-            record.eq(view),
+            decision.records.valid.eq(p.valid),
             record.verdict.eq(held.verdict),
-            record.short.eq(view.frame_bytes < held.frame_length),
+            record.partial.eq(p.partial),
+            record.beats.eq(p.beats),
+            record.frame_bytes.eq(p.frame_bytes),
+            record.bad.eq(p.bad),
+            record.overlong.eq(p.overlong),
+            record.short.eq(p.frame_bytes < held.frame_length),
             record.tcp.eq(held.tcp),
             record.vlan.eq(held.vlan),
             record.payload_at.eq(held.payload_at),
@@ -258,18 +261,22 @@ class CompressionEngine(wiring.Component):
         number = Signal(span, init=1)  # one-hot: the beat; none after those
         with m.If(valid):
             m.d.sync += number.eq(Mux(last, 1, number << 1))
-        masked = Signal(16 * words, reset_less=True)
-        for i in range(words):
-            inside = (wanted[i::words] & number[skipped:]).any()
-            m.d.sync += masked.word_select(i, 16).eq(Mux(inside, beats.payload.data.word_select(i, 16), 0))
         # A sum ends with the last of these beats or the frame, whichever is first.
         done = Signal()
         finished = Signal()
         m.d.comb += done.eq(valid & ~finished & (last | number[-1]))
         with m.If(valid):
             m.d.sync += finished.eq(~last & (finished | number[-1]))
+        inside = [(wanted[i::words] & number[skipped:]).any() for i in range(words)]
+        beat = beats.payload.data
+        p = Pipeline(m, "sum_", control={"valid", "last"})
+        p.stage(
+            valid=valid,
+            last=done,
+            beat=Cat(Mux(inside[i], beat.word_select(i, 16), 0) for i in range(words)),
+        )
         m.d.comb += [
-            header_sum.valid.eq(delayed(m, valid, 1, name="sum_valid", reset=True)),
-            header_sum.last.eq(delayed(m, done, 1, name="sum_last", reset=True)),
-            header_sum.beat.eq(masked),
+            header_sum.valid.eq(p.valid),
+            header_sum.last.eq(p.last),
+            header_sum.beat.eq(p.beat),
         ]

@@ -17,8 +17,9 @@ from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed, delayed_stream
+from ..parts.delay import delayed_stream
 from ..parts.elastic_register import ElasticRegister
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
@@ -142,21 +143,21 @@ class DecompressionEngine(wiring.Component):
         shim = Signal(Shim, reset_less=True)
         restoring = decision.orders.valid & decision.orders.payload.restore
         burst = realigner.bursts.payload
-        valid1 = delayed(m, realigner.bursts.valid, 1, name="burst_valid", reset=True)
-        last1 = delayed(m, burst.last, 1, name="burst_last")
-        count1 = delayed(m, burst.count, 1, name="burst_count")
+        p = Pipeline(m, "burst_", control={"valid"})
+        p.stage(valid=realigner.bursts.valid, last=burst.last, count=burst.count, data=burst.data)
         with m.If(restoring):
             m.d.sync += shim.eq(decision.shim)
+        m.d.sync += [
+            blocks.i.valid.eq(p.valid & (wanted | restoring)),
+            blocks.i.payload.tlast.eq(p.last),
+            blocks.i.payload.tkeep.eq(Cat(p.count > i for i in range(width))),
+            wanted.eq((wanted | restoring) & ~(p.valid & p.last)),
+        ]
+        p.stage()
         m.d.comb += [
-            blocks.i.payload.tdata.eq(delayed(m, burst.data, 2, name="burst")),
+            blocks.i.payload.tdata.eq(p.data),
             blocks.i.payload.lanes.eq(shim.length // LANE_BYTES),
             blocks.i.payload.b.eq(shim.b),
-        ]
-        m.d.sync += [
-            blocks.i.valid.eq(valid1 & (wanted | restoring)),
-            blocks.i.payload.tlast.eq(last1),
-            blocks.i.payload.tkeep.eq(Cat(count1 > i for i in range(width))),
-            wanted.eq((wanted | restoring) & ~(valid1 & last1)),
         ]
 
         m.d.comb += [

@@ -11,9 +11,9 @@ from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from ..parts.output_queue import OutputQueue
+from ..parts.pipeline import Pipeline
 from ..parts.rotation import rotate_left_bytes
 from .receive_layout import frame_part, restored_burst
 
@@ -97,41 +97,6 @@ class PayloadMerge(wiring.Component):
                 tail_spoilt.eq(tails.o.payload),
             ]
 
-        # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
-        # and payload join.
-        rotated1 = Signal(8 * width, reset_less=True)
-        header1 = Signal(8 * width, reset_less=True)
-        place1 = Signal(range(self.lanes), reset_less=True)
-        payload1 = Signal(reset_less=True)
-        m.d.sync += [
-            rotated1.eq(rotate_left_bytes(self.payload.payload.data.rotate_left(16), part.place[:2], 4)),
-            header1.eq(part.header),
-            place1.eq(part.place),
-            payload1.eq(part.payload),
-        ]
-        current2 = Signal(8 * width, reset_less=True)
-        leftover2 = Signal(8 * width, reset_less=True)
-        rotated = rotate_left_bytes(rotated1, place1[2:], 16)
-        for i in range(width // 2):
-            word = rotated.word_select(i, 16)
-            here = Signal(name=f"here{i}")
-            later = Signal(name=f"later{i}")
-            m.d.comb += [
-                here.eq(payload1 & ((place1 << 1) < i)),
-                later.eq(payload1 & ((place1 << 1) >= i)),
-            ]
-            m.d.sync += [
-                current2.word_select(i, 16).eq(Mux(here, word, 0) | header1.word_select(i, 16)),
-                leftover2.word_select(i, 16).eq(Mux(later, word, 0)),
-            ]
-        # Stage 3: join with what is left of the burst before.
-        carry = Signal(8 * width, reset_less=True)
-        first2 = delayed(m, part.first, 2, name="first")
-        go2 = delayed(m, go, 2, name="go", reset=True)
-        with m.If(go2):
-            m.d.sync += carry.eq(leftover2)
-        m.d.sync += output.i.payload.tdata.eq(current2 | Mux(first2, 0, carry))
-
         # The last burst tells whether the block is malformed. The frame's last beat may follow it without
         # a burst.
         malformed = Signal()
@@ -140,17 +105,45 @@ class PayloadMerge(wiring.Component):
         with m.If(go):
             m.d.sync += malformed_before.eq(malformed)
         bad = Mux(part.restored, tail_spoilt | malformed, part.bad)
-        late = delayed(
-            m, Cat(part.last, part.last & bad, Mux(part.last, part.ending, 0)), self.LATENCY, name="late"
+        p = Pipeline(m, control={"go", "done"})
+        p.let(
+            go=go,
+            done=go & part.last,
+            malformed=malformed,
+            first=part.first,
+            last=part.last,
+            bad=part.last & bad,
+            ending=Mux(part.last, part.ending, 0),
         )
+
+        # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
+        # and payload join.
+        p.stage(
+            rotated=rotate_left_bytes(self.payload.payload.data.rotate_left(16), part.place[:2], 4),
+            place=part.place,
+            payload=part.payload,
+            header=part.header,
+        )
+        m.d.comb += [self.faults.valid.eq(p.done), self.faults.payload.eq(p.malformed)]
+        rotated = rotate_left_bytes(p.rotated, p.place[2:], 16)
+        words = [rotated.word_select(i, 16) for i in range(self.width.words)]
+        here = [p.payload & ((p.place << 1) < i) for i in range(self.width.words)]
+        later = [p.payload & ((p.place << 1) >= i) for i in range(self.width.words)]
+        p.stage(
+            current=Cat(Mux(here[i], word, 0) | p.header.word_select(i, 16) for i, word in enumerate(words)),
+            leftover=Cat(Mux(later[i], word, 0) for i, word in enumerate(words)),
+        )
+
+        # Stage 3: join with what is left of the burst before.
+        carry = Signal(8 * width, reset_less=True)
+        with m.If(p.go):
+            m.d.sync += carry.eq(p.leftover)
+        m.d.sync += output.i.payload.tdata.eq(p.current | Mux(p.first, 0, carry))
+        p.stage()
         m.d.comb += [
-            output.i.valid.eq(delayed(m, go, self.LATENCY, name="push", reset=True)),
-            output.i.payload.tlast.eq(late[0]),
-            output.i.payload.tuser.eq(late[1]),
-            output.i.payload.ending.eq(late[2:]),
-        ]
-        m.d.comb += [
-            self.faults.valid.eq(delayed(m, go & part.last, 1, name="fault_valid", reset=True)),
-            self.faults.payload.eq(delayed(m, malformed, 1, name="fault")),
+            output.i.valid.eq(p.go),
+            output.i.payload.tlast.eq(p.last),
+            output.i.payload.tuser.eq(p.bad),
+            output.i.payload.ending.eq(p.ending),
         ]
         return m

@@ -17,7 +17,7 @@ from ..frame.header_parser import ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.beat import Beat
 from ..parts.checksum import add16, fold17
-from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 
 
 class ReceiveOrder(data.Struct):
@@ -112,62 +112,52 @@ class ReceiveDecision(wiring.Component):
         verdict = Mux(objection, header.verdict, Mux(whole, 0, Verdict.LENGTHS))
 
         # The realigner shows the shim.
-        wait = PayloadRealigner.LATENCY
-        decide3 = delayed(m, decide, wait, name="decide", reset=True)
-        verdict3 = delayed(m, verdict, wait, name="verdict")
-        header3 = ParsedHeader(delayed(m, header.as_value(), wait, name="header"))
-        # The IP checksum without the old length; one's complement, like all that follows.
-        without3 = delayed(m, add16(header.ip_checksum, header.payload_length), wait, name="without")
-        shim = {name: SHIM.read(self.front, name) for name in SHIM}
-        length = shim["length"]
-
-        # Stage 4: each check by itself.
-        decide4 = Signal()
-        verdict4 = Signal(5, reset_less=True)
-        header4 = Signal(ParsedHeader, reset_less=True)
-        shim4 = Signal(Shim, reset_less=True)
-        magic4 = Signal(reset_less=True)
-        everything = self.codec.accepted == range(1 << len(shim["number"]))
-        faults4 = Signal(5 if everything else 6, reset_less=True)
-        gained4 = Signal(16, reset_less=True)
-        checksum4 = Signal(17, reset_less=True)
-        m.d.sync += [
-            decide4.eq(decide3),
-            verdict4.eq(verdict3),
-            header4.eq(header3),
-            shim4.length.eq(length),
-            shim4.b.eq(shim["number"]),
-            magic4.eq(shim["magic"] == SHIM_MAGIC),
-            faults4.eq(
-                Cat(
-                    shim["version"] != self.codec.shim_version,
-                    shim["reserved"] != 0,
-                    length[:2] != 0,
-                    length <= header3.payload_length,
-                    length > header3.config.max_payload,
-                    *([] if everything else [~in_range(shim["number"], self.codec.accepted)]),
-                )
-            ),
-            gained4.eq(length - header3.payload_length),
-            checksum4.eq(without3 + (~length)[:16]),
-        ]
-
-        # Stage 5: the verdict, and the header as the host will see it.
-        choice = Mux(
-            verdict4 != 0, verdict4, Mux(~magic4, Verdict.NO_SHIM, Mux(faults4.any(), Verdict.BAD_SHIM, 0))
+        p = Pipeline(m, control={"decide"})
+        p.let(
+            decide=decide,
+            verdict=verdict,
+            header=header,
+            # The IP checksum without the old length; one's complement, like all that follows.
+            without=add16(header.ip_checksum, header.payload_length),
         )
-        restore = Signal()
-        m.d.comb += restore.eq(decide4 & (verdict4 == 0) & magic4 & ~faults4.any())
+        p.until(PayloadRealigner.LATENCY)
+        shim = {name: SHIM.read(self.front, name) for name in SHIM}
+        length, header = shim["length"], p.header
+
+        # Each check by itself.
+        everything = self.codec.accepted == range(1 << len(shim["number"]))
+        p.stage(
+            length=length,
+            number=shim["number"],
+            magic=shim["magic"] == SHIM_MAGIC,
+            faults=Cat(
+                shim["version"] != self.codec.shim_version,
+                shim["reserved"] != 0,
+                length[:2] != 0,
+                length <= header.payload_length,
+                length > header.config.max_payload,
+                *([] if everything else [~in_range(shim["number"], self.codec.accepted)]),
+            ),
+            gained=(length - header.payload_length)[:16],
+            checksum=p.without + (~length)[:16],
+        )
+
+        # The verdict, and the header as the host will see it.
+        header, faulty = p.header, p.faults.any()
+        choice = Mux(
+            p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, 0))
+        )
         m.d.sync += [
-            self.orders.valid.eq(decide4),
-            order.restore.eq(restore),
+            self.orders.valid.eq(p.decide),
+            order.restore.eq(p.decide & (p.verdict == 0) & p.magic & ~faulty),
             order.verdict.eq(choice),
-            order.vlan.eq(header4.vlan),
-            order.tcp.eq(header4.tcp),
-            order.payload_at.eq(header4.payload_at),
-            order.total_length.eq(header4.total_length + gained4),
-            order.ip_checksum.eq(fold17(checksum4)),
-            order.payload_length.eq(shim4.length),
+            order.vlan.eq(header.vlan),
+            order.tcp.eq(header.tcp),
+            order.payload_at.eq(header.payload_at),
+            order.total_length.eq(header.total_length + p.gained),
+            order.ip_checksum.eq(fold17(p.checksum)),
+            order.payload_length.eq(p.length),
+            self.shim.length.eq(p.length),
+            self.shim.b.eq(p.number),
         ]
-        m.d.sync += self.shim.eq(shim4)
         return m

@@ -11,8 +11,8 @@ from inceptionn.wire import GROUP_LANES
 
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
+from ..parts.pipeline import Pipeline
 from .receive_decision import ReceiveOrder
 
 _IP_BYTES = 20
@@ -245,25 +245,22 @@ class ReceiveLayout(wiring.Component):
         ]
 
         # The account comes two cycles after the frame's end: its tail is held by then, the next one's is not.
-        taken1 = delayed(m, taken, 1, name="taken", reset=True)
-        done1 = delayed(m, leave | waited, 1, name="done", reset=True)
-        beats = Signal(13)
-        m.d.sync += beats.eq(Mux(done1, 0, beats + taken1))
-        tail1 = delayed(m, tail, 1, name="tail", reset=True)
-        beat1 = delayed(m, beat, 1, name="beat")
+        p = Pipeline(m, control={"taken", "done", "tail"})
+        p.let(verdict=order.verdict, restored=order.restore, bytes_out=plan.bytes_out)
+        p.stage(
+            taken=taken, done=leave | waited, tail=tail, bad=beat.bad, short=beat.short, ending=beat.ending
+        )
         account = self.accounts.payload
-        m.d.sync += account.beats.eq(beats + taken1)
-        with m.If(tail1):
-            m.d.sync += [
-                account.bad.eq(beat1.bad),
-                account.short.eq(beat1.short),
-                account.ending.eq(beat1.ending),
-            ]
+        beats = Signal(13)
+        m.d.sync += [beats.eq(Mux(p.done, 0, beats + p.taken)), account.beats.eq(beats + p.taken)]
+        with m.If(p.tail):
+            m.d.sync += [account.bad.eq(p.bad), account.short.eq(p.short), account.ending.eq(p.ending)]
+        p.stage()
         m.d.comb += [
-            account.verdict.eq(delayed(m, order.verdict, 2, name="verdict")),
-            account.restored.eq(delayed(m, order.restore, 2, name="restored")),
-            account.bytes_out.eq(delayed(m, plan.bytes_out, 2, name="bytes_out")),
-            self.accounts.valid.eq(delayed(m, done1, 1, name="account", reset=True)),
+            account.verdict.eq(p.verdict),
+            account.restored.eq(p.restored),
+            account.bytes_out.eq(p.bytes_out),
+            self.accounts.valid.eq(p.done),
         ]
         return m
 

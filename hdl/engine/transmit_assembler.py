@@ -15,9 +15,8 @@ from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
-from ..parts.delay import delayed
-from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
+from ..parts.pipeline import Pipeline
 from .transmit_settling import frame_order
 
 _IP_BYTES = 20
@@ -161,21 +160,33 @@ class TransmitAssembler(wiring.Component):
             with m.If(self.orders.valid):
                 m.d.sync += following_base.eq(following_base + following.beats)
 
+        p = Pipeline(m, control={"go", "load"})
+        p.stage(
+            go=go,
+            load=load,
+            following=following,
+            last=last,
+            block_ending=self.blocks.shape.ending,
+            marks=walk.marks,
+            keep=walk.keep,
+            in_shim=in_shim,
+            behind_shim=behind_shim,
+        )
+
         # The whole order follows a cycle after the command, by a plain register: loaded at once, its many
         # flip-flops would depend on everything that a frame's last command depends on.
         order = Signal(frame_order(self.lanes))
         udp_length = Signal(16, reset_less=True)
-        waiting_order = Signal(frame_order(self.lanes), reset_less=True)
-        m.d.sync += waiting_order.eq(following)
-        with m.If(delayed(m, load, 1, name="load", reset=True)):
-            m.d.sync += [order.eq(waiting_order), udp_length.eq(waiting_order.total_length - _IP_BYTES)]
-        marks1 = delayed(m, walk.marks, 1, name="walk_marks")
-        keep1 = delayed(m, walk.keep, 1, name="walk_keep")
-        in_shim1, behind_shim1 = delayed(m, Cat(in_shim, behind_shim), 1, name="shim")
+        with m.If(p.load):
+            m.d.sync += [order.eq(p.following), udp_length.eq(p.following.total_length - _IP_BYTES)]
+        ends = p.last & order.end
+        p.let(
+            ends=ends,
+            bad=order.bad & ends,
+            ending=Mux(ends, Mux(order.compressed, p.block_ending, order.ending), 0),
+        )
 
         # Two cycles after the command: the patch, and the raw beat. Later: the block's.
-        patch2 = Signal(16 * words, reset_less=True)
-        keep2 = Signal(words, reset_less=True)
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
@@ -183,30 +194,28 @@ class TransmitAssembler(wiring.Component):
             "udp_checksum": order.checksum,
             "tcp_checksum": order.checksum,
         }
-        for i in range(words):
-            hit, value = patched_word(marks1, i, fields, self.lanes)
-            m.d.sync += [
-                patch2.word_select(i, 16).eq(
-                    Mux(hit, value, 0) | self._shim_word(order, in_shim1, behind_shim1, i)
-                ),
-                keep2[i].eq(keep1[i] & ~hit),
-            ]
-        header3 = Signal(16 * words, reset_less=True)
-        for i in range(words):
-            word = Mux(keep2[i], self.raw_beat.word_select(i, 16), 0)
-            m.d.sync += header3.word_select(i, 16).eq(word | patch2.word_select(i, 16))
-        header = delayed(m, header3, block_latency - BlockRam.LATENCY - 1, name="header")
-        m.d.sync += output.i.payload.tdata.eq(header | self.blocks.beat)
-
-        ends1 = delayed(m, last, 1, name="last") & order.end
-        block_ending1 = delayed(m, self.blocks.shape.ending, 1, name="block_ending")
-        ending = Mux(order.compressed, block_ending1, order.ending)
-        late = delayed(m, Cat(ends1, order.bad & ends1, Mux(ends1, ending, 0)), wait - 1, name="marks")
+        patches = [patched_word(p.marks, i, fields, self.lanes) for i in range(words)]
+        p.stage(
+            patch=Cat(
+                Mux(hit, value, 0) | self._shim_word(order, p.in_shim, p.behind_shim, i)
+                for i, (hit, value) in enumerate(patches)
+            ),
+            keep=Cat(p.keep[i] & ~hit for i, (hit, _) in enumerate(patches)),
+        )
+        p.stage(
+            header=Cat(
+                Mux(p.keep[i], self.raw_beat.word_select(i, 16), 0) | p.patch.word_select(i, 16)
+                for i in range(words)
+            )
+        )
+        p.until(block_latency)
+        m.d.sync += output.i.payload.tdata.eq(p.header | self.blocks.beat)
+        p.stage()
         m.d.comb += [
-            output.i.valid.eq(delayed(m, go, wait, name="push", reset=True)),
-            output.i.payload.tlast.eq(late[0]),
-            output.i.payload.tuser.eq(late[1]),
-            output.i.payload.ending.eq(late[2:]),
+            output.i.valid.eq(p.go),
+            output.i.payload.tlast.eq(p.ends),
+            output.i.payload.tuser.eq(p.bad),
+            output.i.payload.ending.eq(p.ending),
         ]
         return m
 

@@ -13,7 +13,7 @@ from ..codec.codecs import PAPER, codec_of
 from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.checksum import add16, canonical16, swap16
-from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 from .transmit_judging import JudgedFrame
 
 
@@ -96,119 +96,91 @@ class TransmitSettling(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        head, record, block = self.judged.payload, self.judged.payload.record, self.sums.payload
+        head, block = self.judged.payload, self.sums.payload
         go = Signal()
         m.d.comb += [
             go.eq(self.judged.valid & self.orders_room & (~head.candidate | self.sums.valid)),
             self.judged.ready.eq(go),
             self.sums.ready.eq(go & head.candidate),
-            self.counts.ready.eq(delayed(m, go & head.candidate, 4, name="counted", reset=True)),
         ]
+        p = Pipeline(m, control={"go", "counted", "reported"})
+        p.let(go=go, counted=go & head.candidate, head=head)
 
         # Stage 1: sizes, bytes saved, the transport checksum.
-        size = Signal(15)
-        saved = Signal(16)
-        m.d.comb += [size.eq(block.block_bytes + SHIM_BYTES), saved.eq(record.payload_length - size)]
-        cleared = swap16(block.cleared_sum)
-        head1 = Signal(JudgedFrame, reset_less=True)
-        fits1 = Signal(reset_less=True)
-        saved1 = Signal(16, reset_less=True)
-        size1 = Signal(15, reset_less=True)
-        checksum1 = Signal(16, reset_less=True)
-        summed1 = Signal(21, reset_less=True)
-        m.d.sync += [
-            head1.eq(head),
-            fits1.eq(size < record.payload_length),
-            saved1.eq(saved),
-            size1.eq(size),
-            checksum1.eq(add16(record.checksum, cleared)),
-            summed1.eq(head.static_sum + (swap16(block.block_sum) + cleared)),
-        ]
+        record, cleared = head.record, swap16(block.cleared_sum)
+        p.let(size=block.block_bytes + SHIM_BYTES)
+        p.stage(
+            fits=p.size < record.payload_length,
+            saved=(record.payload_length - p.size)[:16],
+            checksum=add16(record.checksum, cleared),
+            summed=head.static_sum + (swap16(block.block_sum) + cleared),
+        )
 
         # Stage 2: the wire form's fields. Its L4 length is the original's minus the bytes saved. It counts in
         # the pseudo header and, with UDP, also in the header.
-        record1 = head1.record
-        order_layout = frame_order(self.width.lanes)
-        order2 = Signal(order_layout, reset_less=True)
-        wire2 = Signal(22, reset_less=True)
-        head2 = Signal(JudgedFrame, reset_less=True)
-        fits2 = Signal(reset_less=True)
-        size2 = Signal(15, reset_less=True)
-        less = (~saved1)[:16]
-        m.d.sync += [
-            head2.eq(head1),
-            fits2.eq(fits1),
-            size2.eq(size1),
-            wire2.eq(summed1 + (less + Mux(record1.tcp, 0, less))),
-            order2.end.eq(~record1.partial),
-            order2.bad.eq(record1.bad),
-            order2.beats.eq(record1.beats),
-            order2.ending.eq(record1.frame_bytes),
-            order2.vlan.eq(record1.vlan),
-            order2.tcp.eq(record1.tcp),
-            order2.payload_at.eq(record1.payload_at),
-            order2.total_length.eq(record1.total_length - saved1),
-            order2.ip_checksum.eq(add16(record1.ip_checksum, saved1)),
-            order2.checksum.eq(checksum1),
-            order2.original_length.eq(record1.payload_length),
-            order2.b.eq(record1.b),
-        ]
+        record = p.head.record
+        less = (~p.saved)[:16]
+        p.let(end=~record.partial)
+        p.stage(
+            wire=p.summed + (less + Mux(record.tcp, 0, less)),
+            total_length=(record.total_length - p.saved)[:16],
+            ip_checksum=add16(record.ip_checksum, p.saved),
+        )
 
         # Stage 3: the wire form's sum is folded; the verdict that does not depend on it.
-        folded3 = Signal(17, reset_less=True)
-        verdict3 = Signal(5, reset_less=True)
-        candidate3 = Signal(reset_less=True)
-        order3 = Signal(order_layout, reset_less=True)
-        length3 = Signal(17, reset_less=True)
-        compressed_length3 = Signal(17, reset_less=True)
-        go3 = delayed(m, go, 3, name="go", reset=True)
-        sum2 = order2.checksum
-        expanded = (head2.verdict == Verdict.COMPRESSED) & ~fits2
-        m.d.sync += [
-            folded3.eq(wire2[:16] + wire2[16:]),
-            verdict3.eq(Mux(expanded, Verdict.EXPANDED, head2.verdict)),
-            candidate3.eq(head2.candidate),
-            order3.eq(order2),
-            order3.ip_checksum.eq(canonical16(order2.ip_checksum)),
+        head, checksum = p.head, p.checksum
+        expanded = (head.verdict == Verdict.COMPRESSED) & ~p.fits
+        p.stage(
+            folded=p.wire[:16] + p.wire[16:],
+            verdict=Mux(expanded, Verdict.EXPANDED, head.verdict),
+            ip_checksum=canonical16(p.ip_checksum),
             # RFC 768: UDP sends a computed 0 as 0xFFFF.
-            order3.checksum.eq(
-                Mux(order2.tcp, canonical16(sum2), Mux(sum2 == 0, 0xFFFF, sum2)),
-            ),
-            length3.eq(head2.record.frame_bytes),
-            compressed_length3.eq(head2.record.payload_at + size2),
-        ]
+            checksum=Mux(head.record.tcp, canonical16(checksum), Mux(checksum == 0, 0xFFFF, checksum)),
+            compressed_length=head.record.payload_at + p.size,
+        )
 
-        # Stage 4: order and report.
+        # The order.
         compressible = Signal()
         # After this fold no other multiple of 65535 is possible.
-        ambiguous = folded3 == 0xFFFF
+        ambiguous = p.folded == 0xFFFF
         compressed = Signal()
+        record, order = p.head.record, self.orders.payload
         m.d.comb += [
-            compressible.eq(order3.end & (verdict3 == Verdict.COMPRESSED)),
+            compressible.eq(p.end & (p.verdict == Verdict.COMPRESSED)),
             compressed.eq(compressible & ~ambiguous),
-            self.orders.valid.eq(go3),
-            self.orders.payload.eq(order3),
-            self.orders.payload.compressed.eq(compressed),
-            self.orders.payload.drop.eq(candidate3 & ~compressed),
+            self.orders.valid.eq(p.go),
+            order.compressed.eq(compressed),
+            order.drop.eq(p.head.candidate & ~compressed),
+            order.end.eq(p.end),
+            order.bad.eq(record.bad),
+            order.beats.eq(record.beats),
+            order.ending.eq(record.frame_bytes),
+            order.vlan.eq(record.vlan),
+            order.tcp.eq(record.tcp),
+            order.payload_at.eq(record.payload_at),
+            order.total_length.eq(p.total_length),
+            order.ip_checksum.eq(p.ip_checksum),
+            order.checksum.eq(p.checksum),
+            order.original_length.eq(record.payload_length),
+            order.b.eq(record.b),
         ]
-        # Stage 5: the report.
-        compressed4 = Signal(reset_less=True)
-        ambiguous4 = Signal(reset_less=True)
-        length4 = delayed(m, length3, 1, name="length")
+
+        # Stages 4 and 5: the report.
+        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
+        p.stage(
+            compressed=compressed,
+            ambiguous=compressible & ambiguous,
+            reported=p.go & p.end,
+        )
+        report = self.reports.payload
+        m.d.comb += self.counts.ready.eq(p.counted)
         m.d.sync += [
-            compressed4.eq(compressed),
-            ambiguous4.eq(compressible & ambiguous),
-            self.reports.valid.eq(delayed(m, go3 & order3.end, 1, name="report_valid", reset=True)),
-            self.reports.payload.verdict.eq(
-                Mux(ambiguous4, Verdict.AMBIGUOUS, delayed(m, verdict3, 1, name="verdict"))
-            ),
-            self.reports.payload.bytes_in.eq(length4),
-            self.reports.payload.bytes_out.eq(
-                Mux(compressed4, delayed(m, compressed_length3, 1, name="compressed_length"), length4)
-            ),
-            self.reports.payload.counts.eq(Mux(compressed4, self.counts.payload.as_value(), 0)),
+            self.reports.valid.eq(p.reported),
+            report.verdict.eq(Mux(p.ambiguous, Verdict.AMBIGUOUS, p.verdict)),
+            report.bytes_in.eq(p.frame_bytes),
+            report.bytes_out.eq(Mux(p.compressed, p.compressed_length, p.frame_bytes)),
+            report.counts.eq(Mux(p.compressed, self.counts.payload.as_value(), 0)),
         ]
         if not self.codec.classes_are_lanes:
-            lanes4 = delayed(m, head2.record.payload_length[2:14], 2, name="lanes")
-            m.d.sync += self.reports.payload.lanes.eq(Mux(compressed4, lanes4, 0))
+            m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))
         return m

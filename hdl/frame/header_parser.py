@@ -19,7 +19,6 @@ from inceptionn.wire import (
 
 from ..control.config import EngineConfig
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 from .header_checks import Headers, failed, field_checks, first_failed, length_checks
@@ -201,13 +200,13 @@ class HeaderParser(wiring.Component):
             tcp.eq(cut(L3 + protocol.byte, L3 + protocol.end) == PROTOCOL_TCP),
         ]
         if one_beat:
-            capture = delayed(m, first, 1, name="capture", reset=True)
-            count = delayed(m, beat.count, 1, name="count")
-            m.d.sync += captured.eq(capture)
-            with m.If(capture):
-                m.d.sync += [*fields, seen.eq(count)]
-            vlan, stacked, ipv6, ipv4 = delayed(m, Cat(vlan, stacked, ipv6, ipv4), 1, name="kinds")
-            config = EngineConfig(delayed(m, config.as_value(), 1, name="config"))
+            p = Pipeline(m, "first_", control={"valid"})
+            p.stage(valid=first, count=beat.count, config=config, kinds=Cat(vlan, stacked, ipv6, ipv4))
+            m.d.sync += captured.eq(p.valid)
+            with m.If(p.valid):
+                m.d.sync += [*fields, seen.eq(p.count)]
+            vlan, stacked, ipv6, ipv4 = p.kinds
+            config = p.config
         else:
             m.d.sync += captured.eq(second | (first & beat.last))
             with m.If(second):

@@ -11,6 +11,7 @@ from inceptionn.wire import GROUP_LANES, SHIM_BYTES
 
 from ..parts.beat import Beat
 from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 
 
@@ -150,6 +151,20 @@ class PayloadRealigner(wiring.Component):
                 Mux(flush, rest_ending, ending),
             )
 
+        p = Pipeline(m, control={"valid", "loaded", "emit", "first", "last"})
+        p.let(
+            valid=valid,
+            loaded=self.runs.valid,
+            lane=lane,
+            flush=flush,
+            emit=emit,
+            first=leaves_first,
+            last=closing,
+            count=Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes),
+        )
+        if self.width.payload_overlaps:
+            p.let(begins=delayed(m, self.runs.valid, 1, name="begins"))
+
         # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into the words that complete the
         # current burst (the upper ones) and those that are held. Stage 3: join.
         def rotate_right_lanes(value: Any, digit: Any, step: int) -> Any:
@@ -157,43 +172,33 @@ class PayloadRealigner(wiring.Component):
                 value = Mux(digit[position], value.rotate_right(32 * step << position), value)
             return value
 
-        rotated1 = Signal(self.width.bits, reset_less=True)
-        lane1 = Signal.like(lane, reset_less=True)
-        m.d.sync += [rotated1.eq(rotate_right_lanes(beat.data.rotate_right(16), lane[:2], 1)), lane1.eq(lane)]
-        completing2 = Signal(self.width.bits, reset_less=True)
-        holding2 = Signal(self.width.bits, reset_less=True)
-        rotated = rotate_right_lanes(rotated1, lane1[2:], 4)
-        words = self.width.words
-        for i in range(words):
-            word = rotated.word_select(i, 16)
-            held_back = Signal(name=f"held_back{i}")  # word i completes no burst
-            m.d.comb += held_back.eq((lane1 << 1) < words - 1 - i)
-            m.d.sync += [
-                completing2.word_select(i, 16).eq(Mux(held_back, 0, word)),
-                holding2.word_select(i, 16).eq(Mux(held_back, word, 0)),
-            ]
+        p.stage(rotated=rotate_right_lanes(beat.data.rotate_right(16), lane[:2], 1))
+        rotated = rotate_right_lanes(p.rotated, p.lane[2:], 4)
+        last_word = self.width.words - 1
+        # Each word, and whether it completes no burst.
+        words = [(rotated.word_select(i, 16), (p.lane << 1) < last_word - i) for i in range(last_word + 1)]
+        p.stage(
+            completing=Cat(Mux(held_back, 0, word) for word, held_back in words),
+            holding=Cat(Mux(held_back, word, 0) for word, held_back in words),
+        )
         held = Signal(self.width.bits, reset_less=True)
-        flush2 = delayed(m, flush, 2, name="flush")
-        valid2 = delayed(m, valid, 2, name="valid", reset=True)
         if self.width.payload_overlaps:
-            with m.If(valid2):
-                m.d.sync += held.eq(holding2)
+            with m.If(p.valid):
+                m.d.sync += held.eq(p.holding)
             # When a frame begins, the held words are the previous frame's.
-            begins2 = delayed(m, self.runs.valid, 3, name="begins")
             shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
-            m.d.sync += self.front.eq(completing2[shim] | Mux(begins2, 0, held[shim]))
+            m.d.sync += self.front.eq(p.completing[shim] | Mux(p.begins, 0, held[shim]))
         else:
             # The first beat was rotated for the previous frame's position: nothing of it is held.
             m.d.comb += self.front.eq(burst.data[-8 * SHIM_BYTES :])
-            loaded2 = delayed(m, self.runs.valid, 2, name="loaded", reset=True)
-            with m.If(valid2 | loaded2):
-                m.d.sync += held.eq(Mux(loaded2, 0, holding2))
-        m.d.sync += burst.data.eq(held | Mux(flush2, 0, completing2))
-
-        marks = Cat(emit, leaves_first, closing)
-        m.d.comb += Cat(self.bursts.valid, burst.first, burst.last).eq(
-            delayed(m, marks, self.LATENCY, name="marks", reset=True)
-        )
-        count = Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes)
-        m.d.comb += burst.count.eq(delayed(m, count, self.LATENCY, name="count"))
+            with m.If(p.valid | p.loaded):
+                m.d.sync += held.eq(Mux(p.loaded, 0, p.holding))
+        m.d.sync += burst.data.eq(held | Mux(p.flush, 0, p.completing))
+        p.stage()
+        m.d.comb += [
+            self.bursts.valid.eq(p.emit),
+            burst.first.eq(p.first),
+            burst.last.eq(p.last),
+            burst.count.eq(p.count),
+        ]
         return m
