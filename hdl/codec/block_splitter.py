@@ -12,7 +12,7 @@ from inceptionn.wire import GROUP_LANES, MAX_LANES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 from .plane_decoder import BEAT_BITS, plane_beat, position_bits
 
 
@@ -157,33 +157,42 @@ class BlockSplitter(wiring.Component):
             sync += dropped.eq(was_dropped & ~ends_here)
 
         # A register between the choice and the buffers, which lie apart.
-        def sorted_1(value: Any, name: str, *, reset: bool = False) -> Any:
-            return delayed(m, value, 1, name=f"sorted_{name}", reset=reset)
-
-        full_1, more_1, beat_1 = sorted_1(full, "full"), sorted_1(more, "more"), sorted_1(beat, "beat")
+        p = Pipeline(m, "sorted_", control={"to_plane", "to_data"})
+        p.let(last_byte=top_byte, fault=plane_cut | was_dropped)
+        p.stage(
+            to_plane=valid & has_plane,
+            to_data=valid & has_data & ~drop,
+            beat=beat,
+            ends=ends_here,
+            more=more,
+            full=full,
+            base=base,
+            unusable=unusable,
+        )
         plane = self.plane.payload
         m.d.comb += [
-            plane.data.eq(beat_1),
-            self.plane.valid.eq(sorted_1(valid & has_plane, "plane", reset=True)),
-            plane.ends.eq(sorted_1(ends_here, "ends")),
-            plane.block.more_groups.eq(more_1[at_burst:]),
-            plane.block.more_lanes.eq(more_1[:at_burst]),
-            plane.block.base.eq(sorted_1(base, "base")),
-            plane.block.unusable.eq(sorted_1(unusable, "unusable")),
+            self.plane.valid.eq(p.to_plane),
+            plane.data.eq(p.beat),
+            plane.ends.eq(p.ends),
+            plane.block.more_groups.eq(p.more[at_burst:]),
+            plane.block.more_lanes.eq(p.more[:at_burst]),
+            plane.block.base.eq(p.base),
+            plane.block.unusable.eq(p.unusable),
             # Data start after the plane's words; the byte before is an odd one.
             plane.block.origin.eq(
-                Cat(Const(1, 1), more_1[at_word:at_beat], Mux(full_1, self.newest, self.following))
+                Cat(Const(1, 1), p.more[at_word:at_beat], Mux(p.full, self.newest, self.following))
             ),
-            self.data.payload.eq(beat_1),
-            self.data.valid.eq(sorted_1(valid & has_data & ~drop, "data", reset=True)),
+            self.data.valid.eq(p.to_data),
+            self.data.payload.eq(p.beat),
         ]
 
         # A cycle later, when `newest` counts the block's last beat.
+        p.stage()
         end = self.ends.payload
         m.d.comb += [
             self.ends.valid.eq(recent[1]),
-            end.position.eq(Cat(delayed(m, top_byte, 2, name="last_byte"), self.newest)),
-            end.fault.eq(delayed(m, plane_cut | was_dropped, 2, name="end_fault")),
+            end.position.eq(Cat(p.last_byte, self.newest)),
+            end.fault.eq(p.fault),
         ]
         sync += self.s_axis.tready.eq(self.surplus | self.room)
         return m

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Bursts of fp32 lanes in, blocks out: what the compressors of both codecs share."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -11,8 +11,8 @@ from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.output_queue import OutputQueue
+from ..parts.pipeline import Pipeline
 from .alignment_unit import AlignmentUnit
 from .block_store import BlockReader, BlockStore, block_shape
 from .codecs import PAPER, codec_of
@@ -40,16 +40,6 @@ def lane_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
             "place": range(width.words),
         }
     )
-
-
-class Marks(NamedTuple):
-    """What is known of a burst ``cycles`` after it: is there one, its block's first or last; its place."""
-
-    cycles: int
-    valid: Value
-    first: Value
-    last: Value
-    place: Value
 
 
 class Compressor(wiring.Component):
@@ -114,9 +104,9 @@ class Compressor(wiring.Component):
         wiring.connect(m, store.blocks, wiring.flipped(self.blocks))
         m.d.comb += self.room.eq(store.room)
         latency, vector, size = self._unit(m)
-        marks = self._marks(m, latency)
-        valid, first, last, place = marks[1:]
-        words_begun = self._plane(m, marks, store)
+        p = self._marks(m, latency)
+        valid, first, last, place = p.valid, p.first, p.last, p.place
+        words_begun = self._plane(m, p, store)
         m.d.comb += [
             aligner.vectors.valid.eq(valid),
             aligner.vectors.payload.last.eq(last),
@@ -124,67 +114,68 @@ class Compressor(wiring.Component):
             aligner.vectors.payload.data.eq(vector),
         ]
 
-        # The block's shape, from the words before the plane (`place`), those of the plane, and its bytes.
+        if self.has_statistics:
+            m.submodules.statistics = statistics = self._statistics(m, p)
+            wiring.connect(m, aligner.beats, statistics.beats)
+            wiring.connect(m, statistics.reports, wiring.flipped(self.statistics))
+            m.d.comb += statistics.done.eq(aligner.done)
+
+        # The block's shape, from the words before the plane (`before`), those of the plane, and its bytes.
         # It must not overtake the last data beat, which leaves the aligner up to a cycle after its latency.
         words = Signal(10)
         length = Signal(14)
-        place1 = Signal.like(place, reset_less=True)
-        last1 = Signal()
-        m.d.sync += last1.eq(last)
+        before = Signal.like(place, reset_less=True)
         with m.If(valid):
             m.d.sync += [
                 words.eq(Mux(first, place, words) + words_begun),
                 length.eq(Mux(first, 0, length) + size),
             ]
         with m.If(valid & first):
-            m.d.sync += place1.eq(place)
-        total2 = Signal(15, reset_less=True)
-        words2 = Signal(10, reset_less=True)
-        length2 = Signal(14, reset_less=True)
-        m.d.sync += [total2.eq((words << 1) + length), words2.eq(words), length2.eq(length)]
-        shape3 = Signal(block_shape(self.lanes), reset_less=True)
-        at_word, at_byte = len(shape3.rotation), len(shape3.ending)
-        m.d.sync += [
-            shape3.tag_beats.eq(words2[at_word:] + words2[:at_word].any()),
-            shape3.tag_whole.eq(words2[at_word:]),
-            shape3.data_beats.eq(length2[at_byte:] + length2[:at_byte].any()),
-            shape3.beats.eq(total2[at_byte:] + total2[:at_byte].any()),
-            shape3.rotation.eq(words2[:at_word]),
-            shape3.ending.eq(total2[:at_byte]),
-        ]
-        finished3 = delayed(m, last1, 2, name="finished", reset=True)
-        wait = aligner.latency + 2 - 3
+            m.d.sync += before.eq(place)
+        p.stage()
+        p.let(words=words, length=length, plane_words=(words - before)[:9])
+        p.stage(total=(p.words << 1) + p.length)
+        shape = Signal(block_shape(self.lanes))
+        at_word, at_byte = len(shape.rotation), len(shape.ending)
         m.d.comb += [
-            store.shapes.valid.eq(delayed(m, finished3, wait, name="finished_late", reset=True)),
-            store.shapes.payload.eq(delayed(m, shape3.as_value(), wait, name="shape")),
+            shape.tag_beats.eq(p.words[at_word:] + p.words[:at_word].any()),
+            shape.tag_whole.eq(p.words[at_word:]),
+            shape.data_beats.eq(p.length[at_byte:] + p.length[:at_byte].any()),
+            shape.beats.eq(p.total[at_byte:] + p.total[:at_byte].any()),
+            shape.rotation.eq(p.words[:at_word]),
+            shape.ending.eq(p.total[:at_byte]),
         ]
-
+        p.let(shape=shape)
         if self.has_statistics:
-            length3 = Signal(14, reset_less=True)
-            plane_words2 = Signal(9, reset_less=True)
-            m.d.sync += [plane_words2.eq(words - place1), length3.eq(length2 + (plane_words2 << 1))]
-            m.submodules.statistics = statistics = self._statistics(m, marks)
-            wiring.connect(m, aligner.beats, statistics.beats)
-            wiring.connect(m, statistics.reports, wiring.flipped(self.statistics))
-            m.d.comb += [statistics.block_bytes.eq(length3), statistics.done.eq(aligner.done)]
+            p.stage(block_bytes=(p.length + (p.plane_words << 1))[:14])
+            m.d.comb += statistics.block_bytes.eq(p.block_bytes)
+        p.until(latency + aligner.latency + 2)
+        m.d.comb += [store.shapes.valid.eq(p.last), store.shapes.payload.eq(p.shape)]
         return m
 
-    def _marks(self, m: Module, cycles: int) -> Marks:
-        """The marks of the burst ``cycles`` ago."""
+    def _marks(self, m: Module, cycles: int, prefix: str = "") -> Pipeline:
+        """Stage ``cycles`` after a burst: is there one, its block's first or last; its place and lanes."""
         valid, burst = self.bursts.valid, self.bursts.payload
-        marks = Cat(valid, valid & burst.first, valid & burst.last)
-        valid, first, last = delayed(m, marks, cycles, name="marks", reset=True)
-        return Marks(cycles, valid, first, last, delayed(m, burst.place, cycles, name="place"))
+        p = Pipeline(m, prefix, control={"valid", "first", "last"})
+        p.let(
+            valid=valid,
+            first=valid & burst.first,
+            last=valid & burst.last,
+            place=burst.place,
+            present=burst.present,
+        )
+        p.until(cycles)
+        return p
 
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
         """Adds the unit: cycles from a burst to its vector, the vector, and the vector's bytes."""
         raise NotImplementedError
 
-    def _plane(self, m: Module, marks: Marks, store: BlockStore) -> Value | int:
+    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
         """Adds the plane and gives its beats to the store; how many of its words begin with this vector."""
         raise NotImplementedError
 
-    def _statistics(self, m: Module, marks: Marks) -> Any:
+    def _statistics(self, m: Module, marks: Pipeline) -> Any:
         """The component that makes a report per block, joined to the unit and the plane."""
         raise NotImplementedError
 
@@ -265,11 +256,13 @@ class StandaloneCompressor(wiring.Component):
         ready = Signal()
         m.d.sync += ready.eq(output.room)
         m.d.comb += block.step.eq(block.valid & ready)
-        step, last = delayed(m, Cat(block.step, block.last), latency, name="marks", reset=True)
+        p = Pipeline(m, control={"step", "last"})
+        p.let(step=block.step, last=block.last, ending=block.shape.ending)
+        p.until(latency)
         m.d.comb += [
-            output.i.valid.eq(step),
+            output.i.valid.eq(p.step),
             output.i.payload.tdata.eq(block.beat),
-            output.i.payload.tlast.eq(last),
-            output.i.payload.ending.eq(delayed(m, block.shape.ending, latency, name="ending")),
+            output.i.payload.tlast.eq(p.last),
+            output.i.payload.ending.eq(p.ending),
         ]
         return m

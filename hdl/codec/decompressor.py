@@ -11,7 +11,7 @@ from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .block_splitter import BlockSplitter, block_end
 from .group_issue import GroupIssue
@@ -145,28 +145,30 @@ class Decompressor(wiring.Component):
         output: PushQueue,
     ) -> None:
         """Decompresses what the buffer cuts out, and gathers a block's faults for its last burst."""
-        # `issued` is already one cycle after the request.
-        cut = buffer.latency - 1
-        done = cut + unit.LATENCY
         issued = issue.issued.payload
-        base = delayed(m, issued.base, cut, name="base")
-        self._decode(m, buffer, unit, base, cut, issued)
-        valid = delayed(m, issue.issued.valid, done, name="valid", reset=True)
-        last = delayed(m, issued.last, done, name="last")
-        more_lanes = delayed(m, issued.more_lanes, done - 1, name="more_lanes")
+        p = Pipeline(m, control={"valid"})
+        p.let(
+            valid=issue.issued.valid,
+            last=issued.last,
+            more_lanes=issued.more_lanes,
+            base=issued.base,
+            fault=issued.fault,
+        )
+        cut = buffer.latency - 1  # the request is one cycle old
+        p.until(cut - 1)
+        self._decode(m, p, buffer, unit)
+        p.until(cut + unit.LATENCY - 1)
+        p.stage(present=Cat(~p.last | (p.more_lanes >= lane) for lane in range(self.lanes)))
         fault = Signal()
         earlier_fault = Signal()
-        m.d.comb += fault.eq(
-            delayed(m, issued.fault, done, name="fault") | earlier_fault | unit.impossible.any()
-        )
-        with m.If(valid):
+        last = p.last
+        m.d.comb += fault.eq(p.fault | earlier_fault | unit.impossible.any())
+        with m.If(p.valid):
             m.d.sync += earlier_fault.eq(fault & ~last)
-        last_before = delayed(m, issued.last, done - 1, name="last_before")
-        present = Cat(~last_before | (more_lanes >= lane) for lane in range(self.lanes))
         m.d.comb += [
-            output.i.valid.eq(valid),
+            output.i.valid.eq(p.valid),
             output.i.payload.lanes.eq(unit.burst),
-            output.i.payload.present.eq(delayed(m, present, 1, name="present")),
+            output.i.payload.present.eq(p.present),
             output.i.payload.last.eq(last),
             output.i.payload.fault.eq(last & fault),
             self.m_axis.tdata.eq(output.o.payload.lanes),
@@ -177,6 +179,6 @@ class Decompressor(wiring.Component):
             output.o.ready.eq(self.m_axis.tready),
         ]
 
-    def _decode(self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: Any) -> None:
-        """Joins buffer and unit. What was ``issued`` comes out of the buffer ``cut`` cycles later."""
+    def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
+        """Joins buffer and unit in the next stage of ``p``, in which the issued group leaves the buffer."""
         raise NotImplementedError

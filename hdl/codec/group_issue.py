@@ -12,6 +12,7 @@ from inceptionn.wire import GROUP_LANES
 
 from ..parts.beat import Beat
 from ..parts.delay import delayed
+from ..parts.pipeline import Pipeline
 from .block_splitter import block_end
 from .plane_decoder import BEAT_BITS, group_layout
 from .ring_window import group_request
@@ -131,25 +132,31 @@ class GroupIssue(wiring.Component):
         # Free are the beats before that of `head.start`, and after a block's last group all beats of the
         # block. A block cut short announces data beyond its end: its groups free nothing there.
         oldest = Signal(BEAT_BITS, init=2**BEAT_BITS - 1)
-        went = delayed(m, go, 1, name="went", reset=True)
-        went_last = delayed(m, head.last, 1, name="went_last")
-        went_ended = delayed(m, ended, 1, name="went_ended")
-        start_beat = delayed(m, head.start[at_beat:], 1, name="start_beat")
-        end_beat = delayed(m, self.ends.payload.position[at_beat:], 1, name="end_beat")
-        beyond = (end_beat - start_beat)[BEAT_BITS - 1]
-        with m.If(went & went_last):
-            sync += oldest.eq(end_beat)
-        with m.Elif(went & ~(went_ended & beyond)):
-            sync += oldest.eq(start_beat)
+        wrong_end = (head.end != self.ends.payload.position) | self.ends.payload.fault
+        p = Pipeline(m, "issued_", control={"valid"})
+        p.stage(
+            valid=go,
+            last=head.last,
+            more_lanes=head.more_lanes,
+            base=head.base,
+            fault=head.fault | (head.last & wrong_end),
+            ended=ended,
+            start=head.start[at_beat:],
+            end=self.ends.payload.position[at_beat:],
+        )
+        beyond = (p.end - p.start)[BEAT_BITS - 1]
+        with m.If(p.valid & p.last):
+            sync += oldest.eq(p.end)
+        with m.Elif(p.valid & ~(p.ended & beyond)):
+            sync += oldest.eq(p.start)
         sync += self.held.eq(self.newest - oldest)
 
-        wrong_end = (head.end != self.ends.payload.position) | self.ends.payload.fault
         issued = self.issued.payload
         m.d.comb += [
-            self.issued.valid.eq(went),
-            issued.last.eq(went_last),
-            issued.fault.eq(delayed(m, head.fault | (head.last & wrong_end), 1, name="issued_fault")),
-            issued.more_lanes.eq(delayed(m, head.more_lanes, 1, name="issued_more_lanes")),
-            issued.base.eq(delayed(m, head.base, 1, name="issued_base")),
+            self.issued.valid.eq(p.valid),
+            issued.last.eq(p.last),
+            issued.more_lanes.eq(p.more_lanes),
+            issued.base.eq(p.base),
+            issued.fault.eq(p.fault),
         ]
         return m

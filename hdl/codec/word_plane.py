@@ -9,6 +9,7 @@ from amaranth.lib import data
 from inceptionn.wire import GROUP_LANES
 
 from ..parts.beat import Beat
+from ..parts.pipeline import Pipeline
 
 
 def plane_words(lanes: int = GROUP_LANES, count: int = 1) -> data.StructLayout:
@@ -37,21 +38,18 @@ def collect_words(m: Module, source: Any, beats: Any) -> None:
     # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.
     following = Signal.like(item.place)
     at = Signal.like(item.place)
-    word1 = Signal(16, reset_less=True)
-    select1 = Signal(words)
-    fresh1 = Signal(reset_less=True)
-    full1 = Signal()
     m.d.comb += at.eq(Mux(item.first, item.place, following))
     with m.If(valid):
         m.d.sync += following.eq(at + 1)
-    m.d.sync += [
-        word1.eq(item.words),
-        select1.eq(Mux(valid, 1 << at, 0)),
-        fresh1.eq(valid & (item.first | (at == 0))),
-        full1.eq(valid & (item.last | at.all())),
-        beats.valid.eq(full1),
-    ]
+    p = Pipeline(m, control={"select", "full"})
+    p.stage(
+        word=item.words,
+        select=Mux(valid, 1 << at, 0),
+        fresh=valid & (item.first | (at == 0)),
+        full=valid & (item.last | at.all()),
+    )
     # Stage 2: the beat.
+    m.d.sync += beats.valid.eq(p.full)
     for i in range(words):
         kept = beat.word_select(i, 16)
-        m.d.sync += kept.eq(Mux(select1[i], word1, Mux(fresh1, 0, kept)))
+        m.d.sync += kept.eq(Mux(p.select[i], p.word, Mux(p.fresh, 0, kept)))

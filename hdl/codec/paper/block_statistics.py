@@ -3,13 +3,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
 from inceptionn.wire import GROUP_LANES, Tag
 
 from ...parts.checksum import OnesComplementSum, add16
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from .. import block_statistics
 
 
@@ -65,17 +65,16 @@ class BlockStatistics(block_statistics.BlockStatistics):
         join = self.width.groups - 1  # stages that join the groups of a burst
 
         # Tag words. The first register lets the adder lie far from the tags.
-        ending = valid & burst.last
-        tag1 = Signal(2 * self.lanes, reset_less=True)
-        ending1 = Signal()
-        m.d.sync += [tag1.eq(Mux(valid, burst.tags, 0)), ending1.eq(ending)]
-        words = self._joined(m, tag1, 2 * GROUP_LANES, "words")
-        words_end = delayed(m, ending1, join, name="words_end", reset=True) if join else ending1
-        tag_sum = self._sum_words(m, words, words_end)
+        p = Pipeline(m, control={"ending"})
+        p.let(ending=valid & burst.last)
+        p.stage(words=Mux(valid, burst.tags, 0))
+        if join:
+            p.stage(words=p.words[: 2 * GROUP_LANES] + p.words[2 * GROUP_LANES :])
+        tag_sum = self._sum_words(m, p.words, p.ending)
 
         # Lanes per class: which they are, a population count per group, then a sum.
+        p.stage()
         counted = Signal(data.ArrayLayout(12, 4))
-        ending2 = delayed(m, ending1, 1 + join, name="ending", reset=True)
         lanes = Signal(data.ArrayLayout(12, 4), reset_less=True)
         for tag in Tag:
             name = tag.name.lower()
@@ -87,27 +86,28 @@ class BlockStatistics(block_statistics.BlockStatistics):
                 group = Signal(4, name=f"group_{name}" + (f"_{at}" if at else ""))
                 m.d.sync += group.eq(sum(hits[at + 1 : at + GROUP_LANES], hits[at]))
                 counts.append(group)
-            total = (counted[tag] + self._joined(m, Cat(*counts), 4, f"burst_{name}"))[:12]
-            m.d.sync += [counted[tag].eq(Mux(ending2, 0, total)), lanes[tag].eq(total)]
+            count = counts[0]
+            if join:
+                count = Signal(5, name=f"burst_{name}", reset_less=True)
+                m.d.sync += count.eq(counts[0] + counts[1])
+            total = (counted[tag] + count)[:12]
+            m.d.sync += [counted[tag].eq(Mux(p.ending, 0, total)), lanes[tag].eq(total)]
 
         # Everything waits for the data's sum.
-        waits = self.latency
-        cleared_waits = waits - cleared_sum.latency
-        sum_of_data = self._sum_data(m)
+        p.until(3)
+        p.let(block_bytes=self.block_bytes)
+        p.until(3 + join)
+        p.let(lanes=lanes)
+        p.stage()
+        p.let(tag_sum=tag_sum)
+        p.until(cleared_sum.latency)
+        p.let(cleared_sum=cleared_sum.sums.payload)
+        p.until(self.latency)
         m.d.comb += [
-            self.reports.valid.eq(delayed(m, ending, waits, name="report", reset=True)),
-            report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
-            report.block_sum.eq(add16(sum_of_data, delayed(m, tag_sum, waits - 4 - join, name="tag_sum"))),
-            report.cleared_sum.eq(delayed(m, cleared_sum.sums.payload, cleared_waits, name="cleared_sum")),
-            report.counts.eq(delayed(m, lanes.as_value(), waits - 3 - join, name="lanes")),
+            self.reports.valid.eq(p.ending),
+            report.block_bytes.eq(p.block_bytes),
+            report.block_sum.eq(add16(self._sum_data(m), p.tag_sum)),
+            report.cleared_sum.eq(p.cleared_sum),
+            report.counts.eq(p.lanes),
         ]
         return m
-
-    @staticmethod
-    def _joined(m: Module, value: Value, width: int, name: str) -> Value:
-        """The one number of ``width`` bits in ``value``, or the sum of its two, a cycle later."""
-        if len(value) == width:
-            return value
-        total = Signal(width + 1, name=name, reset_less=True)
-        m.d.sync += total.eq(value[:width] + value[width:])
-        return total

@@ -10,6 +10,7 @@ from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
 from ...parts.beat import Beat
 from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from ..ring_window import RingWindow, digit_amounts, digits_of, pick
 from .tag_decoder import vector_bytes
 
@@ -87,23 +88,26 @@ class BurstBuffer(RingWindow):
         def size(tags: Value, lane: int) -> Value:
             return vector_bytes(tags.word_select(lane, 2))
 
-        def register(name: str, value: Value) -> Value:
-            return delayed(m, value, 1, name=prefix + name)
-
-        pair = [register(f"pair_{i}", (size(tags, 2 * i) + size(tags, 2 * i + 1))[:4]) for i in range(3)]
-        tags_1 = register("tags_pair", tags)
-        half = register("half", (pair[0] + pair[1])[:5])
-        three = register("three", (pair[0] + size(tags_1, 2))[:4])
-        upper_three = register("upper_three", (pair[2] + size(tags_1, 6))[:4])
-        two, upper_two = register("two", pair[0]), register("upper_two", pair[2])
-        tags_2 = register("tags_half", tags_1)
-        return [
-            Const(0, 5),
-            register("offset_1", Cat(size(tags_2, 0), Const(0, 2))),
-            register("offset_2", Cat(two, Const(0, 1))),
-            register("offset_3", Cat(three, Const(0, 1))),
-            register("offset_4", half),
-            register("offset_5", (half + size(tags_2, 4))[:5]),
-            register("offset_6", (half + upper_two)[:5]),
-            register("offset_7", (half + upper_three)[:5]),
+        p = Pipeline(m, prefix)
+        p.let(tags=tags)
+        p.stage(
+            two=(size(tags, 0) + size(tags, 1))[:4],
+            next_two=(size(tags, 2) + size(tags, 3))[:4],
+            upper_two=(size(tags, 4) + size(tags, 5))[:4],
+        )
+        p.stage(
+            three=(p.two + size(p.tags, 2))[:4],
+            half=(p.two + p.next_two)[:5],
+            upper_three=(p.upper_two + size(p.tags, 6))[:4],
+        )
+        offsets = [
+            Cat(size(p.tags, 0), Const(0, 2)),
+            Cat(p.two, Const(0, 1)),
+            Cat(p.three, Const(0, 1)),
+            p.half,
+            (p.half + size(p.tags, 4))[:5],
+            (p.half + p.upper_two)[:5],
+            (p.half + p.upper_three)[:5],
         ]
+        p.stage(offsets=Cat(*offsets))
+        return [Const(0, 5), *(p.offsets.word_select(i, 5) for i in range(len(offsets)))]

@@ -8,10 +8,9 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from .. import compressor
 from ..block_store import BlockStore
-from ..compressor import Marks
 from .block_statistics import BlockStatistics, Statistics
 from .compression_unit import CompressionUnit
 from .tag_plane import TagPlane
@@ -44,7 +43,7 @@ class Compressor(compressor.Compressor):
         ]
         return unit.latency, unit.aligned, unit.size
 
-    def _plane(self, m: Module, marks: Marks, store: BlockStore) -> Value | int:
+    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
         m.submodules.plane = plane = TagPlane(lanes=self.lanes)
         words = plane.words.payload
         wiring.connect(m, plane.beats, store.tags)
@@ -57,18 +56,18 @@ class Compressor(compressor.Compressor):
         ]
         if self.width.groups == 1:
             return 1
-        both = delayed(m, self.bursts.payload.present[GROUP_LANES], marks.cycles, name="both")
+        both = marks.present[GROUP_LANES]
         m.d.comb += words.both.eq(both)
         return 1 + both
 
-    def _statistics(self, m: Module, marks: Marks) -> Any:
+    def _statistics(self, m: Module, marks: Pipeline) -> Any:
         statistics = BlockStatistics(lanes=self.lanes)
         burst = statistics.bursts.payload
         m.d.comb += [
             statistics.bursts.valid.eq(marks.valid),
             burst.last.eq(marks.last),
             burst.tags.eq(self._compression.tags),
-            burst.present.eq(delayed(m, self.bursts.payload.present, marks.cycles, name="present")),
+            burst.present.eq(marks.present),
             burst.cleared.eq(self._compression.cleared),
         ]
         return statistics

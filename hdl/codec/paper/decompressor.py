@@ -3,10 +3,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 
 from inceptionn.wire import GROUP_LANES
 
+from ...parts.pipeline import Pipeline
 from .. import decompressor
 from .burst_buffer import BurstBuffer
 from .decompression_unit import DecompressionUnit
@@ -28,9 +29,10 @@ class Decompressor(decompressor.Decompressor):
     UNIT = DecompressionUnit
     WORD_LANES = GROUP_LANES
 
-    def _decode(self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: Any) -> None:
+    def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
+        p.stage()
         m.d.comb += [
             unit.tags.eq(buffer.vector_tags),
             unit.vectors.eq(buffer.vectors),
-            unit.base.eq(base),
+            unit.base.eq(p.base),
         ]

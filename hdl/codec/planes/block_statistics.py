@@ -11,6 +11,7 @@ from inceptionn.wire import CODES, GROUP_LANES
 from ...parts.beat import Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from .. import block_statistics
 from ..word_plane import plane_words
 from .lane_quantiser import LaneQuantiser
@@ -74,9 +75,6 @@ class BlockStatistics(block_statistics.BlockStatistics):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         valid, burst, report = self.bursts.valid, self.bursts.payload, self.reports.payload
-        waits = self.latency
-        ending = valid & burst.last
-        m.d.comb += self.reports.valid.eq(delayed(m, ending, waits, name="report", reset=True))
 
         # What the lossy payload gained over the original, early; the complement is what it lost.
         m.submodules.gained_sum = gained_sum = OnesComplementSum(lanes=self.lanes, carries=True)
@@ -87,14 +85,24 @@ class BlockStatistics(block_statistics.BlockStatistics):
             gained_sum.carry.eq(self.gains.payload.carries),
         ]
         lead = PlaneUnit.latency_of(self.width) - LaneQuantiser.LATENCY
-        gained_waits = waits + lead - gained_sum.latency
+        gained_waits = self.latency + lead - gained_sum.latency
         gained = delayed(m, gained_sum.sums.payload, gained_waits, name="gained_sum")
 
-        # Groups by code, counted in the cycle before the report, when everything else is there.
-        codes = delayed(m, burst.codes, waits - 1, name="codes")
-        counted = [delayed(m, valid, waits - 1, name="counted", reset=True)]
+        words = self.words.payload
+        plane_sum = self._sum_words(m, Mux(self.words.valid, words.words, 0), words.last)
+        p = Pipeline(m, control={"valid", "upper", "ending"})
+        p.let(valid=valid, ending=valid & burst.last, codes=burst.codes)
         if self.width.groups > 1:
-            counted.append(delayed(m, valid & burst.upper, waits - 1, name="counted_upper", reset=True))
+            p.let(upper=valid & burst.upper)
+        p.until(3)
+        p.let(block_bytes=self.block_bytes)
+        p.stage()
+        p.let(plane_sum=plane_sum)
+
+        # Groups by code, counted in the cycle before the report, when everything else is there.
+        p.until(self.latency - 1)
+        counted = [p.valid, p.upper] if self.width.groups > 1 else [p.valid]
+        codes = p.codes
         for code in range(CODES):
             hits = [
                 counts & (codes.word_select(group, CODE_BITS) == code) for group, counts in enumerate(counted)
@@ -106,13 +114,11 @@ class BlockStatistics(block_statistics.BlockStatistics):
             m.d.sync += groups.eq(Mux(self.reports.valid, 0, total))
             m.d.comb += report.counts[code].eq(total)
 
-        words = self.words.payload
-        plane_sum = self._sum_words(m, Mux(self.words.valid, words.words, 0), words.last)
+        p.stage()
         m.d.comb += [
-            report.block_bytes.eq(delayed(m, self.block_bytes, waits - 3, name="block_bytes")),
-            report.block_sum.eq(
-                add16(self._sum_data(m), delayed(m, plane_sum, waits - 4, name="plane_late"))
-            ),
+            self.reports.valid.eq(p.ending),
+            report.block_bytes.eq(p.block_bytes),
+            report.block_sum.eq(add16(self._sum_data(m), p.plane_sum)),
             report.cleared_sum.eq(~gained),
         ]
         return m

@@ -8,10 +8,9 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import GROUP_LANES
 
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from .. import compressor
 from ..block_store import BlockStore
-from ..compressor import Marks
 from .block_statistics import BlockStatistics, Statistics
 from .code_plane import CodePlane
 from .lane_quantiser import LaneQuantiser
@@ -43,7 +42,7 @@ class Compressor(compressor.Compressor):
         ]
         return unit.latency, unit.aligned, unit.size
 
-    def _plane(self, m: Module, marks: Marks, store: BlockStore) -> Value | int:
+    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
         m.submodules.plane = self._codes = plane = CodePlane(lanes=self.lanes)
         codes = plane.codes.payload
         wiring.connect(m, plane.beats, store.tags)
@@ -56,9 +55,9 @@ class Compressor(compressor.Compressor):
         ]
         return plane.begins
 
-    def _statistics(self, m: Module, marks: Marks) -> Any:
+    def _statistics(self, m: Module, marks: Pipeline) -> Any:
         statistics = BlockStatistics(lanes=self.lanes)
-        quantised = self._marks(m, LaneQuantiser.LATENCY)
+        quantised = self._marks(m, LaneQuantiser.LATENCY, "quantised_")
         burst, gain = statistics.bursts.payload, statistics.gains.payload
         wiring.connect(m, self._codes.words, statistics.words)
         m.d.comb += [
@@ -71,6 +70,5 @@ class Compressor(compressor.Compressor):
             burst.codes.eq(self._planes.codes),
         ]
         if self.width.groups > 1:
-            upper = self.bursts.payload.present[GROUP_LANES]
-            m.d.comb += burst.upper.eq(delayed(m, upper, marks.cycles, name="upper"))
+            m.d.comb += burst.upper.eq(marks.present[GROUP_LANES])
         return statistics

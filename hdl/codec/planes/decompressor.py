@@ -3,11 +3,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 
 from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES
 
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from .. import decompressor
 from .code_decoder import CodeDecoder
 from .dequantisation_unit import DequantisationUnit
@@ -28,13 +28,11 @@ class Decompressor(decompressor.Decompressor):
     UNIT = DequantisationUnit
     WORD_LANES = CODE_WORD_GROUPS * GROUP_LANES
 
-    def _decode(self, m: Module, buffer: Any, unit: Any, base: Signal, cut: int, issued: Any) -> None:
-        last = delayed(m, issued.last, cut - 1, name="last_cut")
-        more_lanes = delayed(m, issued.more_lanes, cut - 1, name="more_lanes_cut")
-        absent = Cat(last & (more_lanes < lane) for lane in range(self.lanes))
+    def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
+        p.stage(absent=Cat(p.last & (p.more_lanes < lane) for lane in range(self.lanes)))
         m.d.comb += [
             unit.codes.eq(buffer.data_codes),
             unit.data.eq(buffer.data),
-            unit.absent.eq(delayed(m, absent, 1, name="absent")),
-            unit.base.eq(base),
+            unit.absent.eq(p.absent),
+            unit.base.eq(p.base),
         ]

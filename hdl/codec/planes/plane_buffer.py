@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Out
 from inceptionn.wire import BURST_BYTES, GROUP_LANES
 
 from ...parts.beat import Beat
-from ...parts.delay import delayed
+from ...parts.pipeline import Pipeline
 from ..ring_window import RingWindow, pick
 from .lane_quantiser import Z_BITS
 from .plane_unit import CODE_BITS, code_bytes
@@ -53,46 +53,41 @@ class PlaneBuffer(RingWindow):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        amount, choices, codes_1 = self._window(m)
-        codes = self._codes_at(m, codes_1)
-        until, latency = self.window_latency(self.width), self.latency
-        m.d.comb += self.data_codes.eq(codes[latency])
-        planes = self._planes(m, codes[until - 2][:CODE_BITS], "lower")
+        # Stages count from the held request: its codes are there in stage 1, its data in stage `rotated`.
+        amount, choices, codes = self._window(m)
+        rotated = self.window_latency(self.width)
+        p = Pipeline(m)
+        p.until(1)
+        p.let(codes=codes)
+        p.until(rotated - 2)
+        p.let(size=code_bytes(p.codes[:CODE_BITS]))
+        p.stage(planes=self._planes(p.size))
         lower = self._pick_planes(
-            m, amount, [choice[: 8 * BURST_BYTES] for choice in choices], planes, "lower"
+            m, amount, [choice[: 8 * BURST_BYTES] for choice in choices], p.planes, "lower"
         )
         if self.width.groups == 1:
-            m.d.comb += self.data.eq(lower)
+            p.stage()
+            m.d.comb += [self.data.eq(lower), self.data_codes.eq(p.codes)]
             return m
 
         # The upper group begins after the lower one's 0 to 15 or 32 bytes. With 16 lanes the rotation's last
         # digit has one bit; beside it there is place for the 32 bytes.
-        size = delayed(m, code_bytes(codes[until - 2][:CODE_BITS]), 1, name="size_rotated")
         far = [choice[start : start + 8 * 47] for start in (0, 8 * BURST_BYTES) for choice in choices]
-        moved = pick(m, Cat(amount, size[-1]), far, "upper_far")
-        size = delayed(m, size, 1, name="size_far")
-        moved = pick(m, size[2:4], [moved[32 * i : 32 * i + 8 * 35] for i in range(4)], "upper_near")
-        size = delayed(m, size, 1, name="size_near")
-        planes = self._planes(m, codes[latency - 2][CODE_BITS:], "upper")
+        moved = pick(m, Cat(amount, p.size[-1]), far, "upper_far")
+        p.stage()
+        p.let(lower=lower)
+        moved = pick(m, p.size[2:4], [moved[32 * i : 32 * i + 8 * 35] for i in range(4)], "upper_near")
+        p.stage(planes=self._planes(code_bytes(p.codes[CODE_BITS:])))
         near = [moved[8 * i : 8 * (i + BURST_BYTES)] for i in range(4)]
-        upper = self._pick_planes(m, size[:2], near, planes, "upper")
-        m.d.comb += self.data.eq(Cat(delayed(m, lower, _UPPER_STAGES, name="lower_data"), upper))
+        upper = self._pick_planes(m, p.size[:2], near, p.planes, "upper")
+        p.stage()
+        m.d.comb += [self.data.eq(Cat(p.lower, upper)), self.data_codes.eq(p.codes)]
         return m
 
-    def _codes_at(self, m: Module, codes_1: Value) -> list[Value]:
-        """The request's codes as they are from one cycle after the request on, by cycles."""
-        values: list[Value] = [codes_1, codes_1]
-        for cycle in range(2, self.latency + 1):
-            values.append(delayed(m, values[-1], 1, name=f"codes_{cycle}"))
-        return values
-
     @staticmethod
-    def _planes(m: Module, code: Value, name: str) -> Signal:
-        """Register, one bit per plane: the group has it, or is raw."""
-        planes = Signal(Z_BITS, name=f"{name}_planes", reset_less=True)
-        size = code_bytes(code)
-        m.d.sync += planes.eq(Cat(size > plane for plane in range(Z_BITS)))
-        return planes
+    def _planes(size: Value) -> Value:
+        """One bit per plane: a group of ``size`` bytes has it, or is raw."""
+        return Cat(size > plane for plane in range(Z_BITS))
 
     @staticmethod
     def _pick_planes(m: Module, select: Value, choices: Sequence[Value], planes: Value, name: str) -> Value:
