@@ -14,6 +14,7 @@ from amaranth.utils import exact_log2
 from inceptionn.wire import MAX_LANES
 
 from ..codec.codecs import PAPER, codec_of
+from ..parts.pipeline import Pipeline
 from .registers import (
     COUNTER_SLOTS,
     SLOT_BYTES_IN,
@@ -171,51 +172,33 @@ class FrameCounters(wiring.Component):
             taken.append(Mux(turn[number], pending, 0))
 
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
-        address1 = Signal.like(slot)
-        amount1, amount2 = (Signal(max(map(len, taken)), name=f"amount{n}") for n in (1, 2))
-        add1, add2, add3, add4 = (Signal(name=f"add{n}") for n in (1, 2, 3, 4))
-        zero1 = Signal()
-        slot2, slot3, slot4 = (Signal.like(slot, name=f"slot{n}") for n in (2, 3, 4))
-        sum2 = Signal(COUNTER_WIDTH)
-        low3 = Signal(HALF + 1)
-        low4 = Signal(HALF)
-        high3 = Signal(HALF)
-        high4 = Signal(HALF)
-
+        p = Pipeline(m, control={"slot", "amount", "add", "zero", "sum", "low", "high"})
         m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=self.slots, init=[])
         read_port = sums.read_port(domain="comb")
         write_port = sums.write_port()
+        p.stage(
+            slot=Mux(sweep, slot, self.read.slot),
+            amount=reduce(or_, taken),
+            add=sweep,
+            zero=sweep & unclear.any(),
+        )
+        zero = p.zero
+        m.d.comb += read_port.addr.eq(p.slot)
+        p.stage(sum=Mux(zero, 0, read_port.data))
+        m.d.comb += self.read.data.eq(p.sum)
+        p.stage(low=p.sum[:HALF] + p.amount, high=p.sum[HALF:])
+        p.stage(low=p.low[:HALF], high=(p.high + p.low[HALF])[:HALF])
         m.d.comb += [
-            read_port.addr.eq(address1),
-            write_port.addr.eq(slot4),
-            write_port.data.eq(Cat(low4, high4)),
-            write_port.en.eq(add4),
-            self.read.data.eq(sum2),
-        ]
-        m.d.sync += [
-            address1.eq(Mux(sweep, slot, self.read.slot)),
-            amount1.eq(reduce(or_, taken)),
-            add1.eq(sweep),
-            zero1.eq(sweep & unclear.any()),
-            amount2.eq(amount1),
-            add2.eq(add1),
-            slot2.eq(address1),
-            sum2.eq(Mux(zero1, 0, read_port.data)),
-            low3.eq(sum2[:HALF] + amount2),
-            high3.eq(sum2[HALF:]),
-            add3.eq(add2),
-            slot3.eq(slot2),
-            low4.eq(low3),
-            high4.eq(high3 + low3[HALF]),
-            add4.eq(add3),
-            slot4.eq(slot3),
+            write_port.addr.eq(p.slot),
+            write_port.data.eq(Cat(p.low, p.high)),
+            write_port.en.eq(p.add),
         ]
 
         # The last cleared slot is written four cycles after its visit; a read takes one to reach the memory.
         drain = Signal()
         m.d.sync += [
-            drain.eq(zero1),
-            self.read.busy.eq(clear | unclear.any() | zero1 | drain),
+            drain.eq(zero),
+            self.read.busy.eq(clear | unclear.any() | zero | drain),
         ]
         return m
 

@@ -11,9 +11,9 @@ from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 
 
@@ -121,14 +121,20 @@ class DispatchQueue(wiring.Component):
             ]
             bursts.append(bank.read_data)
         last = final & notes.o.payload.last
-        marks = Cat(place, last, notes.o.payload.bad, Mux(last, notes.o.payload.ending, 0))
-        late = delayed(m, marks, BlockRam.LATENCY, name="marks")
-        late_place, late_marks = late[: len(place)], late[len(place) :]
+        p = Pipeline(m, control={"go"})
+        p.let(
+            go=go,
+            place=place,
+            last=last,
+            bad=notes.o.payload.bad,
+            ending=Mux(last, notes.o.payload.ending, 0),
+        )
+        p.until(BlockRam.LATENCY)
         m.d.sync += [
-            output.i.valid.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
-            output.i.payload.tdata.eq(Cat(bursts).word_select(late_place, 8 * burst)),
-            output.i.payload.tlast.eq(late_marks[0]),
-            output.i.payload.tuser.eq(late_marks[0] & late_marks[1]),
-            output.i.payload.ending.eq(late_marks[2:]),
+            output.i.valid.eq(p.go),
+            output.i.payload.tdata.eq(Cat(bursts).word_select(p.place, 8 * burst)),
+            output.i.payload.tlast.eq(p.last),
+            output.i.payload.tuser.eq(p.last & p.bad),
+            output.i.payload.ending.eq(p.ending),
         ]
         return m

@@ -14,6 +14,7 @@ from ..frame.flow_table import FlowKey, FlowTable, flow_index
 from ..frame.header_fields import ETHERNET, IPV4, L3, L4, TCP, VLAN
 from ..frame.tos_matcher import TosMatcher
 from ..parts.memory import BlockRam
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 
 HEADER_BYTES = 64
@@ -117,61 +118,52 @@ class FlowDirectory(wiring.Component):
             """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
             return Mux(vlan, *(header[8 * (tag + begin) : 8 * (tag + end)] for tag in (VLAN.size, 0)))
 
-        ip = Signal(8 * IPV4.size, reset_less=True)
-        tcp = Signal(8 * tcp_bytes, reset_less=True)
-        config = Signal(EngineConfig, reset_less=True)
-        ipv4 = Signal(reset_less=True)
-        valid1 = Signal()
-        valid2 = Signal()
-        m.d.sync += [
-            valid1.eq(self.frames.valid),
-            config.eq(self.frames.payload.config),
-            ipv4.eq(Mux(vlan, inner, outer) == ETHERTYPE_IPV4),
-            ip.eq(cut(L3, L4)),
-            tcp.eq(cut(L4, L4 + tcp_bytes)),
-        ]
+        p = Pipeline(m, control={"valid"})
+        p.let(valid=self.frames.valid, config=self.frames.payload.config)
+        p.stage(
+            ipv4=Mux(vlan, inner, outer) == ETHERTYPE_IPV4,
+            ip=cut(L3, L4),
+            tcp=cut(L4, L4 + tcp_bytes),
+        )
+        ip, tcp, config = p.ip, p.tcp, p.config
 
         m.submodules.matcher = matcher = TosMatcher()
-        payload = Signal(17)
         key = Signal(FlowKey)
         m.d.comb += [
             matcher.tos.eq(IPV4.read(ip, "tos")),
             matcher.config_tos.eq(config.tos),
             matcher.config_mask.eq(config.tos_mask),
-            payload.eq(IPV4.read(ip, "total_length") - ((TCP.read(tcp, "data_offset") << 2) + IPV4.size)),
             key.source.eq(IPV4.read(ip, "source")),
             key.destination.eq(IPV4.read(ip, "destination")),
             key.source_port.eq(TCP.read(tcp, "source_port")),
             key.destination_port.eq(TCP.read(tcp, "destination_port")),
         ]
-        query2 = Signal(_Query, reset_less=True)
-        payload2 = Signal(17, reset_less=True)
-        config2 = Signal(EngineConfig, reset_less=True)
-        tagged2 = Signal(reset_less=True)
-        m.d.sync += [
-            valid2.eq(valid1),
-            payload2.eq(payload),
-            config2.eq(config),
-            tagged2.eq(
-                config.enable & config.parameters_valid & ipv4 & matcher.match
+        headers = (TCP.read(tcp, "data_offset") << 2) + IPV4.size
+        p.stage(
+            payload=(IPV4.read(ip, "total_length") - headers)[:17],
+            tagged=(
+                config.enable & config.parameters_valid & p.ipv4 & matcher.match
                 & (Cat(IPV4.read(ip, "ihl"), IPV4.read(ip, "version")) == 0x45)
                 & (IPV4.read(ip, "protocol") == PROTOCOL_TCP)
             ),
-            query2.syn.eq(TCP.read(tcp, "syn")),
-            query2.key.eq(key),
-            query2.index.eq(flow_index(key)),
-        ]  # fmt: skip
+            syn=TCP.read(tcp, "syn"),
+            key=key,
+            index=flow_index(key),
+        )  # fmt: skip
         eligible = (
-            ~payload2[-1]
-            & (payload2 != 0)
-            & (payload2 >= config2.min_payload)
-            & (payload2 <= config2.max_payload)
-            & (payload2 % LANE_BYTES == 0)
+            ~p.payload[-1]
+            & (p.payload != 0)
+            & (p.payload >= p.config.min_payload)
+            & (p.payload <= p.config.max_payload)
+            & (p.payload % LANE_BYTES == 0)
         )
+        query = queries.i.payload
         m.d.sync += [
-            queries.i.valid.eq(valid2),
-            queries.i.payload.eq(query2),
-            queries.i.payload.touches.eq(tagged2 & (query2.syn | eligible)),
+            queries.i.valid.eq(p.valid),
+            query.syn.eq(p.syn),
+            query.key.eq(p.key),
+            query.index.eq(p.index),
+            query.touches.eq(p.tagged & (p.syn | eligible)),
         ]
 
     @staticmethod

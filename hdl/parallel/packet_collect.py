@@ -11,9 +11,9 @@ from inceptionn.wire import GROUP_LANES
 
 from ..parts.axi import AXIStream, keep_of
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.elastic_register import ElasticRegister
 from ..parts.memory import BlockRam
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .collect_queue import CollectQueue, piece_layout
 from .dispatch_queue import check_engines
@@ -118,16 +118,22 @@ class PacketCollect(wiring.Component):
                 queue.pieces.ready.eq(offered & job.i.ready & (owner == i)),
                 queue.step.eq(go & (job.o.payload.engine == i)),
             ]
-        last = final & job.o.payload.piece.end
-        marks = Cat(job.o.payload.engine, last, job.o.payload.piece.bad, job.o.payload.piece.ending)
-        late = delayed(m, marks, BlockRam.LATENCY, name="marks")
-        engine, rest = late[: len(job.o.payload.engine)], late[len(job.o.payload.engine) :]
+        piece = job.o.payload.piece
+        p = Pipeline(m, control={"go"})
+        p.let(
+            go=go,
+            engine=job.o.payload.engine,
+            last=final & piece.end,
+            bad=piece.bad,
+            ending=piece.ending,
+        )
+        p.until(BlockRam.LATENCY)
         m.d.sync += [
-            output.i.valid.eq(delayed(m, go, BlockRam.LATENCY, name="go", reset=True)),
-            output.i.payload.data.eq(Cat(queue.data for queue in queues).word_select(engine, 8 * width)),
-            output.i.payload.last.eq(rest[0]),
-            output.i.payload.bad.eq(rest[0] & rest[1]),
-            output.i.payload.ending.eq(rest[2:]),
+            output.i.valid.eq(p.go),
+            output.i.payload.data.eq(Cat(queue.data for queue in queues).word_select(p.engine, 8 * width)),
+            output.i.payload.last.eq(p.last),
+            output.i.payload.bad.eq(p.last & p.bad),
+            output.i.payload.ending.eq(p.ending),
         ]
         beat = output.o.payload
         m.d.comb += [

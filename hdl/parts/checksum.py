@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 from inceptionn.wire import GROUP_LANES
 
 from .beat import Beat
-from .delay import delayed
+from .pipeline import Pipeline
 
 
 def swap16(word: Value) -> Value:
@@ -90,31 +90,26 @@ class OnesComplementSum(wiring.Component):
             # Each enters the carry chain of its lane's two words, one place below them.
             bits = [(Const(1, 1), self.valid & self.carry[i // 2])[i % 2] for i in range(self.words)]
             words = [Cat(bit, word) for bit, word in zip(bits, words, strict=True)]
-        depth = 0
-        while len(words) > 1:
-            sums = []
-            for i in range(len(words) // 2):
-                partial = Signal(len(words[0]) + 1, name=f"partial{depth}_{i}", reset_less=True)
-                m.d.sync += partial.eq(words[2 * i] + words[2 * i + 1])
-                sums.append(partial[1:] if self.carries and not depth else partial)
-            words = sums
-            depth += 1
-        last = delayed(m, self.last, depth, name="last", reset=True)
+        p = Pipeline(m, control={"last", "counts"})
         # Only accepted words count: the tree itself has no reset.
-        counts = delayed(m, self.valid | self.last, depth, name="counts", reset=True)
+        p.let(last=self.last, counts=self.valid | self.last)
+        while len(words) > 1:
+            sums: list[Value] = [a + b for a, b in zip(words[::2], words[1::2], strict=True)]
+            if self.carries and len(words) == self.words:
+                sums = [total[1:] for total in sums]
+            p.stage(sums=Cat(sums))
+            words = [p.sums.word_select(i, len(sums[0])) for i in range(len(sums))]
 
         # Next stage: accumulate. 29 bits hold the 4896 words of the longest block.
         total = Signal(29)
-        finished = Signal(29, reset_less=True)
         accumulated = (total + words[0])[:29]
-        m.d.sync += finished.eq(accumulated)
-        with m.If(counts):
+        last = p.last
+        with m.If(p.counts):
             m.d.sync += total.eq(Mux(last, 0, accumulated))
+        p.stage(finished=accumulated)
 
         # Last stage: fold.
-        done = delayed(m, last, 1, name="done", reset=True)
-        m.d.sync += self.sums.valid.eq(done)
-        with m.If(done):
-            m.d.sync += self.sums.payload.eq(add16(finished[:16], finished[16:]))
-        assert depth + 2 == self.latency
+        m.d.sync += self.sums.valid.eq(p.last)
+        with m.If(p.last):
+            m.d.sync += self.sums.payload.eq(add16(p.finished[:16], p.finished[16:]))
         return m
