@@ -143,6 +143,8 @@ typedef struct {
     const coder *coders[CODECS];
     /* y = x * factor, NaNs unchanged; `y` may be `x`. Returns whether a finite value became infinite. */
     bool (*scale)(const lane_bits *x, size_t lanes, float factor, lane_bits *y);
+    /* y = addend + x; `y` may be the addend. */
+    void (*add)(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y);
     /* Largest finite magnitude, as bits. Any number of lanes. */
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
 } kernel;

@@ -42,8 +42,8 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
     if (s->scale) {
         lane_bits *values = addend ? scaled : out;
         s->kernel->scale(values, lanes, power_of_two(-s->scale), values);
-        for (size_t i = 0; addend && i < lanes; i++)
-            out[i] = added(addend[i], scaled[i]);
+        if (addend)
+            s->kernel->add(addend, values, lanes, out);
     }
     *at = start + bytes;
     return OK;

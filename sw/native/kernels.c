@@ -17,6 +17,12 @@ INLINE bool scale_loop(const lane_bits *x, size_t lanes, float factor, lane_bits
     return overflows;
 }
 
+INLINE void add_loop(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y)
+{
+    for (size_t i = 0; i < lanes; i++)
+        y[i] = added(addend[i], x[i]);
+}
+
 INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
 {
     uint32_t largest = 0;
@@ -32,6 +38,10 @@ INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
     attributes static bool scale_##set(const lane_bits *x, size_t lanes, float factor, lane_bits *y)         \
     {                                                                                                        \
         return scale_loop(x, lanes, factor, y);                                                              \
+    }                                                                                                        \
+    attributes static void add_##set(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y) \
+    {                                                                                                        \
+        add_loop(addend, x, lanes, y);                                                                       \
     }                                                                                                        \
     attributes static uint32_t largest_##set(const lane_bits *x, size_t lanes)                               \
     {                                                                                                        \
@@ -55,6 +65,7 @@ static const kernel scalar = {
     .prepare = nothing,
     .coders = {[PAPER] = &paper_scalar, [PLANES] = &planes_scalar},
     .scale = scale_scalar,
+    .add = add_scalar,
     .largest = largest_scalar,
 };
 
@@ -89,6 +100,7 @@ static const kernel avx2 = {
     .prepare = paper_avx2_prepare,
     .coders = {[PAPER] = &paper_avx2, [PLANES] = &planes_avx2},
     .scale = scale_avx2,
+    .add = add_avx2,
     .largest = largest_avx2,
 };
 
@@ -98,6 +110,7 @@ static const kernel avx512 = {
     .prepare = nothing,
     .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_avx512},
     .scale = scale_avx512,
+    .add = add_avx512,
     .largest = largest_avx512,
 };
 
@@ -107,6 +120,7 @@ static const kernel gfni = {
     .prepare = nothing,
     .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_gfni},
     .scale = scale_avx512,
+    .add = add_avx512,
     .largest = largest_avx512,
 };
 

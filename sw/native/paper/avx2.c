@@ -94,6 +94,8 @@ TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters 
         const size_t here = (lanes - done < FEW ? lanes - done : FEW) / 32 * 32;
         for (size_t at = 0; at < here; at += 32) {
             __m256i tags[4];
+            fetch_ahead(x + done + at);
+            fetch_ahead(x + done + at + 16);
             for (size_t i = 0; i < 4; i++) {
                 const __m256i f = _mm256_loadu_si256((const __m256i *)(x + done + at + 8 * i));
                 _mm256_store_si256(&v[at / 8 + i], quantise(f, &limit, &tags[i]));
@@ -153,8 +155,11 @@ TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters 
         for (int i = 0; i < 4; i++) {
             const size_t at = done + 8 * (size_t)i;
             __m256 value = restore(&data, words >> 16 * i, unit, raw);
-            if (addend)
+            if (addend) {
+                fetch_ahead(addend + at);
                 value = _mm256_add_ps(_mm256_loadu_ps((const float *)(const void *)(addend + at)), value);
+            }
+            fetch_ahead(out + at);
             _mm256_storeu_ps((float *)(void *)(out + at), value);
         }
     }

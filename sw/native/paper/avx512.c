@@ -27,6 +27,7 @@ TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameter
     size_t done = 0;
     for (; done + 16 <= lanes; done += 16) {
         const __m512i f = _mm512_loadu_si512(x + done);
+        fetch_ahead(x + done);
         const __m512i magnitude = _mm512_andnot_si512(sign, f);
         const __mmask16 from_e0 = _mm512_cmpge_epi32_mask(magnitude, e0);
         const __mmask16 from_t = _mm512_cmpge_epi32_mask(magnitude, t);
@@ -86,8 +87,11 @@ TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameter
         __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(fixed), _mm512_permutevar_ps(unit_of, tags));
         const __mmask16 raw = _mm512_test_epi32_mask(keep, _mm512_set1_epi32(0x80));
         value = _mm512_mask_mov_ps(value, raw, _mm512_castsi512_ps(v));
-        if (addend)
+        if (addend) {
+            fetch_ahead(addend + done);
             value = _mm512_add_ps(_mm512_loadu_ps(addend + done), value);
+        }
+        fetch_ahead(out + done);
         _mm512_storeu_ps(out + done, value);
     }
     data = paper_decompress_tail(block, data, done, lanes, p.b, addend, out);

@@ -49,6 +49,7 @@ AVX2_INLINE __m256i quantise(const lane_bits *x, __m256 factor, __m256i *raw)
     const __m256i one = _mm256_set1_epi16(1);
     /* Lanes 0..3 and 4..7 of both groups, then in the even and the odd 16-bit places. */
     const __m256i a = both(x, x + 8), b = both(x + 4, x + 12);
+    fetch_ahead(x);
     const __m256i h = _mm256_blend_epi16(_mm256_srli_epi32(fixed_point(a, factor), 16),
                                          fixed_point(b, factor), 0xAA);
     const __m256i s = _mm256_srli_epi16(_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA), 15);
@@ -126,9 +127,11 @@ AVX2_INLINE void restore(__m256i z, __m256 unit, const lane_bits *addend, lane_b
     __m256 group1 = _mm256_permute2f128_ps(first, second, 0x31);
     if (addend) {
         const float *from = (const float *)(const void *)addend;
+        fetch_ahead(addend);
         group0 = _mm256_add_ps(_mm256_loadu_ps(from), group0);
         group1 = _mm256_add_ps(_mm256_loadu_ps(from + 8), group1);
     }
+    fetch_ahead(out);
     float *to = (float *)(void *)out;
     _mm256_storeu_ps(to, group0);
     _mm256_storeu_ps(to + 8, group1);

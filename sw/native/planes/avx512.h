@@ -86,6 +86,8 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
         for (size_t i = 0; i < steps; i++) {
             const __m512i a = _mm512_loadu_si512(x + done + STEP * i);
             const __m512i b = _mm512_loadu_si512(x + done + STEP * i + 16);
+            fetch_ahead(x + done + STEP * i);
+            fetch_ahead(x + done + STEP * i + 16);
             const __m512i h = upper_halves(fixed_point(a, factor), fixed_point(b, factor));
             const __m512i s = _mm512_srli_epi16(upper_halves(a, b), 15);
             /* 2 q, less the sign, but not less than zero. */
@@ -126,8 +128,11 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
 TARGET_INLINE void put_values(const lane_bits *addend, lane_bits *out, __m512i fixed, __m512 unit)
 {
     __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(fixed), unit);
-    if (addend)
+    if (addend) {
+        fetch_ahead(addend);
         value = _mm512_add_ps(_mm512_loadu_ps(addend), value);
+    }
+    fetch_ahead(out);
     _mm512_storeu_ps(out, value);
 }
 
