@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import select
 import socket
 import struct
 from collections import deque
@@ -68,6 +69,8 @@ class Channel:
         self._length: int | None = None
         """The length of the arriving message, once its header has arrived."""
         self._low_water = 1
+        self.polled = 0
+        """The events for which the transport polls this connection."""
 
     @property
     def busy(self) -> bool:
@@ -113,7 +116,7 @@ class Channel:
                 first = parts[0]
                 if sent < first.nbytes:
                     parts[0] = first[sent:]
-                    break
+                    return  # the kernel takes no more for now
                 sent -= first.nbytes
                 parts.popleft()
                 self._ends[0] -= 1
@@ -145,7 +148,7 @@ class Channel:
                 transfer.moved += min(got, rest)
                 self._have += max(0, got - rest)
                 if got < rest:
-                    continue
+                    return  # there is no more for now
             transfer.length = self._length
             transfer.done = True
             self._length = None
@@ -185,17 +188,20 @@ class Channel:
         name = errno.errorcode.get(error.errno or 0, "")
         return PeerLost(f"rank {self.peer} is lost: {error.strerror or error} ({name})")
 
-    def before_poll(self) -> None:
-        """Tells the kernel to wake this receive for a large amount of data, not for each packet
-        (SO_RCVLOWAT).
+    def awaited(self) -> int:
+        """The events to poll for: readable for a receive, writable for a send.
+
+        Tells the kernel to wake a receive for a large amount of data, not for each packet (SO_RCVLOWAT).
         """
+        writable = select.POLLOUT if self.sends else 0
         if not self.receives:
-            return
+            return writable
         rest = 1 if self._length is None else self._length - self.receives[0].moved
         low_water = min(max(1, rest), _LOW_WATER)
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
             self._low_water = low_water
+        return select.POLLIN | writable
 
     def close(self, *, reset: bool = False) -> None:
         """Closes the connection. With ``reset`` the peer notices at once, and queued data is dropped."""

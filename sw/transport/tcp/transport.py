@@ -50,9 +50,12 @@ class TcpTransport(Transport):
         self._control = control
         self._channels = (messages, floats)
         self._busy: dict[int, Channel] = {}
-        """Channels with queued requests, by file descriptor."""
+        """Channels with queued requests, by file descriptor; `_poll` holds those that were waited for."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._woken = False
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
         self._broken: TransportError | None = None
         self._closed = False
 
@@ -98,7 +101,7 @@ class TcpTransport(Transport):
                 if done or self._woken or left <= 0:
                     self._woken = False
                     return done
-                self._step(left, wakes=True)
+                self._step(left)
         except TransportError as error:
             raise self._fail(error) from error.__cause__
 
@@ -192,7 +195,7 @@ class TcpTransport(Transport):
     def _mute_floats(self) -> None:
         """Stops waiting on the connections for floats."""
         for channel in self._channels[True].values():
-            self._busy.pop(channel.sock.fileno(), None)
+            self._rest(channel)
 
     def _drop_floats(self) -> None:
         """Closes the connections for floats."""
@@ -211,39 +214,42 @@ class TcpTransport(Transport):
             if self._step(left):
                 since = time.monotonic()
 
-    def _step(self, timeout: float, *, wakes: bool = False) -> bool:
+    def _step(self, timeout: float) -> bool:
         """Waits until a connection is ready and moves its data. Returns False if no data moved within
         ``timeout``.
 
-        With ``wakes``, a call of `wake` also ends the wait.
+        A call of `wake` also ends the wait.
         """
-        poll = select.poll()
-        control = self._control.fileno()
-        poll.register(control, select.POLLIN)
-        if wakes:
-            poll.register(self._wake, select.POLLIN)
         for fd, channel in self._busy.items():
-            channel.before_poll()
-            poll.register(
-                fd, (select.POLLIN if channel.receives else 0) | (select.POLLOUT if channel.sends else 0)
-            )
-        moved = False
-        for fd, events in poll.poll(timeout * 1000):
-            if fd == control:
-                moved |= self._control.pump()
-                continue
-            if fd == self._wake:
+            if (events := channel.awaited()) != channel.polled:
+                self._poll.register(fd, events)
+                channel.polled = events
+        moved = news = False
+        for fd, events in self._poll.poll(timeout * 1000):
+            if fd in self._busy:
+                channel, moved = self._busy[fd], True
+                if channel.sends and events & ~select.POLLIN:
+                    channel.flush()
+                if channel.receives and events & ~select.POLLOUT:
+                    channel.fill()
+                if not channel.busy:
+                    self._rest(channel)
+            elif fd == self._wake:
                 os.eventfd_read(self._wake)
                 self._woken = True
-                continue
-            channel, moved = self._busy[fd], True
-            if channel.sends and events & ~select.POLLIN:
-                channel.flush()
-            if channel.receives and events & ~select.POLLOUT:
-                channel.fill()
-            if not channel.busy:
-                del self._busy[fd]
+            else:
+                news = True
+        if news:  # after the data: a rank that is lost may have sent all that was awaited
+            moved |= self._control.pump()
         return moved
+
+    def _rest(self, channel: Channel) -> None:
+        """Stops waiting on a connection, until it is busy again."""
+        fd = channel.sock.fileno()
+        self._busy.pop(fd, None)
+        if channel.polled:
+            self._poll.unregister(fd)
+            channel.polled = 0
 
     def _alive(self) -> None:
         if self._broken is not None:

@@ -42,6 +42,7 @@ def main() -> None:
             steps(ddp, optimizer, which)
 
     work(range(3))
+    dist.barrier()  # the others have what the victim sent
     if dist.get_rank() == int(victim):
         if fate == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
