@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,12 @@ from .parts import Cut
 
 POSTED = 2
 """Receives in flight at a time."""
+AHEAD = 1 << 19
+"""Bytes of its first block that a rank may have sent beyond what it has received: about what a connection
+holds. With more, all ranks compress at first and receive nothing, and links of 1 Gbit/s wait for them."""
 
-Finish = Callable[[NDArray[np.float32]], None]
+Lanes = NDArray[np.float32]
+Finish = Callable[[Lanes], None]
 
 
 class Source(Protocol):
@@ -31,8 +35,17 @@ class Source(Protocol):
     earlier ones are in flight.
     """
 
-    def __getitem__(self, where: slice, /) -> NDArray[np.float32]:
+    def __getitem__(self, where: slice, /) -> Lanes:
         """The lanes of a sub-block."""
+
+
+class _Arrival(NamedTuple):
+    """A sub-block that arrives in a step, and where its values are."""
+
+    step: int
+    where: slice
+    values: Lanes
+    incoming: Incoming
 
 
 def reduce_scatter_steps(ranks: int) -> range:
@@ -54,7 +67,7 @@ def ring(
     form: WireForm,
     members: Sequence[int],
     source: Source,
-    lanes: NDArray[np.float32],
+    lanes: Lanes,
     parts: Cut,
     steps: range,
     finish: Finish,
@@ -68,9 +81,9 @@ def ring(
     replaces the owner's values by what the others will see. ``settled``: called in the all-gather for each
     sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
 
-    A rank sends its first block, then each sub-block as soon as it has arrived, while the processor's cache
-    holds it. So the steps overlap, and with them compression, transfer and summation: the kernel moves queued
-    data while this rank computes.
+    A rank sends its first block, but not much ahead of what it receives. Then it sends each sub-block as soon
+    as it has arrived, while the processor's cache holds it. So the steps overlap, and with them compression,
+    transfer and summation: the kernel moves queued data while this rank computes.
     """
     ranks = len(members)
     position = members.index(form.transport.rank)
@@ -92,33 +105,54 @@ def ring(
     ]
     """What each step sends, and the step before has received."""
     due = iter(moves[subs:])
-    posted: deque[tuple[int, slice, NDArray[np.float32], Incoming]] = deque()
+    posted: deque[_Arrival] = deque()
 
-    def post() -> None:
-        """Keeps receives in flight: by step, of the lanes that this sends or, at the end, would send."""
+    def post(at_once: bool) -> None:
+        """Keeps receives in flight. ``at_once``: what arrives is sent on before more is received."""
         while len(posted) < POSTED and (move := next(due, None)) is not None:
             step, where = move
-            into = form.passing(lanes[where]) if step < ranks - 1 and step in steps else lanes[where]
+            passes = at_once and step < ranks - 1 and step in steps
+            into = form.passing(lanes[where]) if passes else lanes[where]
             addend = source[where] if step < ranks else None
-            posted.append((step, where, into, form.receive(previous, into, addend)))
+            posted.append(_Arrival(step, where, into, form.receive(previous, into, addend)))
 
-    for step, where in moves[:subs]:
-        form.send([following], (lanes if step else source)[where])
-        if settled is not None and step >= ranks - 1:
-            settled(where)
-        post()  # not before: a source may have to compute what is added
-    while posted:
-        step, where, values, incoming = posted.popleft()
-        incoming.finish()
+    def take() -> tuple[_Arrival, int]:
+        """What arrives next, and its bytes."""
+        arrival = posted.popleft()
+        step, _, values, incoming = arrival
+        size = incoming.finish()
         if step == ranks - 1:
             finish(values)
-        if step >= ranks and step in steps:
-            incoming.relay([following])
-        else:
+        if step < ranks or step not in steps:
             incoming.drop()
-            if step in steps:
-                form.send([following], values)
+        return arrival, size
+
+    def send_on(arrival: _Arrival) -> None:
+        """Sends what has arrived to the next rank, unless it has come to its end."""
+        step, where, values, incoming = arrival
+        if step in steps and step >= ranks:
+            incoming.relay([following])
+        elif step in steps:
+            form.send([following], values)
         if settled is not None and step >= ranks - 1:
             settled(where)
-        post()
+
+    waiting: list[_Arrival] = []
+    ahead = 0
+    for sent, (step, where) in enumerate(moves[:subs]):
+        # With as many messages received as sent, all ranks could wait for each other.
+        while ahead >= AHEAD and len(waiting) < sent:
+            arrival, size = take()
+            waiting.append(arrival)
+            ahead -= size
+            post(False)
+        ahead += form.send([following], (lanes if step else source)[where])
+        if settled is not None and step >= ranks - 1:
+            settled(where)
+        post(sent + 1 == subs)  # not before: a source may have to compute what is added
+    for arrival in waiting:
+        send_on(arrival)
+    while posted:
+        send_on(take()[0])
+        post(True)
     form.drain()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +63,8 @@ class Incoming(ABC):
     """Lanes in flight to this rank, to be stored or summed as `WireForm.receive` was told."""
 
     @abstractmethod
-    def finish(self) -> None:
-        """Waits for the lanes, and stores them or the sum."""
+    def finish(self) -> int:
+        """Waits for the lanes, stores them or the sum, and returns the bytes of the message."""
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
@@ -127,13 +128,14 @@ class _Direct(Incoming):
         into = lanes if self._scratch is None else self._scratch[: lanes.size]
         self._request = form.transport.irecv_into(peer, into, tagged=form.tagged)
 
-    def finish(self) -> None:
+    def finish(self) -> int:
         got = self._request.wait()
         if got != self._lanes.nbytes:
             raise ValueError(f"received {got} bytes, expected {self._lanes.nbytes}")
         if self._scratch is not None and self._addend is not None:
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)
+        return got
 
     def relay(self, peers: Sequence[int]) -> None:
         self._form.send(peers, self._lanes)
@@ -183,19 +185,26 @@ class _Stream(Incoming):
         self._length = 0
         self._request = form.transport.irecv_into(peer, self._buffer)
 
-    def finish(self) -> None:
+    def finish(self) -> int:
         self._length = self._request.wait()
         stream = self._buffer[: self._length]
         if self._addend is not None:
             self._form.codec.decompress_add(stream, self._lanes, self._addend)
         else:
             self._form.codec.decompress(stream, self._lanes.size, out=self._lanes)
+        return self._length
 
     def relay(self, peers: Sequence[int]) -> None:
         self._form.forward(peers, self._buffer, self._length)
 
     def drop(self) -> None:
         self._form.spare.append(self._buffer)
+
+
+_KEPT = 16
+"""Buffers for streams that a transport keeps between two collectives, since new memory costs page faults."""
+
+_spare: WeakKeyDictionary[Transport, list[NDArray[np.uint8]]] = WeakKeyDictionary()
 
 
 class Compressed(WireForm):
@@ -205,7 +214,7 @@ class Compressed(WireForm):
         super().__init__(transport)
         self.codec = codec
         self._size_of = cache(codec.max_compressed_size)
-        self.spare: list[NDArray[np.uint8]] = []
+        self.spare = _spare.setdefault(transport, [])
         self._passing = np.empty(0, np.float32)
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
@@ -215,9 +224,16 @@ class Compressed(WireForm):
             if buffer is not None:
                 self.spare.append(buffer)
         size = self._size_of(count)
-        if self.spare and self.spare[-1].size >= size:
-            return self.spare.pop()
+        while self.spare:
+            if (buffer := self.spare.pop()).size >= size:
+                return buffer
         return np.empty(size, np.uint8)
+
+    def drain(self) -> None:
+        sent = [buffer for _, buffer in self._sending if buffer is not None]
+        super().drain()
+        self.spare += sent
+        del self.spare[:-_KEPT]
 
     def send(self, peers: Sequence[int], lanes: Lanes) -> int:
         buffer = self.buffer(lanes.size)
