@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec import Codec
 from ..error_feedback import ErrorFeedback
 from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
+from .own_scale import CommonScale
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
@@ -38,7 +40,9 @@ class Collective:
 
 @dataclass(frozen=True)
 class Call:
-    """A call on which all ranks have agreed. ``exponents`` holds the exponent of each rank's scale."""
+    """A call on which all ranks have agreed. ``exponents`` holds the exponent of each rank's scale. It is 0
+    where the codec scales.
+    """
 
     settings: Settings
     form: WireForm
@@ -83,8 +87,9 @@ def run(
 
     ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
     `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
-    at the end. Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error
-    feedback of this rank's values, with their name. Its residual changes only after the ranks have agreed.
+    at the end. (For a sum with an `inceptionn.Codec` in software the codec scales, and lanes are unscaled.)
+    Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error feedback of this
+    rank's values, with their name. Its residual changes only after the ranks have agreed.
     """
     size = transport.size
     error: Exception | None = None
@@ -117,14 +122,18 @@ def run(
         memory, name = feedback
         own = memory.kept(own, name, codec, exponents[transport.rank], lanes[loaded.own])
         source = lanes
-    if exponents[transport.rank] and collective.contributes:
-        np.multiply(own, np.float32(2.0 ** exponents[transport.rank]), out=lanes[loaded.own])
+    exponent = exponents[transport.rank]
+    scaling = None
+    if exponent and collective.summed and path == "software" and isinstance(codec, Codec):
+        scaling, exponents = CommonScale(codec, exponent), [0] * size
+    elif exponent and collective.contributes:
+        np.multiply(own, np.float32(2.0**exponent), out=lanes[loaded.own])
         source, own = lanes, lanes[loaded.own]
     if path != "off" and size > 1 and collective.contributes:
         # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
         most = max((e for e in all_largest if e is not None), default=None)
         if scaled != "auto" or not collective.summed or largest == most:
-            watch(transport)(f"the {collective.name}", codec, own)
+            watch(transport)(f"the {collective.name}", codec, own, scaling.exponent if scaling else 0)
     with moving_data(transport):
-        move(Call(settings, wire_form(transport, path, codec), source, lanes, exponents))
+        move(Call(settings, wire_form(transport, path, scaling or codec), source, lanes, exponents))
     buffers.store(lanes)

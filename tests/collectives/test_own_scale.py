@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Streams with a scale of their own."""
+"""Streams that are scaled, by an exponent of their own or a common one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import BFloat16
+from inceptionn.collectives import MEAN, BFloat16, allreduce_comp
 from inceptionn.collectives.own_scale import OwnScale, with_scale
 from inceptionn.layers.a2dtwp import AdtCodec
 from inceptionn.layers.gradiveq.qsgd import QSGD
+from inceptionn.transport import Transport
 
 
 @pytest.mark.parametrize("k", [1, 4, 10, 14])
@@ -63,3 +65,34 @@ def test_only_codecs_with_an_absolute_bound_are_scaled() -> None:
 def test_malformed_streams(stream: bytes) -> None:
     with pytest.raises(ValueError, match="malformed|scale"):
         OwnScale(Codec(), "auto").decompress(stream, 3)
+
+
+@pytest.mark.parametrize("mode", ["bounded", "planes"])
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "worker_aggregator"])
+def test_sums_are_those_of_scaled_arrays(
+    threads: Callable[..., list[Any]], algorithm: Any, mode: Any
+) -> None:
+    """A sum is scaled in the streams alone, to the same bits as if the arrays had been scaled."""
+    x = np.random.default_rng(8).normal(scale=1e-3, size=(4, 9001)).astype(np.float32)
+    x[2, 5] = np.inf
+
+    def run(t: Transport) -> list[np.ndarray]:
+        own, results = x[t.rank], []
+        for values, scale, back in ((own, 6, 1), (own * np.float32(64), None, 1 / 64)):
+            y = np.empty_like(own)
+            allreduce_comp(
+                t,
+                values,
+                y,
+                MEAN,
+                algorithm=algorithm,
+                codec=Codec(2**-8, mode),
+                path="software",
+                scale=scale,
+            )
+            results.append(y * np.float32(back))
+        return results
+
+    for scaled, arrays in threads(4, run):
+        assert np.array_equal(scaled.view(np.uint32), arrays.view(np.uint32))
+        assert np.count_nonzero(scaled) > 4000

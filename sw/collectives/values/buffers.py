@@ -262,9 +262,11 @@ def _array(buffer: Any, name: str) -> NDArray[Any]:
 
 
 def _type_name(array: NDArray[Any], dtype: str | None, name: str) -> str:
+    if array.dtype == np.float32:  # not by its name, which takes as long as all else here
+        return "float32"
     found = array.dtype.name
     if dtype == "bfloat16" and found == "uint16":
         return "bfloat16"
-    if (found == "float32" or found in CONVERTED) and array.dtype.isnative:
+    if found in CONVERTED and array.dtype.isnative:
         return found
     raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {array.dtype}")

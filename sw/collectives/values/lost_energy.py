@@ -30,20 +30,23 @@ class LostEnergy:
     def __init__(self) -> None:
         self._rest: dict[Hashable, float] = {}
 
-    def __call__(self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32]) -> None:
+    def __call__(
+        self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32], scale: int = 0
+    ) -> None:
         """Issues a ``RuntimeWarning`` if at least half of the energy of ``values`` is below the bound of
         ``codec``.
 
-        ``values`` are the scaled values that the codec gets. Codecs with a relative error are not checked.
+        ``scale`` is the exponent by which the codec scales the values. Codecs with a relative error are not
+        checked.
         """
         if not isinstance(codec, Codec):
             return
         if rest := self._rest.get(key, 0):
             self._rest[key] = rest - 1
             return
-        if not lost_share(codec, _sample(values)) >= LIMIT:  # also if it is NaN
+        if not lost_share(codec, _sample(values), scale) >= LIMIT:  # also if it is NaN
             return
-        share = lost_share(codec, values)
+        share = lost_share(codec, values, scale)
         if not share >= LIMIT:
             self._rest[key] = _REST
             return
@@ -56,7 +59,7 @@ class LostEnergy:
         )
 
 
-def lost_share(codec: Codec, values: NDArray[np.float32]) -> float:
+def lost_share(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> float:
     """The share of the energy of ``values`` that is in values which the codec makes zero. O(size).
 
     It is 0 if all are zero, and NaN if one is not finite.
@@ -67,7 +70,7 @@ def lost_share(codec: Codec, values: NDArray[np.float32]) -> float:
         part = flat[start : start + _CHUNK]
         squares = np.square(part, dtype=np.float64)
         energy += float(squares.sum())
-        lost += float(squares[codec.lossy(part) == 0].sum())
+        lost += float(squares[codec.lossy(part, scale=scale) == 0].sum())
     if not math.isfinite(energy):
         return math.nan
     return lost / energy if energy else 0.0
