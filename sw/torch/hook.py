@@ -127,7 +127,7 @@ class CompressState:
         buffer = bucket.buffer()
         layout = None if self.residuals is None else self.residuals.layout(bucket.parameters())
         raw, arguments = self.travels_raw(buffer), self.arguments
-        if bucket.is_last():
+        if last := bucket.is_last():
             self.advance()
         if raw:
             return allreduce_hook(self.process_group, bucket)
@@ -141,7 +141,10 @@ class CompressState:
             all_reduce(link.transport, copy.array, MEAN, arguments, feedback)
             copy.store()
 
-        return future_of(link.submit(run), [copy], lambda: buffer)
+        result = link.submit(run)
+        if last and copy.device is None:
+            link.run_until(result)  # the backward pass is over
+        return future_of(result, [copy], lambda: buffer)
 
     def state_dict(self) -> dict[str, Any]:
         """The step (and with it warm-up and schedule), this rank's residuals, and an assigned codec.

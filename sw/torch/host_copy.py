@@ -90,6 +90,9 @@ def future_of(
     """
     devices = [copy.device for copy in copies if copy.device is not None]
     future: torch.futures.Future[Any] = torch.futures.Future(devices=sorted(set(devices), key=str) or None)
+    if not devices and result.done() and result.exception() is None:
+        future.set_result(value())
+        return future
 
     def complete(done: Result[Any]) -> None:
         with copies[0].on_stream() if copies else nullcontext():

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process group's connections, and the thread that owns them. It runs calls one after the other."""
+"""A process group's connections, and the thread that owns them. Calls run one after the other."""
 
 from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future as Result
 from typing import Any, TypeVar
@@ -22,15 +23,20 @@ _GRACE = 1.0
 
 
 class Link:
-    """A thread that runs calls on a transport in order. All ranks submit the same calls in the same order.
+    """Runs calls on a transport in order. All ranks submit the same calls in the same order.
 
-    The transport forms in the caller's thread, so all ranks must make their links at the same place of the
-    program.
+    A thread runs them. A caller that waits for a call runs it itself where the thread has not begun, since
+    handing a small call over takes as long as the call. The transport forms in the caller's thread, so all
+    ranks must make their links at the same place of the program.
     """
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self._calls: queue.SimpleQueue[tuple[Result[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._calls: deque[tuple[Result[Any], Callable[[], Any]]] = deque()
+        self._running = threading.Lock()
+        """Held by the thread that runs calls."""
+        self._more: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """True after each call that was queued, False at the end."""
         self._thread = threading.Thread(target=self._run, name="inceptionn", daemon=True)
         self._thread.start()
 
@@ -42,24 +48,37 @@ class Link:
         if not self._thread.is_alive():
             raise TransportError("the connections of the process group are closed")
         result: Result[T] = Result()
-        self._calls.put((result, call))
+        self._calls.append((result, call))
+        self._more.put(True)
         return result
 
-    def _run(self) -> None:
-        while (item := self._calls.get()) is not None:
-            result, call = item
+    def run_until(self, result: Result[Any]) -> None:
+        """Runs queued calls here until this one is done, unless the link's thread is running calls now."""
+        if not result.done() and self._running.acquire(blocking=False):
+            try:
+                self._work(result.done)
+            finally:
+                self._running.release()
+
+    def _work(self, enough: Callable[[], bool]) -> None:
+        while self._calls and not enough():
+            result, call = self._calls.popleft()
             try:
                 value = call()
             except BaseException as error:
                 result.set_exception(error)
             else:
                 result.set_result(value)
-            del item, result, call
+
+    def _run(self) -> None:
+        while self._more.get():
+            with self._running:
+                self._work(lambda: False)
         self.transport.close()
 
     def close(self, timeout: float | None = None) -> None:
         """Runs the queued calls, then closes the transport. Waits at most ``timeout`` seconds for this."""
-        self._calls.put(None)
+        self._more.put(False)
         self._thread.join(timeout)
 
 

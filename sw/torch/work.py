@@ -17,7 +17,7 @@ from ..codec import Codec
 from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
-from .link import link_of
+from .link import Link, link_of
 
 Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
@@ -31,16 +31,18 @@ bound.
 class CompressedWork(dist.Work):
     """A compressed collective in flight."""
 
-    def __init__(self, result: Result[None], copies: Copies, outputs: Tensors) -> None:
+    def __init__(self, link: Link, result: Result[None], copies: Copies, outputs: Tensors) -> None:
         super().__init__()
-        self._result, self._copies = result, copies
-        self._future = future_of(result, copies, lambda: list(outputs))
+        self._link, self._result, self._copies, self._outputs = link, result, copies, outputs
+        self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits, and raises the collective's error, such as `PeerLost`. With CUDA, the current stream waits
         too.
         """
         seconds = timeout.total_seconds() if timeout else 0.0
+        if seconds <= 0:
+            self._link.run_until(self._result)
         try:
             self._result.result(seconds if seconds > 0 else None)
         except TimeoutError as error:
@@ -55,6 +57,8 @@ class CompressedWork(dist.Work):
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future that completes with the outputs."""
+        if self._future is None:
+            self._future = future_of(self._result, self._copies, lambda: list(self._outputs))
         return self._future
 
 
@@ -131,4 +135,4 @@ def _submitted(
         for copy in results:
             copy.store()
 
-    return CompressedWork(link.submit(run), results, outputs)
+    return CompressedWork(link, link.submit(run), results, outputs)
