@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Error feedback: what compression removed from one gradient is added to the next one.
+"""Error feedback: the part that compression removed from one gradient is added to the next one.
 
 Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): truncation mostly loses values that are
 too small to be sent. Accumulated, they are sent once they are large enough. The paper does not use it.
@@ -55,7 +55,7 @@ class ErrorFeedback:
         scale: Scale = "auto",
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
-        """The gradient plus the residual, as far as the codec keeps it; the rest is the new residual.
+        """Returns the part of gradient plus residual that the codec keeps. The rest is the new residual.
 
         ``name`` tells tensors apart. ``scale``: that of the all-reduce. "auto" asks the ranks of ``comm``;
         all of them must call it then, for the same tensors in the same order. ``out``, of the gradient's
@@ -75,7 +75,7 @@ class ErrorFeedback:
         return out
 
     def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
-        """The gradient plus the residual, in new memory; no residual changes. For `kept`.
+        """Returns gradient plus residual, for `kept`, in new memory. No residual changes.
 
         Raises ``ValueError`` if the shape of ``name`` has changed.
         """
@@ -98,9 +98,10 @@ class ErrorFeedback:
         exponent: int,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
-        """What a codec keeps of `added` values that are scaled by ``2**exponent``; the rest is the residual.
+        """Returns the part of `added` values, scaled by ``2**exponent``, that a codec keeps. The rest is the
+        residual.
 
-        ``wanted`` becomes the residual's memory. ``out``: other memory of its shape for the result.
+        ``wanted`` becomes the residual's memory. ``out`` is other memory of its shape, for the result.
         """
         if isinstance(codec, Codec):
             kept = codec.lossy(wanted, out, scale=exponent)
@@ -147,7 +148,7 @@ class ErrorFeedback:
         return {name: residual.copy() for name, residual in self._residuals.items()}
 
     def load_state_dict(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
-        """Takes copies of the residuals of a checkpoint in place of its own.
+        """Replaces all residuals by copies of a checkpoint's.
 
         ``ValueError``, with the tensor's name, if a residual is not a finite float32 array. Nothing is
         changed then.

@@ -20,11 +20,11 @@ _WORD_MASK = (1 << DATA_WIDTH) - 1
 
 
 class BusError(RuntimeError):
-    """An access failed, or what answers is not a NIC of this project; the text says where and why."""
+    """An access failed, or the device is not a NIC of this project. The text says where and why."""
 
 
 class Bus(ABC):
-    """Registers of 32 bits at byte addresses, from 0 up. A context manager that closes itself.
+    """32-bit registers at byte addresses, from 0 up, as a context manager that closes the device.
 
     An access waits a few seconds at most, and raises `BusError` or ``OSError`` if it fails.
     """
@@ -32,7 +32,7 @@ class Bus(ABC):
     registers: RegisterMap = REGISTERS
     """The register map of the device; `identify` finds it."""
     codec = ""
-    """The NIC's codec, where there is one."""
+    """The NIC's codec, if there is one."""
 
     @abstractmethod
     def read32(self, address: int) -> int:
@@ -71,7 +71,7 @@ class Bus(ABC):
             raise ValueError(f"field of {word} must be one of {parts}, not {part!r}") from None
 
     def read(self, name: str) -> int:
-        """A register, a field or a 64-bit counter; of a counter the low word is read first."""
+        """Reads a register, a field or a 64-bit counter. A counter's low word is read first."""
         register, part = self.find(name)
         value = self.read32(register.offset)
         if register.width > DATA_WIDTH:
@@ -79,9 +79,9 @@ class Bus(ABC):
         return value if part is None else part.get(value)
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register or a field; other bits of the register stay.
+        """Writes a register or a field. The register's other bits keep their values.
 
-        Raises ``ValueError`` if that cannot be.
+        Raises ``ValueError`` if it cannot be written.
         """
         register, part = self.find(name)
         if register.access == "ro":
@@ -105,7 +105,7 @@ class Bus(ABC):
     def set_bound(self, k: int, mode: str = DEFAULT_MODE) -> None:
         """Sets the error bound 2^-k in one write.
 
-        Raises ``ValueError`` for another k or mode than there is.
+        Raises ``ValueError`` for an unknown k or mode.
         """
         self.write("PARAMETERS", bound_word(k, mode, self.codec))
 

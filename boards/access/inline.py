@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Registers over a serial line: of an inline device, or of the bring-up design if that answers."""
+"""Registers over a serial line, of an inline device or of the bring-up design."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _NEVER = re.compile(rb"(?!)")
 
 
 def open_uart(path: Path, baud: int = BAUD) -> Bus:
-    """The bus of the design at a serial line; it is asked which it is.
+    """Detects the design at a serial line, and returns its bus.
 
-    To an inline device ``r 0`` means register 0, which the pass-through design has not. To the bring-up
-    design it means a report. The first answer may be to a line that somebody else has left unfinished.
+    An inline device answers ``r 0`` with register 0, which the pass-through design lacks. The bring-up design
+    answers with a report. The first answer may belong to a line that another program left unfinished.
     """
     line = SerialLine(path, baud)
     try:

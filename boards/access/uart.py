@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A serial line to a design: a command out, lines of text back."""
+"""A serial line to a design, which answers commands with lines of text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from .bus import BusError
 
 BAUD = 115_200
-"""Bits per second of both designs as they are built."""
+"""Default bits per second of both designs."""
 _PATIENCE = 5.0
-"""Seconds for an answer; a report of 250 characters takes 22 ms at 115,200 baud."""
+"""Seconds to wait for an answer. A report of 250 characters takes 22 ms at 115,200 baud."""
 
 
 class SerialLine:
@@ -59,7 +59,7 @@ class SerialLine:
         )
 
     def close(self) -> None:
-        """Gives the device back. Nothing at a second call."""
+        """Closes the device. A second call does nothing."""
         if self._line >= 0:
             os.close(self._line)
             self._line = -1

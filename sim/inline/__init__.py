@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Inline devices in simulation, with PHYs at their ports and a terminal at their serial lines."""
+"""Simulated inline devices, with PHYs at their ports and access to their serial lines."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn inline simulate``: two devices that face each other, in Verilog."""
+"""``inceptionn inline simulate``: two connected devices, in Verilog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain
 
 
 class InlineError(RuntimeError):
-    """The devices differ from the golden model, lose a frame, or gain too little; the text says which."""
+    """The devices differ from the golden model, lose a frame, or gain too little. The text says which."""
 
 
 def simulate(
@@ -83,7 +83,7 @@ def simulate(
                 begin = time.process_time()
                 bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
                 pair.run(sent, progress=advance)
-                wrong = differences(sent, pair, configured(name)) + pair.books()
+                wrong = differences(sent, pair, configured(name)) + pair.counter_mismatches()
                 if wrong:
                     raise InlineError(f"{name}: {len(wrong)} differences, the first: {wrong[0]}")
                 wire = sum(len(frame.data) for frame in pair.sides[0].wire)
@@ -92,7 +92,7 @@ def simulate(
                 for scale in SCALES if gradients else ():
                     bar.update(task, description=f"{name}: gradients", total=2 * gradients, completed=0)
                     gains.append(gain(pair, scale, gradients, advance))
-                if wrong := pair.books():
+                if wrong := pair.counter_mismatches():
                     raise InlineError(f"{name}: after the gradients, {wrong[0]}")
                 facts["codecs"][name] = {
                     "bytes": given, "wire": wire, "differences": 0, "seconds": time.process_time() - begin,
@@ -100,7 +100,7 @@ def simulate(
                 }  # fmt: skip
             bar.remove_task(task)
     console.print(traffic)
-    console.print("wire and hosts equal the golden model; the books of both devices balance")
+    console.print("wire and hosts equal the golden model; the counters of both devices agree")
     if gains:
         console.print(_gain_table(gains))
     facts["gains"] = [{**asdict(each), "gain": each.gain} for each in gains]

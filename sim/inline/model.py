@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One verilated inline device, driven through its media interfaces and its serial line."""
+"""A verilated inline device, driven through its media interfaces and its serial line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..models.verilator import Step, build
 from ..runner import emit
 
 NS, US, MS = 1_000, 1_000_000, 1_000_000_000
-"""Picoseconds."""
+"""A nanosecond, a microsecond and a millisecond, in picoseconds."""
 SYNC, MAC, HOST_RX, NETWORK_RX = range(4)
 """Clock domains, for `InlineModel.reset`."""
 SPEEDS = {10: 0, 100: 1, 1000: 2}
@@ -38,16 +38,18 @@ _FUNCTIONS = {
     "say": (None, _TEXT),
     "hear": (None, _POINTER),
 }
-"""Of ``inline.cpp``."""
+"""The functions of ``inline.cpp``."""
 _HARNESS = tuple(Path(__file__).parents[1] / "models" / name for name in ("inline.cpp", "inline_phy.h"))
 
 
 class NoAnswer(RuntimeError):
-    """The device's serial line stayed silent, or refused an access; the text says what was asked."""
+    """The device's serial line stayed silent, or refused an access. The text has the request."""
 
 
 class Arrived(NamedTuple):
-    """A frame that left a port: bytes without FCS, whether preamble and FCS were right, times in ps."""
+    """A frame that left a port: its bytes without FCS, whether preamble and FCS were right, and times in
+    ps.
+    """
 
     data: bytes
     good: bool
@@ -56,11 +58,11 @@ class Arrived(NamedTuple):
 
 
 class InlineModel(LoadedModel):
-    """A device out of reset, its links up; time stands still between calls.
+    """A device out of reset with its links up. Simulated time does not advance between calls.
 
-    The model holds everything but pads, clock generators and MDIO: host on RGMII, network on ``network``,
-    each with a PHY at the inner side of the pads' flip-flops. The serial line is faster than on a board
-    (4 cycles a bit), since a simulation pays for each.
+    The model contains everything except pads, clock generators and MDIO. The host is on RGMII and the network
+    on ``network``, each with a PHY model inside the pads' flip-flops. The serial line is faster than on a
+    board, 4 cycles per bit, to save simulation time.
 
     Parameters
     ----------
@@ -71,11 +73,11 @@ class InlineModel(LoadedModel):
     host_mbit, network_mbit : :class:`int`
         Speeds of the links, Mbit/s.
     offsets : :class:`tuple` of :class:`int`
-        Added to the periods of the four clocks, in ps: no two crystals are equal.
+        Offsets of the periods of the four clocks, in ps, since no two crystals are equal.
     step : callable
         Called with the current build step as text.
 
-    Raises `ToolMissing` where Verilator or a C++ compiler is missing.
+    Raises `ToolMissing` if Verilator or a C++ compiler is missing.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class InlineModel(LoadedModel):
         return int(self._call("cycles"))
 
     def run(self, picoseconds: int) -> None:
-        """Lets time pass."""
+        """Advances the simulated time."""
         self._call("run", self.now + picoseconds)
 
     def reset(self, domain: int, on: bool) -> None:
@@ -127,11 +129,13 @@ class InlineModel(LoadedModel):
         self._call("reset", domain, on)
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
-        """Queues a frame without FCS at the PHY of a port, not before ``start``; not ``good``: wrong FCS."""
+        """Queues a frame without FCS at the PHY of a port, to be sent at ``start`` or later. Unless ``good``,
+        its FCS is wrong.
+        """
         self._call("send", PORTS.index(port), frame, len(frame), start, good)
 
     def idle(self, port: str) -> bool:
-        """The PHY of a port has nothing more to send to the device."""
+        """Whether the PHY of a port has nothing more to send to the device."""
         return bool(self._call("idle", PORTS.index(port)))
 
     def taken(self, port: str) -> list[Arrived]:
@@ -146,17 +150,17 @@ class InlineModel(LoadedModel):
     # The serial line.
 
     def say(self, text: str) -> None:
-        """Characters to the device; they take time."""
+        """Sends characters to the device, which takes simulated time."""
         self._call("say", text.encode())
 
     def hear(self) -> str:
-        """Characters from the device since the last call, at most 255."""
+        """Characters that the device has sent since the last call, at most 255."""
         text = ctypes.create_string_buffer(256)
         self._call("hear", text)
         return text.value.decode("ascii", "replace")
 
     def ask(self, line: str) -> str:
-        """The answer to a line, without its end. `NoAnswer` after 0.8 ms."""
+        """Sends a line and returns the answer, without its newline. Raises `NoAnswer` after 0.8 ms."""
         self.say(f"{line}\r")
         heard, limit = "", self.now + _PATIENCE
         while not heard.endswith("\n"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two inline devices that face each other: host, device, cable, device, host."""
+"""Two connected inline devices: host, device, cable, device, host."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from ..golden.packets import MINIMUM_FRAME
 from .model import MS, US, Arrived, InlineModel
 
 SLICE = 10 * US
-"""The devices run by turns for so long; a frame reaches the far device so much later than it left."""
+"""Time for which the devices run in turn, and by which a frame arrives later at the other device."""
 WINDOW = 48 * 1024
-"""Bytes that a host may have in the device at a time: less than its queue, as TCP's window would see to."""
+"""Most bytes that a host may have in its device. It is less than the device's queue, as TCP's window would
+ensure.
+"""
 _LOST = MS
-"""Time without a frame after which those that are missing are lost; a host then sends on, as TCP does."""
+"""Time without a frame after which missing frames count as lost. A host then continues, as TCP does."""
 _QUIET = 2 * MS
 
 
 class Stuck(RuntimeError):
-    """Frames that should have come did not; the text says how many and where."""
+    """Expected frames did not arrive. The text has their number and place."""
 
 
 class Side:
-    """A device with what has passed it: ``wire``, frames out of its network port; ``host``, to its host.
+    """A device and the frames that left it: ``wire`` from its network port, ``host`` to its host.
 
-    ``host`` frames are as the host's MAC receives them. A frame with a wrong FCS is in neither, but counted
-    in ``spoilt``.
+    ``host`` frames are as the host's MAC receives them. ``spoilt`` counts frames with a wrong FCS, which are
+    in neither list.
     """
 
     def __init__(self, model: InlineModel) -> None:
@@ -43,7 +45,7 @@ class Side:
         self._written_off = 0
 
     def feed(self, window: int | None) -> None:
-        """Gives the host's next frames to its MAC, as many as ``window`` allows; None: all."""
+        """Gives the host's next frames to its MAC, as many as ``window`` allows, or all if it is None."""
         gone = self._left() + self._written_off
         while self.sent < len(self.to_send) and (window is None or self._sent_bytes - gone < window):
             frame = self.to_send[self.sent]
@@ -52,7 +54,9 @@ class Side:
             self._sent_bytes += len(frame)
 
     def write_off(self) -> None:
-        """What the host has sent and the cable has not seen is lost: it no longer fills the window."""
+        """Counts frames that the host has sent and that have not left on the cable as lost, which frees the
+        window.
+        """
         self._written_off = self._sent_bytes - self._left()
 
     def _left(self) -> int:
@@ -61,7 +65,8 @@ class Side:
 
 
 class Pair:
-    """Two devices, network port to network port; each host sends through its own. A context manager.
+    """Two devices, joined by their network ports, as a context manager. Each host sends through its own
+    device.
 
     Parameters
     ----------
@@ -87,7 +92,7 @@ class Pair:
         ]
 
     def close(self) -> None:
-        """Frees both models. Nothing at a second call."""
+        """Frees both models. A second call does nothing."""
         for side in self.sides:
             side.model.close()
 
@@ -100,7 +105,7 @@ class Pair:
         self.close()
 
     def slice(self) -> bool:
-        """Lets one slice of time pass on both sides; whether any frame moved."""
+        """Advances both sides by one slice of time. Returns whether any frame moved."""
         moved = False
         for side in self.sides:
             side.model.run(SLICE)
@@ -150,12 +155,13 @@ class Pair:
         for name, side in zip("AB", self.sides, strict=True):
             if side.sent < len(side.to_send):
                 left = len(side.to_send) - side.sent
-                raise Stuck(f"device {name} stopped: {left} of {len(side.to_send)} frames were not even sent")
+                raise Stuck(f"device {name} stopped: {left} of {len(side.to_send)} frames were not sent")
 
-    def books(self) -> list[str]:
-        """What the counters of both devices say that cannot be; empty if all balance. Read over serial lines.
+    def counter_mismatches(self) -> list[str]:
+        """Contradictions among the counters of both devices, read over serial lines. Empty if all agree.
 
-        Each frame that a host or the cable gave is received, in an engine, sent, and counted at every step.
+        Each frame from a host or the cable must be received, pass an engine and be sent, and be counted at
+        each step.
         """
         wrong = []
         for name, side in zip("AB", self.sides, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What two devices that face each other are asked: the golden model's bytes, and how much faster it gets."""
+"""Checks of two connected devices: equality with the golden model, and the gain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .pair import Pair
 PAYLOAD = 1448
 """Bytes of a TCP segment at an MTU of 1500 with time stamps."""
 SCALES = (3e-3, 3e-4)
-"""Scales of the Laplace distributions that gradients are drawn from."""
+"""Scales of the Laplace distributions from which gradients are drawn."""
 LEAST_GAIN = 3.0
-"""Gain at both scales that the project asks for, with host and network at 1000 and 100 Mbit/s."""
+"""Target for the gain at both scales, with host and network at 1000 and 100 Mbit/s."""
 
 
 def configured(codec: str, k: int = 10) -> EngineConfig:
@@ -27,7 +27,7 @@ def configured(codec: str, k: int = 10) -> EngineConfig:
 
 
 def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:
-    """Where the wire or the far host differ from the golden model; empty if nowhere.
+    """Differences of the wire or the far host from the golden model. Empty if there are none.
 
     ``frames`` are all that the host of ``sender`` ever sent through devices fresh out of reset.
     """
@@ -67,7 +67,7 @@ def gradients(count: int, scale: float, *, tagged: bool = True, seed: int = 1) -
 
 @dataclass(frozen=True)
 class Gain:
-    """Rates in Mbit/s of the frames that reach the far host, with tag and without."""
+    """Rates in Mbit/s of tagged and untagged frames at the far host."""
 
     codec: str
     scale: float
@@ -76,18 +76,20 @@ class Gain:
 
     @property
     def gain(self) -> float:
-        """How many times faster tagged frames are."""
+        """Ratio of the rates of tagged and untagged frames."""
         return self.tagged / self.untagged
 
 
 def rate(arrived: Sequence[Arrived]) -> float:
-    """Mbit/s of frames, between the ends of the first and the last, without FCS, preamble and gap."""
+    """Rate of frames in Mbit/s from the end of the first to the end of the last, without FCS, preamble and
+    gap.
+    """
     bits = 8 * sum(len(frame.data) for frame in arrived[1:])
     return bits * 1e6 / (arrived[-1].end - arrived[0].end)
 
 
 def gain(pair: Pair, scale: float, frames: int, progress: Callable[[int], None] = lambda n: None) -> Gain:
-    """The gain of one kind of gradients through devices at work."""
+    """Measures the gain of one kind of gradients."""
     rates = []
     for tagged in (False, True):
         before = len(pair.sides[1].host)

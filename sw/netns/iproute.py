@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls of iproute2's ``ip`` and ``tc``, and the errors where they cannot be used."""
+"""Calls of iproute2's ``ip`` and ``tc``, and their errors."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PATIENCE = 60
 
 
 class NetworkError(RuntimeError):
-    """A namespace or a link could not be made, or a program in one failed; the text says which and why."""
+    """A namespace or a link could not be made, or a program in one failed. The text says which and why."""
 
 
 class NetworkUnavailable(NetworkError):
-    """This machine, or this user, cannot make networks; the text says what is missing and the remedy."""
+    """This machine, or this user, cannot make networks. The text says what is missing, and the remedy."""
 
 
 class KernelLacks(NetworkUnavailable):
-    """The kernel was built without a queueing discipline; the text names its module."""
+    """The kernel was built without a queueing discipline. The text names its module."""
 
 
 def tool(name: str) -> str:

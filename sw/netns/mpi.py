@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Open MPI over a network of namespaces.
 
-mpirun starts a daemon on every host through an agent, by default ssh; the agent written here enters the
-namespace instead. Every rank has its own host name: otherwise Open MPI would use shared memory between them.
+mpirun starts a daemon on every host through an agent, by default ssh. The agent written here enters the
+namespace instead. Every rank has its own host name, since Open MPI would otherwise use shared memory between
+ranks.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def mpi_popen(
 ) -> subprocess.Popen[Any]:
     """Starts an MPI program with its ranks distributed over the hosts of a network.
 
-    ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks``: as many as hosts by
-    default; more are dealt round robin. Ranks talk over TCP alone, through the network.
+    ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks`` is by default the
+    number of hosts; more are distributed round robin. Ranks communicate only over TCP, through the network.
     ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
     ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
@@ -82,7 +83,7 @@ def _mpirun() -> str:
 
 
 def _agent(path: Path, hosts: Sequence[Host]) -> Path:
-    """Writes the program that stands for ssh: ``agent HOST COMMAND...``."""
+    """Writes the program that replaces ssh: ``agent HOST COMMAND...``."""
     cases = "\n".join(
         f'{host.name}) set -- {shlex.join(host.command(["sh", "-c"]))} "$*" ;;' for host in hosts
     )

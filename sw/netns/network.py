@@ -80,7 +80,7 @@ class Network(Namespaces):
         return max(_LEAST_BURST, int((self.rate or 0) / 8 * _BURST_SECONDS))
 
     def shape(self, rate: str | float | None) -> None:
-        """Another rate for all ports, from now on."""
+        """Sets another rate for all ports, from now on."""
         self.rate = None if rate is None else bits_per_second(rate)
         self._entered()
         for host in self.hosts:

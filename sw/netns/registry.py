@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who owns which namespaces, so that those of a killed program are removed by the next one.
+"""A registry of namespaces and their owners, by which a program removes those of a killed one.
 
 One small file for each set of namespaces names its owner by process id and start time (ids are reused, the
 pair is not). A lock keeps two programs from taking the same number, or removing the same namespaces.
@@ -51,7 +51,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
-    """Takes the least free number; ``names`` gives the namespaces that it will stand for.
+    """Takes the smallest free number. ``names`` returns the namespaces for a number.
 
     ``files``: a folder that goes with them; its name begins with `FILES`.
 
@@ -72,13 +72,13 @@ def claim(names: Callable[[int], list[str]], files: Path) -> int:
 
 
 def release(number: int, names: list[str]) -> None:
-    """Ends what runs in these namespaces, removes them, and then gives their number back."""
+    """Ends all processes in these namespaces, removes them, and frees their number."""
     remove(names)
     _file(number).unlink(missing_ok=True)
 
 
 def sweep() -> list[str]:
-    """Removes the networks of dead owners; returns the names of their namespaces."""
+    """Removes the networks of dead owners. Returns the names of their namespaces."""
     with _lock():
         return sweep_locked()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rates, times and shares as people write them."""
+"""Parsing of rates, times and shares."""
 
 from __future__ import annotations
 

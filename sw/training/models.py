@@ -23,7 +23,7 @@ _EVALUATED = 1024
 
 
 class Model(ABC):
-    """A classifier. ``parameters``, everywhere: what `initial` returned, or the same keys and shapes."""
+    """A classifier. All ``parameters`` have the keys and shapes of `initial`."""
 
     name: str
 
@@ -44,7 +44,7 @@ class Model(ABC):
         return self.loss_and_gradients(parameters, batch)[1]
 
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
-        """By key of each embedding the rows that a batch looks up: ascending, without repetition."""
+        """The rows that a batch looks up, ascending and distinct, by key of the embedding."""
         return {}
 
     def loss(self, parameters: Mapping[str, Floats], batch: Batch) -> float:

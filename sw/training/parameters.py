@@ -40,11 +40,11 @@ class RowSparse:
 
     @property
     def alpha(self) -> float:
-        """Share of the rows that is named (the alpha of Parallax, Sec. 3)."""
+        """Share of the rows that it has (the alpha of Parallax, Sec. 3)."""
         return len(self.rows) / self.shape[0] if self.shape[0] else 0.0
 
     def dense(self) -> Floats:
-        """The whole array, with zeros where no row is named."""
+        """The whole array, with zeros in all other rows."""
         whole = np.zeros(self.shape, np.float32)
         whole[self.rows] = self.values
         return whole
