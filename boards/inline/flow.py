@@ -34,8 +34,9 @@ Note = Callable[[str], None]
 
 
 class BuildError(RuntimeError):
-    """A tool is missing or failed, or a clock was missed. The text names it, with the tool's last error
-    lines.
+    """A tool is missing or failed, or a clock was missed.
+
+    The text names it, with the tool's last error lines.
     """
 
 

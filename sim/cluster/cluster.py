@@ -194,8 +194,9 @@ class Cluster(Namespaces):
                 raise ClusterError(f"NIC of host{pump.number} ({kind}): {pump.error}") from pump.error
 
     def settle(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
-        """Waits until no frame has moved for ``quiet`` seconds. False if frames still move after ``limit``
-        seconds.
+        """Waits until no frame has moved for ``quiet`` seconds.
+
+        False if frames still move after ``limit`` seconds.
         """
         deadline, last, since = time.monotonic() + limit, -1, time.monotonic()
         while time.monotonic() < deadline:

@@ -76,8 +76,9 @@ class HostReport:
 
     @property
     def payload_ratio(self) -> float | None:
-        """Ratio of the compressed frames' payload at the host to that on the wire. None without such
-        frames.
+        """Ratio of the compressed frames' payload at the host to that on the wire.
+
+        None without such frames.
         """
         saved = self.bytes_in - self.bytes_wire
         return self.tagged_bytes / (self.tagged_bytes - saved) if self.tagged_bytes else None

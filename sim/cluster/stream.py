@@ -40,8 +40,9 @@ def send(host: str, port: int, size: int) -> None:
 
 
 def _mark(sock: socket.socket) -> None:
-    """Marks a socket's packets. At the measured MTUs, segments are multiples of 4 bytes without further
-    settings.
+    """Marks a socket's packets.
+
+    At the measured MTUs, segments are multiples of 4 bytes without further settings.
     """
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DEFAULT_TOS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

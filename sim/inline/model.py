@@ -129,8 +129,9 @@ class InlineModel(LoadedModel):
         self._call("reset", domain, on)
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
-        """Queues a frame without FCS at the PHY of a port, to be sent at ``start`` or later. Unless ``good``,
-        its FCS is wrong.
+        """Queues a frame without FCS at the PHY of a port, to be sent at ``start`` or later.
+
+        Unless ``good``, its FCS is wrong.
         """
         self._call("send", PORTS.index(port), frame, len(frame), start, good)
 

@@ -65,8 +65,9 @@ class Side:
 
 
 class Pair:
-    """Two devices, joined by their network ports, as a context manager. Each host sends through its own
-    device.
+    """Two devices, joined by their network ports, as a context manager.
+
+    Each host sends through its own device.
 
     Parameters
     ----------

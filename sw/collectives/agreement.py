@@ -67,10 +67,10 @@ def _name_the_difference(all_terms: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def moving_data(transport: Transport) -> Iterator[None]:
-    """A context for the data transfer after an agreement. An error in it also ends the wait of all other
-    ranks.
+    """A context for the data transfer after an agreement.
 
-    A ``ValueError``, which means malformed data, becomes a `TransportError`.
+    An error in it also ends the wait of all other ranks. A ``ValueError``, which means malformed data,
+    becomes a `TransportError`.
     """
     try:
         yield

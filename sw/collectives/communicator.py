@@ -189,8 +189,9 @@ class CompressedCommunicator:
         return {name: value for name, value in self.settings.items() if name not in _TREE_SETTINGS}
 
     def _counted(self, function: Callable[..., Any], recvcounts: Any) -> Callable[..., Any] | None:
-        """A reduce-scatter with mpi4py's name of the counts. None without counts, since only MPI knows the
-        blocks then.
+        """A reduce-scatter with mpi4py's name of the counts.
+
+        None without counts, since only MPI knows the blocks then.
         """
         if recvcounts is None and not isinstance(self.comm, Transport):
             return None

@@ -70,8 +70,9 @@ class SaidOnce:
         self._said: set[tuple[str, str, str]] = set()
 
     def __call__(self, method: str, arguments: Iterable[Any], op: Any, mpi: Any) -> None:
-        """Issues the ``UserWarning`` for a reduction, or if floats are moved. ``op`` is None for no
-        reduction.
+        """Issues the ``UserWarning`` for a reduction, or if floats are moved.
+
+        ``op`` is None for no reduction.
         """
         kind = _kind(arguments)
         if op is None and not kind.startswith(("float", "bfloat")):

@@ -88,8 +88,9 @@ class OwnScale:
         return self.codec.decompress(rest, count, out, scale=exponent)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
-        plus the stream.
+        """Adds a stream to ``accumulator``, float32 of the same size.
+
+        With ``addend`` it becomes ``addend`` plus the stream.
         """
         rest, exponent = self._split(stream)
         return self.codec.decompress_add(rest, accumulator, addend, scale=exponent)

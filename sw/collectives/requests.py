@@ -33,8 +33,9 @@ class CollectiveRequest:
         return self._over.is_set()
 
     def test(self) -> bool:
-        """Whether the result is available. If the collective has failed, raises the error that `wait`
-        would.
+        """Whether the result is available.
+
+        If the collective has failed, raises the error that `wait` would.
         """
         if self.done and self._error is not None:
             raise self._error

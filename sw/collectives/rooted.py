@@ -39,12 +39,12 @@ def reduce_comp(
     timeout: float | None = None,
     **settings: Unpack[RootedSettings],
 ) -> None:
-    """Sums the send buffers of all ranks into the receive buffer of ``root``. Other receive buffers are
-    ignored.
+    """Sums the send buffers of all ranks into the receive buffer of ``root``.
 
-    It is a ring's reduce-scatter, whose blocks then go to the root, so the error is at most ``size`` times
-    the bound. The other arguments, types and errors are those of `allreduce_comp`. Only the root may use
-    `IN_PLACE`. The other ranks need memory for an array as large as ``sendbuf``.
+    Other receive buffers are ignored. It is a ring's reduce-scatter, whose blocks then go to the root, so the
+    error is at most ``size`` times the bound. The other arguments, types and errors are those of
+    `allreduce_comp`. Only the root may use `IN_PLACE`. The other ranks need memory for an array as large as
+    ``sendbuf``.
     """
     transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
     in_order(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))

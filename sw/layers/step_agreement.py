@@ -18,10 +18,9 @@ from .parameter_server import NonFiniteGradient
 
 @dataclass(frozen=True)
 class StepTerms:
-    """``takes_part``: whether this rank's gradients count. ``workers``: the number of ranks whose gradients
-    count.
+    """``takes_part``: whether this rank's gradients count.
 
-    ``votes``: the number of ranks that voted.
+    ``workers``: the number of ranks whose gradients count. ``votes``: the number of ranks that voted.
     """
 
     takes_part: bool

@@ -67,8 +67,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
-        """Each rank's block of the sum or mean of all inputs. Compressed if `compressed` was called and
-        applies.
+        """Each rank's block of the sum or mean of all inputs.
+
+        Compressed if `compressed` was called and applies.
         """
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 

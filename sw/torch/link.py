@@ -86,8 +86,9 @@ _links: WeakKeyDictionary[Any, Link] = WeakKeyDictionary()
 
 
 def link_of(group: dist.ProcessGroup | None) -> Link:
-    """The link of a process group. The first call makes it, and all ranks of the group must make that
-    call.
+    """The link of a process group.
+
+    The first call makes it, and all ranks of the group must make that call.
     """
     members = group_of(group)
     link = _links.get(members)

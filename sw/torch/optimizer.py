@@ -123,8 +123,9 @@ class TorchOptimizer(Optimizer):
 
 
 def _arrays(number: int, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Copies of an optimizer's state by name. Only tensors, since torch's own optimizers keep nothing
-    else.
+    """Copies of an optimizer's state by name.
+
+    Only tensors, since torch's own optimizers keep nothing else.
     """
     state = optimizer.state[optimizer.param_groups[0]["params"][0]]
     found = {

@@ -37,8 +37,9 @@ class CompressedWork(dist.Work):
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits, and raises the collective's error, such as `PeerLost`. With CUDA, the current stream waits
-        too.
+        """Waits, and raises the collective's error, such as `PeerLost`.
+
+        With CUDA, the current stream waits too.
         """
         seconds = timeout.total_seconds() if timeout else 0.0
         if seconds <= 0:

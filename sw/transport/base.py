@@ -105,8 +105,9 @@ class Transport(ABC):
 
     @abstractmethod
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to receive into a writable buffer. A message may be shorter than the buffer; floats fill
-        it.
+        """Begins to receive into a writable buffer.
+
+        A message may be shorter than the buffer; floats fill it.
         """
 
     @abstractmethod
@@ -120,8 +121,9 @@ class Transport(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """Ends another thread's `wait_any`, either the current call or the next one. Any thread may call
-        this.
+        """Ends another thread's `wait_any`, either the current call or the next one.
+
+        Any thread may call this.
         """
 
     def check_threads(self) -> None:
@@ -163,8 +165,9 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Frees all resources; a second call does nothing. Ranks that still wait for this one get
-        `PeerLost`.
+        """Frees all resources; a second call does nothing.
+
+        Ranks that still wait for this one get `PeerLost`.
         """
 
     @contextmanager
@@ -181,8 +184,9 @@ class Transport(ABC):
             self.timeout = before
 
     def send(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> None:
-        """Sends a message and returns when its buffer may be used again. The message may not have arrived by
-        then.
+        """Sends a message and returns when its buffer may be used again.
+
+        The message may not have arrived by then.
         """
         self.isend(peer, buffer, tagged=tagged).wait()
 

@@ -30,8 +30,9 @@ WireFrame = tuple[bytes, bool]
 
 
 class Port:
-    """The output of one port, towards its host. ``counts`` counts its frames and their impairments, by
-    name.
+    """The output of one port, towards its host.
+
+    ``counts`` counts its frames and their impairments, by name.
     """
 
     def __init__(self, impairments: Impairments, seed: str) -> None:
@@ -129,10 +130,10 @@ class Port:
             return frames
 
     def sleep(self) -> float | None:
-        """Notes that the receiver sleeps. Returns the seconds until the next frame is due, None if there is
-        none.
+        """Notes that the receiver sleeps.
 
-        ``wake`` becomes readable as soon as another frame arrives.
+        Returns the seconds until the next frame is due, None if there is none. ``wake`` becomes readable as
+        soon as another frame arrives.
         """
         with self._lock:
             self._sleeping = True

@@ -57,8 +57,9 @@ class Blocks(ABC):
 
     @cached_property
     def sub_lanes(self) -> int:
-        """Number of lanes of a full sub-block. If there are several, it is a multiple of a stream's
-        blocks.
+        """Number of lanes of a full sub-block.
+
+        If there are several, it is a multiple of a stream's blocks.
         """
         lanes = -(-self.block_lanes // self.subs)
         return lanes if self.subs == 1 else -(-lanes // STREAM_LANES) * STREAM_LANES

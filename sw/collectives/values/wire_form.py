@@ -68,8 +68,9 @@ class Incoming(ABC):
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begins to relay the lanes, unchanged, to one or more ranks. Only for finished lanes without an
-        addend.
+        """Begins to relay the lanes, unchanged, to one or more ranks.
+
+        Only for finished lanes without an addend.
         """
 
     def drop(self) -> None:

@@ -135,14 +135,16 @@ class AdtCodec:
         return _unpacked(stream, count, "the stream", out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
-        plus the stream.
+        """Adds a stream to ``accumulator``, float32 of the same size.
+
+        With ``addend`` it becomes ``addend`` plus the stream.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """The values that a receiver of ``x`` gets, truncated, in the shape of ``x``. ``out`` may be
-        ``x``.
+        """The values that a receiver of ``x`` gets, truncated, in the shape of ``x``.
+
+        ``out`` may be ``x``.
         """
         return truncate(np.asarray(x, np.float32), self.round_to, out)
 

@@ -100,10 +100,10 @@ class WeightAggregator:
         self._groups = alone if precision is None else precision.groups(self.weights)
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Runs one step and returns the weights, the same bits at all ranks. Keys that share a format move
-        together.
+        """Runs one step and returns the weights, the same bits at all ranks.
 
-        `agree_on_step` has the errors for gradients that do not fit or are not finite.
+        Keys that share a format move together. `agree_on_step` has the errors for gradients that do not fit
+        or are not finite.
         """
         transport = self.transport
         terms = agree_on_step(transport, shapes_of(self.weights), gradients, self.steps, self.nonfinite)

@@ -64,8 +64,9 @@ class CompressedDomain:
 
     @property
     def loss(self) -> float:
-        """The local compression loss over all slices (eq. 7). It is 0 if all are zero, or none was
-        measured.
+        """The local compression loss over all slices (eq. 7).
+
+        It is 0 if all are zero, or none was measured.
         """
         return self._lost / self._energy if self._energy else 0.0
 

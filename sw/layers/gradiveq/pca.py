@@ -38,10 +38,10 @@ class Compressor:
         return int(self.components.shape[1])
 
     def compress(self, slices: Floats, first: int, share: float = 1.0) -> Floats:
-        """Eq. 3 for consecutive slices, float32[m, K], beginning with number ``first``. Returns float32[m,
-        d].
+        """Eq. 3 for consecutive slices, float32[m, K], beginning with number ``first``.
 
-        O(m * K * d). The result is multiplied by ``share``, which is 1/N for one of N workers.
+        Returns float32[m, d]. O(m * K * d). The result is multiplied by ``share``, which is 1/N for one of N
+        workers.
         """
         centred = slices - self.whitening[first : first + len(slices)]
         compressed = np.empty((len(slices), self.dimension), np.float32)

@@ -101,14 +101,16 @@ class QSGD:
         return self._restored(scales, codes, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size. With ``addend`` it becomes ``addend``
-        plus the stream.
+        """Adds a stream to ``accumulator``, float32 of the same size.
+
+        With ``addend`` it becomes ``addend`` plus the stream.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """Values that a receiver of ``x`` may get, newly drawn. Compressing them again does not change
-        them.
+        """Values that a receiver of ``x`` may get, newly drawn.
+
+        Compressing them again does not change them.
         """
         values = np.asarray(x, np.float32)
         restored = self._restored(*self._quantise(values.reshape(-1)), out)

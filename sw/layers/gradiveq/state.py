@@ -74,11 +74,11 @@ def _sampled(slices: Slices) -> dict[str, Any]:
 
 
 def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
-    """Checks a state. Returns the terms that must be equal at all ranks, and a function that applies the
-    state.
+    """Checks a state.
 
-    Raises ``ValueError`` naming the field if the state has other settings or wrong content. Nothing is
-    changed before the function is called.
+    Returns the terms that must be equal at all ranks, and a function that applies the state. Raises
+    ``ValueError`` naming the field if the state has other settings or wrong content. Nothing is changed
+    before the function is called.
     """
     names = (
         "settings", "rank", "ranks", "step", "loss", "phases", "quantiser", "slices", "runs", "traffic"

@@ -159,8 +159,9 @@ class ParameterServer:
         self._node.start()
 
     def _restore(self, pull: Leg, directory: str | os.PathLike[str]) -> tuple[int, Saved | None]:
-        """Restores the servers. Returns the step, and the state of this rank's worker if it has one.
-        Collective.
+        """Restores the servers.
+
+        Returns the step, and the state of this rank's worker if it has one. Collective.
         """
         rank, server = self.transport.rank, self.server
         error: Exception | None = None

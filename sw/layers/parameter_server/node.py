@@ -85,8 +85,9 @@ class Node:
         self._thread.start()
 
     def push(self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int]) -> Handle[None]:
-        """Sends the keys of ``steps`` to their servers. ``gradients`` is None if this worker skips these
-        steps.
+        """Sends the keys of ``steps`` to their servers.
+
+        ``gradients`` is None if this worker skips these steps.
         """
         handle: Handle[None] = Handle("push", self._concerned(steps), None, self.transport.timeout)
         self._submit(handle, lambda: self._push(gradients, steps, handle))

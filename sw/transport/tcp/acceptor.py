@@ -41,11 +41,11 @@ def accepted(listener: socket.socket) -> tuple[socket.socket, tuple[Any, ...]] |
 
 
 class Acceptor:
-    """Accepts the connections of a listening socket. A *candidate* is one that is not yet known to be a
-    rank's.
+    """Accepts the connections of a listening socket.
 
-    The listening socket becomes non-blocking. The control connections of ``control`` are served meanwhile,
-    which may raise `PeerLost`. The exit of the context closes the remaining candidates.
+    A *candidate* is one that is not yet known to be a rank's. The listening socket becomes non-blocking. The
+    control connections of ``control`` are served meanwhile, which may raise `PeerLost`. The exit of the
+    context closes the remaining candidates.
     """
 
     def __init__(self, listener: socket.socket, control: Control | None = None) -> None:
@@ -119,8 +119,9 @@ class Acceptor:
         self.reject(max(challenged, others, key=len)[0])
 
     def mark_challenged(self, line: Line) -> None:
-        """Marks a candidate that owes a proof. It is not replaced while the other candidates are more
-        numerous.
+        """Marks a candidate that owes a proof.
+
+        It is not replaced while the other candidates are more numerous.
         """
         self._challenged.add(line)
 

@@ -118,10 +118,9 @@ class Control:
         return self.departed - self._values.keys() if self.rank == 0 else set(self.departed)
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Sends and receives what is possible within ``timeout`` seconds. Returns whether an exchange has
-        advanced.
+        """Sends and receives what is possible within ``timeout`` seconds.
 
-        Raises `PeerLost` once a rank is lost or has given up.
+        Returns whether an exchange has advanced. Raises `PeerLost` once a rank is lost or has given up.
         """
         self._moved = False
         for fd, events in self._epoll.poll(0.0 if self.said else timeout):
@@ -192,8 +191,9 @@ class Control:
                 self._to_all(b"".join(line for _, line in found))
 
     def wait_for(self, peers: Collection[int]) -> None:
-        """Tells rank 0 which ranks this rank waits for; () means none. Rank 0's answer is stored in
-        `silent`.
+        """Tells rank 0 which ranks this rank waits for; () means none.
+
+        Rank 0's answer is stored in `silent`.
         """
         self.silent = None
         if self.rank == 0:

@@ -44,11 +44,11 @@ class Terms:
 def mesh(
     transport: TcpTransport, hellos: list[dict[str, Any]], accepting: socket.socket, tagged: int, terms: Terms
 ) -> dict[int, socket.socket]:
-    """Makes this rank's connections by peer, for messages or, with ``tagged``, for floats. Other connections
-    are dropped.
+    """Makes this rank's connections by peer, for messages or, with ``tagged``, for floats.
 
-    Both ends of a connection for messages send each other a token. A connection for floats may pass NICs, so
-    it carries no token. It is recognised by its address and port, which the peer has sent as a message.
+    Other connections are dropped. Both ends of a connection for messages send each other a token. A
+    connection for floats may pass NICs, so it carries no token. It is recognised by its address and port,
+    which the peer has sent as a message.
     """
     socks: dict[int, socket.socket] = {}
     try:

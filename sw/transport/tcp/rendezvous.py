@@ -215,11 +215,10 @@ def _connected(address: Address, timeout: float, source: str | None) -> socket.s
 
 
 def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"") -> tuple[list[Hello], str]:
-    """Sends a hello to rank 0 and waits until the group has formed. Returns all ranks' hellos and the
-    session.
+    """Sends a hello to rank 0 and waits until the group has formed.
 
-    Raises `TransportError` with rank 0's reason if the group does not form, or if rank 0 lacks the secret.
-    Raises `PeerLost` or `TransportTimeout` if rank 0 sends nothing.
+    Returns all ranks' hellos and the session. Raises `TransportError` with rank 0's reason if the group does
+    not form, or if rank 0 lacks the secret. Raises `PeerLost` or `TransportTimeout` if rank 0 sends nothing.
     """
     deadline = time.monotonic() + timeout + GRACE  # leaves rank 0 time to say which ranks are missing
     rank, there = hello["rank"], "what listens at the rendezvous"

@@ -48,10 +48,9 @@ class ServedVariables(dict[str, SparseVariable]):
         )
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Changes the number of partitions of those ``keys`` that are here and have another. Resets their
-        optimizers.
+        """Changes the number of partitions of those ``keys`` that are here and have another.
 
-        Raises ``ValueError`` for more partitions than rows.
+        Resets their optimizers. Raises ``ValueError`` for more partitions than rows.
         """
         for key in keys:
             if self.partitions(key) not in (0, partitions):

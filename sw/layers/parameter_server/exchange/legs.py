@@ -60,8 +60,9 @@ class Leg(ABC):
 
     @abstractmethod
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
-        """Encodes a copy of the parts (key, float32[n]). Returns what `decode` must know, and the data,
-        uint8[n].
+        """Encodes a copy of the parts (key, float32[n]).
+
+        Returns what `decode` must know, and the data, uint8[n].
         """
 
     @abstractmethod
