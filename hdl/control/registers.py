@@ -134,8 +134,8 @@ def _control(codec: str) -> Iterator[Register]:
     yield Register(
         "COMMAND", 0x00C, "wo", "Commands: write 1 to run one; 0 has no effect.",
         (
-            Field("CLEAR_COUNTERS", 0, 1, 0, "Set all counters to zero. One that is read after "
-                  "the response counts from zero."),
+            Field("CLEAR_COUNTERS", 0, 1, 0, "Set all counters to zero. A read after the "
+                  "response counts from zero."),
         ),
     )  # fmt: skip
     status, numbers = _parameters(codec)
