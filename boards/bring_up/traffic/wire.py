@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.axi import AXIStream
-from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import BURST_BYTES
 
@@ -44,23 +44,20 @@ class BlockLength(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        keep1 = Signal(BURST_BYTES, reset_less=True)
-        m.d.sync += keep1.eq(self.tkeep & self.fire.replicate(BURST_BYTES))
+        p = Pipeline(m, control={"last"})
+        p.let(last=self.fire & self.tlast)
+        p.stage(keep=self.tkeep & self.fire.replicate(BURST_BYTES))
         # The edge of a thermometer is one-hot; its place is encoded by OR.
-        edge = Cat(keep1[i] & ~(keep1[i + 1] if i + 1 < BURST_BYTES else 0) for i in range(BURST_BYTES))
-        length2 = Signal(6, reset_less=True)
+        edge = Cat(p.keep[i] & ~(p.keep[i + 1] if i + 1 < BURST_BYTES else 0) for i in range(BURST_BYTES))
         places = range(1, BURST_BYTES + 1)
-        m.d.sync += length2.eq(
-            Cat(Cat(edge[n - 1] for n in places if n >> bit & 1).any() for bit in range(6))
-        )
-        last2 = delayed(m, self.fire & self.tlast, 2, name="last", reset=True)
+        p.stage(length=Cat(Cat(edge[n - 1] for n in places if n >> bit & 1).any() for bit in range(6)))
         total = Signal(BLOCK_BITS)
-        summed = (total + length2)[:BLOCK_BITS]
+        summed = (total + p.length)[:BLOCK_BITS]
         m.d.sync += [
-            total.eq(Mux(last2, 0, summed)),
+            total.eq(Mux(p.last, 0, summed)),
             self.bytes.eq(summed),
-            self.beat_bytes.eq(length2),
-            self.done.eq(last2),
+            self.beat_bytes.eq(p.length),
+            self.done.eq(p.last),
         ]
         return m
 
