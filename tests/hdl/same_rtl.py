@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compares the hardware of two commits: ``python tests/hdl/same_rtl.py BASE``, or ``make same-rtl BASE=...``.
 
-Every variant of every catalogued component, every top and every board's shell is emitted as RTLIL, once from
-BASE and once from the working tree. The verdicts, strictest first:
+Every variant of every catalogued component, every top, every board's shell and the bring-up design is
+emitted as RTLIL, once from BASE and once from the working tree. The verdicts, strictest first:
 
 - ``same``: the text is equal.
 - ``renamed``: it is equal when signals, cells and submodules are numbered in order of appearance.
@@ -41,6 +41,7 @@ _GATE = re.compile(r"\$(?!.*ff|.*latch|mem)", re.IGNORECASE)
 def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
     """Name, factory, module and "has clocks of its own" of each circuit of the importable project."""
     from inceptionn.boards.board import Options
+    from inceptionn.boards.bring_up.core import BringUpCore
     from inceptionn.boards.generate import BOARDS, load_board
     from inceptionn.hdl.catalogue import CATALOGUE
     from inceptionn.hdl.tops import TOPS
@@ -57,6 +58,7 @@ def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
         target = board.target(board, board.resolve(Options()))
         if target.make is not None:
             yield f"shell {name}", target.make, target.module, True
+    yield "bring-up core", lambda: BringUpCore(200_000_000), "bring_up_core", False
 
 
 def emit(folder: Path, only: str, everything: bool) -> None:

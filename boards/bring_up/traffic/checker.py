@@ -3,12 +3,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.axi import AXIStream
-from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, GROUP_LANES, MANTISSA_BITS
 
 from .pattern_source import SourceBeat, present
@@ -89,7 +89,6 @@ class Checker(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        sync = m.d.sync
         take = Signal()
         m.d.comb += [
             take.eq(self.s_axis.tvalid & self.expected.valid),
@@ -99,142 +98,91 @@ class Checker(wiring.Component):
         ]
 
         # Stage 1: both sides registered.
-        got1 = Signal(32 * GROUP_LANES, reset_less=True)
-        keep1 = Signal(BURST_BYTES, reset_less=True)
-        expected1 = Signal(SourceBeat, reset_less=True)
-        last1, malformed1, sized1 = (
-            Signal(name=name, reset_less=True) for name in ("last1", "malformed1", "sized1")
+        p = Pipeline(m, control={"valid", "packet", "wrong_size"})
+        p.stage(
+            valid=take,
+            got=self.s_axis.tdata ^ self.flip,
+            keep=self.s_axis.tkeep,
+            last=self.s_axis.tlast,
+            malformed=self.s_axis.tuser,
+            expected=self.expected.payload,
+            block_bytes=self.block_bytes.payload,
+            sized=self.block_bytes.valid,
         )
-        bytes1 = Signal(BLOCK_BITS, reset_less=True)
-        valid1 = Signal()
-        sync += [
-            valid1.eq(take),
-            got1.eq(self.s_axis.tdata ^ self.flip),
-            keep1.eq(self.s_axis.tkeep),
-            last1.eq(self.s_axis.tlast),
-            malformed1.eq(self.s_axis.tuser),
-            expected1.eq(self.expected.payload),
-            bytes1.eq(self.block_bytes.payload),
-            sized1.eq(self.block_bytes.valid),
-        ]
-        present1 = present(expected1)
-
+        expected = p.expected
+        there = present(expected)
+        total = Signal(BLOCK_BITS)  # of the packet's beats before this one
+        size = (total + expected.size)[:BLOCK_BITS]
+        with m.If(p.valid):
+            m.d.sync += total.eq(size & ~expected.last.replicate(BLOCK_BITS))
+        p.let(packet=p.valid & expected.last, present=there & p.valid.replicate(GROUP_LANES))
         lanes = [
-            self._lane(m, lane, got1.word_select(lane, 32), expected1, present1[lane])
+            self._lane(
+                m,
+                f"lane{lane}_",
+                p.got.word_select(lane, 32),
+                expected.values.word_select(lane, 32),
+                expected.lossy.word_select(lane, 32),
+                there[lane],
+            )
             for lane in range(GROUP_LANES)
         ]
-        valid5 = delayed(m, valid1, 4, name="valid", reset=True)
-        packet5 = delayed(m, valid1 & expected1.last, 4, name="packet", reset=True)
-        sync += [
-            self.events.beat.eq(valid5),
-            self.events.packet.eq(packet5),
-            self.events.lanes.eq(
-                count_ones(delayed(m, present1 & valid1.replicate(GROUP_LANES), 4, name="present"))
-            ),
-            self.events.mismatched.eq(
-                count_ones(Cat(different for different, _ in lanes)) & valid5.replicate(4)
-            ),
-            self.events.beyond_bound.eq(count_ones(Cat(beyond for _, beyond in lanes)) & valid5.replicate(4)),
+
+        # Stages 2 and 3: side signals and the block's length.
+        p.stage(
+            keep_differs=Cat(p.keep.word_select(i, 4) != there[i].replicate(4) for i in range(GROUP_LANES)),
+            other_differs=(p.last != expected.last) | p.malformed,
+            size=size,
+        )
+        p.let(wrong_format=p.keep_differs.any() | p.other_differs)
+        p.stage(wrong_size=p.packet & ((p.size != p.block_bytes) | ~p.sized))
+
+        # Stage 5: all results are there.
+        p.until(5)
+        valid = p.valid.replicate(4)
+        m.d.sync += [
+            self.events.beat.eq(p.valid),
+            self.events.packet.eq(p.packet),
+            self.events.lanes.eq(count_ones(p.present)),
+            self.events.mismatched.eq(count_ones(Cat(different for different, _ in lanes)) & valid),
+            self.events.beyond_bound.eq(count_ones(Cat(beyond for _, beyond in lanes)) & valid),
+            self.events.wrong_format.eq(p.valid & p.wrong_format),
+            self.events.wrong_size.eq(p.wrong_size),
         ]
-        format5 = self._format(m, keep1, present1, last1 != expected1.last, malformed1)
-        sync += self.events.wrong_format.eq(valid5 & format5)
-        sync += self.events.wrong_size.eq(self._size(m, valid1, expected1, bytes1, sized1))
         return m
 
     def _lane(
-        self, m: Module, lane: int, got1: Value, expected1: Any, present1: Value
-    ) -> tuple[Signal, Signal]:
+        self, m: Module, prefix: str, got: Value, sent: Value, lossy: Value, there: Value
+    ) -> tuple[Value, Value]:
         """Whether a lane differs from its expected value, and by too much from its own; in stage 5."""
-        sync = m.d.sync
-
-        def register(name: str, width: int) -> Signal:
-            return Signal(width, name=f"{name}_lane{lane}", reset_less=True)
-
-        sent1 = expected1.values.word_select(lane, 32)
-        lossy1 = expected1.lossy.word_select(lane, 32)
-        exponent1 = sent1[MANTISSA_BITS:31]
+        exponent = sent[MANTISSA_BITS:31]
+        p = Pipeline(m, prefix)
+        p.until(1)
+        p.let(present=there)
 
         # Stage 2: bytes compared, and how many low mantissa bits weigh less than the bound.
-        different2, changed2 = register("different2", 4), register("changed2", 4)
-        mantissa2 = register("mantissa2", MANTISSA_BITS)
-        weight2 = Signal(signed(10), name=f"weight2_lane{lane}", reset_less=True)
-        same_class2, small2, zero2, present2 = (
-            register(name, 1) for name in ("same_class2", "small2", "zero2", "present2")
-        )
-        sync += [
-            different2.eq(Cat((got1.word_select(i, 8) != lossy1.word_select(i, 8)) for i in range(4))),
-            changed2.eq(Cat((got1.word_select(i, 8) != sent1.word_select(i, 8)) for i in range(4))),
-            mantissa2.eq(got1[:MANTISSA_BITS] ^ sent1[:MANTISSA_BITS]),
-            same_class2.eq(got1[MANTISSA_BITS:] == sent1[MANTISSA_BITS:]),
-            zero2.eq(got1 == 0),
+        p.stage(
+            different=Cat((got.word_select(i, 8) != lossy.word_select(i, 8)) for i in range(4)),
+            changed=Cat((got.word_select(i, 8) != sent.word_select(i, 8)) for i in range(4)),
+            mantissa=got[:MANTISSA_BITS] ^ sent[:MANTISSA_BITS],
+            alike=got[MANTISSA_BITS:] == sent[MANTISSA_BITS:],
+            zero=got == 0,
             # Exponent e: mantissa bit j weighs 2**(e - 150 + j), below 2**-k for j < 150 - e - k.
-            weight2.eq((EXPONENT_BIAS + MANTISSA_BITS - self.k) - exponent1),
-            small2.eq(exponent1 < EXPONENT_BIAS - self.k),
-            present2.eq(present1),
-        ]
+            weight=(EXPONENT_BIAS + MANTISSA_BITS - self.k) - exponent,
+            small=exponent < EXPONENT_BIAS - self.k,
+        )
 
         # Stage 3: that number as 0..31; from 23 on no bit of the mantissa weighs too much.
-        light3, mantissa3 = register("light3", 5), register("mantissa3", MANTISSA_BITS)
-        different3, within3, alike3, present3 = (
-            register(name, 1) for name in ("different3", "within3", "alike3", "present3")
+        p.stage(
+            light=Mux(p.weight < 0, 0, Mux(p.weight[5:9].any(), 31, p.weight[:5])),
+            different=p.different.any(),
+            within=~p.changed.any() | (p.zero & p.small),
         )
-        sync += [
-            light3.eq(Mux(weight2 < 0, 0, Mux(weight2[5:9].any(), 31, weight2[:5]))),
-            mantissa3.eq(mantissa2),
-            different3.eq(different2.any()),
-            within3.eq(~changed2.any() | (zero2 & small2)),
-            alike3.eq(same_class2),
-            present3.eq(present2),
-        ]
 
         # Stage 4: mantissa bits that differ and must not.
-        over4 = register("over4", MANTISSA_BITS)
-        different4, within4, alike4, present4 = (
-            register(name, 1) for name in ("different4", "within4", "alike4", "present4")
+        p.stage(over=Cat(p.mantissa[bit] & (p.light <= bit) for bit in range(MANTISSA_BITS)))
+        p.stage(
+            different=p.present & p.different,
+            beyond=p.present & ~(p.within | (p.alike & ~p.over.any())),
         )
-        sync += [
-            over4.eq(Cat(mantissa3[bit] & (light3 <= bit) for bit in range(MANTISSA_BITS))),
-            different4.eq(different3),
-            within4.eq(within3),
-            alike4.eq(alike3),
-            present4.eq(present3),
-        ]
-
-        different5, beyond5 = register("different5", 1), register("beyond5", 1)
-        sync += [
-            different5.eq(present4 & different4),
-            beyond5.eq(present4 & ~(within4 | (alike4 & ~over4.any()))),
-        ]
-        return different5, beyond5
-
-    def _format(
-        self, m: Module, keep1: Value, present1: Value, last_differs1: Value, malformed1: Value
-    ) -> Signal:
-        """Whether the beat's side signals are wrong, in stage 5."""
-        keep2 = Signal(GROUP_LANES, reset_less=True, name="keep_differs2")
-        other2 = Signal(reset_less=True, name="other_differs2")
-        m.d.sync += [
-            keep2.eq(Cat(keep1.word_select(i, 4) != present1[i].replicate(4) for i in range(GROUP_LANES))),
-            other2.eq(last_differs1 | malformed1),
-        ]
-        return delayed(m, keep2.any() | other2, 3, name="format")
-
-    def _size(self, m: Module, valid1: Value, expected1: Any, bytes1: Value, sized1: Value) -> Value:
-        """Whether the packet that ends in stage 5 had a block of another length."""
-        total = Signal(BLOCK_BITS)  # of the packet's beats before this one
-        sum2 = Signal(BLOCK_BITS, reset_less=True)
-        bytes2 = Signal(BLOCK_BITS, reset_less=True)
-        ends2 = Signal()
-        sized2 = Signal(reset_less=True)
-        sum1 = (total + expected1.size)[:BLOCK_BITS]
-        with m.If(valid1):
-            m.d.sync += total.eq(sum1 & ~expected1.last.replicate(BLOCK_BITS))
-        m.d.sync += [
-            sum2.eq(sum1),
-            bytes2.eq(bytes1),
-            sized2.eq(sized1),
-            ends2.eq(valid1 & expected1.last),
-        ]
-        wrong3 = Signal(name="wrong_size3")
-        m.d.sync += wrong3.eq(ends2 & ((sum2 != bytes2) | ~sized2))
-        return delayed(m, wrong3, 2, name="wrong_size", reset=True)
+        return p.different, p.beyond

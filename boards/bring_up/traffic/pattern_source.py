@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.parts.delay import delayed
+from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.hdl.parts.queue import PushQueue
 from inceptionn.wire import EXPONENT_BIAS, GROUP_LANES, MANTISSA_BITS, TAG_BYTES, TAG_WORD_BYTES, Tag
 
@@ -114,19 +115,20 @@ class PatternSource(wiring.Component):
         issue, last, more = self._packets(m, queue.room)
 
         lanes = [self._lane(m, lane, issue) for lane in range(GROUP_LANES)]
-        done = self.LATENCY
         pushed = queue.i.payload
+        p = Pipeline(m, control={"issue"})
+        p.let(issue=issue, last=last, more=more)
+        if self.expectation:
+            p.until(3)
+            self._size(p, [tag for _, _, tag in lanes])
+            m.d.comb += [pushed.lossy.eq(Cat(lossy for _, lossy, _ in lanes)), pushed.size.eq(p.size)]
+        p.until(self.LATENCY)
         m.d.comb += [
-            queue.i.valid.eq(delayed(m, issue, done, name="issue", reset=True)),
-            pushed.last.eq(delayed(m, last, done, name="last")),
-            pushed.more.eq(delayed(m, more, done, name="more")),
+            queue.i.valid.eq(p.issue),
+            pushed.last.eq(p.last),
+            pushed.more.eq(p.more),
             pushed.values.eq(Cat(value for value, _, _ in lanes)),
         ]
-        if self.expectation:
-            m.d.comb += [
-                pushed.lossy.eq(Cat(lossy for _, lossy, _ in lanes)),
-                pushed.size.eq(self._size(m, [tag for _, _, tag in lanes], last, more)),
-            ]
         return m
 
     def _packets(self, m: Module, room: Value) -> tuple[Signal, Signal, Signal]:
@@ -154,72 +156,64 @@ class PatternSource(wiring.Component):
 
     def _lane(self, m: Module, lane: int, issue: Value) -> tuple[Value, Value, Value]:
         """A lane's value and lossy image, ``LATENCY`` cycles after ``issue``; its class, three after."""
-        sync = m.d.sync
         config = self.config
-
-        def register(name: str, width: int) -> Signal:
-            return Signal(width, name=f"{name}_lane{lane}", reset_less=True)
-
         state = Signal(32, init=SEEDS[lane], name=f"state_lane{lane}")
         with m.If(issue):
-            sync += state.eq(xorshift32(state))
-        number1 = register("number1", 32)
-        sync += number1.eq(state)
+            m.d.sync += state.eq(xorshift32(state))
+        p = Pipeline(m, f"lane{lane}_")
+        p.stage(number=state)
 
         # The slots picked.
-        tag2, slot2, rest2 = register("tag2", 2), register("slot2", 3), register("rest2", 24)
         palette = Array(config.palette.word_select(i, 2) for i in range(PALETTE_SLOTS))
-        sync += [tag2.eq(palette[number1[:4]]), slot2.eq(number1[4:7]), rest2.eq(number1[8:])]
+        p.stage(tag=palette[p.number[:4]], slot=p.number[4:7], rest=p.number[8:])
 
         # Class and shift tell which mantissa bits remain, before there is an exponent.
-        tag3, rest3 = register("tag3", 2), register("rest3", 24)
-        shift3, top3, extreme3 = register("shift3", 3), register("top3", 8), register("extreme3", 1)
+        shift = Signal(3, name=f"shift_lane{lane}", reset_less=True)
+        top = Signal(8, name=f"top_lane{lane}", reset_less=True)
+        extreme = Signal(name=f"extreme_lane{lane}", reset_less=True)
         shifts8 = Array(config.shifts8.word_select(i, 3) for i in range(SHIFT_SLOTS))
         shifts16 = Array(config.shifts16.word_select(i, 3) for i in range(SHIFT_SLOTS))
-        sync += [tag3.eq(tag2), rest3.eq(rest2), extreme3.eq(0)]
-        with m.Switch(tag2):
+        m.d.sync += extreme.eq(0)
+        with m.Switch(p.tag):
             with m.Case(Tag.ZERO):
                 # The largest that are dropped, and denormals and zeros.
-                sync += [shift3.eq(slot2), top3.eq(config.e0 - 1), extreme3.eq(slot2 == SHIFT_SLOTS - 1)]
+                m.d.sync += [
+                    shift.eq(p.slot),
+                    top.eq(config.e0 - 1),
+                    extreme.eq(p.slot == SHIFT_SLOTS - 1),
+                ]
             with m.Case(Tag.BITS8):
-                sync += [shift3.eq(shifts8[slot2]), top3.eq(config.b)]
+                m.d.sync += [shift.eq(shifts8[p.slot]), top.eq(config.b)]
             with m.Case(Tag.BITS16):
-                sync += [shift3.eq(shifts16[slot2]), top3.eq(EXPONENT_BIAS)]
+                m.d.sync += [shift.eq(shifts16[p.slot]), top.eq(EXPONENT_BIAS)]
             with m.Case(Tag.RAW):
                 # 1.0 and above, with infinities and NaNs of every kind.
-                sync += [shift3.eq(slot2), top3.eq(RAW_TOP), extreme3.eq(slot2 == SHIFT_SLOTS - 1)]
-        tag_out = tag3
+                m.d.sync += [shift.eq(p.slot), top.eq(RAW_TOP), extreme.eq(p.slot == SHIFT_SLOTS - 1)]
+        p.stage()
+        tag = p.tag
 
-        exponent4, rest4 = register("exponent4", 8), register("rest4", 24)
-        lost4, dropped4 = register("lost4", MANTISSA_BITS), register("dropped4", 1)
-        sync += [
-            rest4.eq(rest3),
-            exponent4.eq(Mux(extreme3, (tag3 == Tag.RAW).replicate(8), top3 - shift3)),
-            dropped4.eq(tag3 == Tag.ZERO),
-        ]
-        for bit in range(MANTISSA_BITS):
-            low8 = (tag3 == Tag.BITS8) & (shift3 > bit - 16)
-            low16 = (tag3 == Tag.BITS16) & (shift3 > bit - 8)
-            sync += lost4[bit].eq(low8 | low16)
+        def is_lost(bit: int) -> Value:
+            low8 = (tag == Tag.BITS8) & (shift > bit - 16)
+            low16 = (tag == Tag.BITS16) & (shift > bit - 8)
+            return low8 | low16
 
-        value5, lossy5 = register("value5", 32), register("lossy5", 32)
-        mantissa, sign = rest4[:MANTISSA_BITS], rest4[MANTISSA_BITS]
-        sync += [
-            value5.eq(Cat(mantissa, exponent4, sign)),
-            lossy5.eq(Mux(dropped4, 0, Cat(mantissa & ~lost4, exponent4, sign))),
-        ]
-        return value5, lossy5, tag_out
+        p.stage(
+            exponent=Mux(extreme, (tag == Tag.RAW).replicate(8), top - shift)[:8],
+            lost=Cat(is_lost(bit) for bit in range(MANTISSA_BITS)),
+            dropped=tag == Tag.ZERO,
+        )
+        mantissa, sign = p.rest[:MANTISSA_BITS], p.rest[MANTISSA_BITS]
+        p.stage(
+            value=Cat(mantissa, p.exponent, sign),
+            lossy=Mux(p.dropped, 0, Cat(mantissa & ~p.lost, p.exponent, sign)),
+        )
+        return p.value, p.lossy, tag
 
-    def _size(self, m: Module, tags: list[Value], last: Value, more: Value) -> Signal:
-        """Bytes of the beat's vectors and its tag word, ``LATENCY`` cycles after its issue."""
-        last3, more3 = delayed(m, last, 3, name="size_last"), delayed(m, more, 3, name="size_more")
+    @staticmethod
+    def _size(p: Pipeline, tags: list[Value]) -> None:
+        """Bytes of the beat's vectors and its tag word, as ``size`` two stages later."""
         table = Array(TAG_BYTES)
-        pairs = []
-        for first in range(0, GROUP_LANES, 2):
-            pair = Signal(4, name=f"size_pair{first}", reset_less=True)
-            each = [Mux(~last3 | (more3 >= lane), table[tags[lane]], 0) for lane in (first, first + 1)]
-            m.d.sync += pair.eq(each[0] + each[1])
-            pairs.append(pair)
-        size = Signal(6, reset_less=True)
-        m.d.sync += size.eq((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]) + TAG_WORD_BYTES)
-        return size
+        each = [Mux(~p.last | (p.more >= lane), table[tag], 0) for lane, tag in enumerate(tags)]
+        p.stage(pairs=Cat((a + b)[:4] for a, b in zip(each[::2], each[1::2], strict=True)))
+        pairs = [p.pairs.word_select(i, 4) for i in range(GROUP_LANES // 2)]
+        p.stage(size=((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]) + TAG_WORD_BYTES)[:6])
