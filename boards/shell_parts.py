@@ -20,8 +20,8 @@ from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
 from inceptionn.wire import GROUP_LANES
 
-ENGINE = "inceptionn_nic"
-"""Verilog module of the engine pair, which every shell instantiates."""
+from .board import ENGINE
+
 PAGE_WIDTH = max(register.offset + register.width // 8 - 1 for register in REGISTERS).bit_length()
 """Address bits of an engine pair's registers: a page of 1 KiB, four of them in 4 KiB."""
 

@@ -9,13 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
 
+from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.beat import Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
 from .receive_decision import ReceiveOrder
-
-_IP_BYTES = 20
 
 
 def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
@@ -222,7 +221,7 @@ class ReceiveLayout(wiring.Component):
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
-            "udp_length": (order.total_length - _IP_BYTES)[:16],
+            "udp_length": (order.total_length - IPV4.size)[:16],
         }
         for i in range(self.width.words):
             hit, value = patched_word(walk.marks, i, fields, self.lanes)

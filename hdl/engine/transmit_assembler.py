@@ -11,6 +11,7 @@ from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MA
 
 from ..codec.block_store import BlockReader, BlockStore
 from ..codec.codecs import PAPER, codec_of
+from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
@@ -18,8 +19,6 @@ from ..parts.checksum import swap16
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .transmit_settling import frame_order
-
-_IP_BYTES = 20
 
 
 def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
@@ -178,7 +177,7 @@ class TransmitAssembler(wiring.Component):
         order = Signal(frame_order(self.lanes))
         udp_length = Signal(16, reset_less=True)
         with m.If(p.load):
-            m.d.sync += [order.eq(p.following), udp_length.eq(p.following.total_length - _IP_BYTES)]
+            m.d.sync += [order.eq(p.following), udp_length.eq(p.following.total_length - IPV4.size)]
         ends = p.last & order.end
         p.let(
             ends=ends,

@@ -11,10 +11,9 @@ from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, PROTOCOL_TCP, PROTOCOL
 
 from ..codec.codecs import PAPER, codec_of
 from ..frame.flow_table import FlowKey, FlowTable
+from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
-
-_IP_BYTES = 20
 
 
 class FrameRecord(data.Struct):
@@ -135,7 +134,7 @@ class TransmitJudging(wiring.Component):
         addresses = Signal(18, reset_less=True)
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
-        less = Mux(record.tcp, _IP_BYTES - PROTOCOL_TCP, _IP_BYTES - PROTOCOL_UDP)
+        less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
         version = Cat(record.b, Const(self.codec.shim_version, 8))
         header_sum = Signal(16, reset_less=True)
         m.d.sync += [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A verilated module as a shared library with a C interface; verilated.py is its only user.
+// A verilated module as a shared library with a C interface; sim/verilated/module.py is its only user.
 //
-// `top.h` is written for each module by verilated.py. It names the model (`TOP`) and its ports:
+// `top.h` is written for each module by in_process.py. It names the model (`TOP`) and its ports:
 //   PIPES(PIPE)   one PIPE(input, output, user_at) per pipe
 //   INPUTS(INPUT) one INPUT(port) per plain input
 //   STREAM_BYTES  width of every stream, 32 if not defined

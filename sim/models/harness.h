@@ -115,7 +115,7 @@ struct Port {
     }
 };
 
-struct FrameRecord {  // read by Python: keep in step with verilated.py
+struct FrameRecord {  // read by Python: keep in step with sim/verilated/module.py
     uint64_t first_in, last_in, first_out, last_out;
     uint32_t bytes;
     uint32_t user;

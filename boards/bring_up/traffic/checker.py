@@ -54,9 +54,9 @@ def count_ones(bits: Value) -> Value:
 class Checker(wiring.Component):
     """Compares the decompressor's beats with a :class:`PatternSource`'s, one per cycle, in four ways.
 
-    1. Every present lane equals ``expected.lossy``, all 32 bits. 2. Every present lane lies within the error
-    bound of ``expected.values``, by a separate rule: equal; or
-       +0 where the value's exponent is below ``127 - k``; or of the same sign and exponent, with mantissas
+    1. Every present lane equals ``expected.lossy``, all 32 bits.
+    2. Every present lane lies within the error bound of ``expected.values``, by a separate rule. It is equal;
+       or +0 where the value's exponent is below ``127 - k``; or of the same sign and exponent, with mantissas
        that agree from bit ``150 - exponent - k`` on, since what lies below weighs less than ``2**-k``.
     3. ``tkeep`` and ``tlast`` are those of the packet sent, ``tuser`` is 0.
     4. The block had as many bytes on the wire as the lanes' classes and tag words take, so that no pair of
