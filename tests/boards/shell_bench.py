@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
     AxiLiteBus,
     AxiLiteMaster,
@@ -175,8 +175,10 @@ class Streams:
         user = frame.tuser if isinstance(frame.tuser, list) else [frame.tuser] * len(frame.tdata)
         return bytes(frame.tdata), user
 
-    def quiet(self) -> None:
-        """Nothing is left over."""
+    async def quiet(self) -> None:
+        """Without pauses, nothing is left over 300 cycles later."""
+        self.pause(0, random.Random())
+        await ClockCycles(self.clock, 300)
         for prefix, end in self.ends.items():
             assert end.empty(), f"{prefix}: a frame too many"
             assert end.idle(), f"{prefix}: a beat too many"
