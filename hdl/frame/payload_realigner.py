@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import GROUP_LANES, SHIM_BYTES
 
 from ..parts.beat import Beat
-from ..parts.delay import delayed
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 
@@ -162,8 +161,6 @@ class PayloadRealigner(wiring.Component):
             last=closing,
             count=Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes),
         )
-        if self.width.payload_overlaps:
-            p.let(begins=delayed(m, self.runs.valid, 1, name="begins"))
 
         # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into the words that complete the
         # current burst (the upper ones) and those that are held. Stage 3: join.
@@ -185,9 +182,11 @@ class PayloadRealigner(wiring.Component):
         if self.width.payload_overlaps:
             with m.If(p.valid):
                 m.d.sync += held.eq(p.holding)
-            # When a frame begins, the held words are the previous frame's.
+            # One cycle after a run was loaded, the held words are the previous frame's.
+            begins = Signal()
+            m.d.sync += begins.eq(p.loaded)
             shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
-            m.d.sync += self.front.eq(p.completing[shim] | Mux(p.begins, 0, held[shim]))
+            m.d.sync += self.front.eq(p.completing[shim] | Mux(begins, 0, held[shim]))
         else:
             # The first beat was rotated for the previous frame's position: nothing of it is held.
             m.d.comb += self.front.eq(burst.data[-8 * SHIM_BYTES :])
