@@ -31,7 +31,7 @@ from .registers import (
 
 COUNTER_WIDTH = 64
 HALF = COUNTER_WIDTH // 2
-COUNTER_READ_LATENCY = 2
+COUNTER_READ_LATENCY = 4
 """Cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
 
 
@@ -143,16 +143,29 @@ class FrameCounters(wiring.Component):
         m = Module()
         amounts = self._amounts(m)
 
+        # The register bank may be far away, so its requests are registered here first.
         clear = Signal()
         m.d.sync += clear.eq(self.clear)
+        asked = Pipeline(m, "asked_", control={"strobe", "slot"})
+        asked.stage(strobe=self.read.strobe, slot=self.read.slot)
         turn = Signal(self.slots, init=1)
         slot = Signal(range(self.slots))
         # Visits left that start from zero instead of from the slot's sum.
         unclear = Signal(range(self.slots + 1), init=self.slots)
-        sweep = Signal()
-        m.d.comb += sweep.eq(~self.read.strobe)
+        # `sweep`: a slot is visited, the one whose bit in `visited` is set. Each pending register has its own
+        # bit beside it; no signal goes to them all.
+        sweep = Signal(init=1)
+        visited = Signal.like(turn)
+        turn_next = Signal.like(turn)
+        m.d.comb += turn_next.eq(Mux(sweep, turn.rotate_left(1), turn))
+        m.d.sync += [
+            turn.eq(turn_next),
+            sweep.eq(~asked.strobe),
+            visited.eq(Mux(asked.strobe, 0, turn_next)),
+        ]
+        asked.stage()
         with m.If(sweep):
-            m.d.sync += [turn.eq(turn.rotate_left(1)), slot.eq(slot + 1)]
+            m.d.sync += slot.eq(slot + 1)
             with m.If(unclear.any()):
                 m.d.sync += unclear.eq(unclear - 1)
         with m.If(clear):
@@ -164,12 +177,11 @@ class FrameCounters(wiring.Component):
             # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
             events = exact_log2(self.slots) + 1
             pending = Signal(len(amount) + events - (len(amount) == 1), name=f"pending_{name}")
-            visited = sweep & turn[number]
             with m.If(clear):
                 m.d.sync += pending.eq(0)
             with m.Else():
-                m.d.sync += pending.eq(Mux(visited, 0, pending) + amount)
-            taken.append(Mux(turn[number], pending, 0))
+                m.d.sync += pending.eq(Mux(visited[number], 0, pending) + amount)
+            taken.append(Mux(visited[number], pending, 0))
 
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
         p = Pipeline(m, control={"slot", "amount", "add", "zero", "sum", "low", "high"})
@@ -177,14 +189,13 @@ class FrameCounters(wiring.Component):
         read_port = sums.read_port(domain="comb")
         write_port = sums.write_port()
         p.stage(
-            slot=Mux(sweep, slot, self.read.slot),
+            slot=Mux(sweep, slot, asked.slot),
             amount=reduce(or_, taken),
             add=sweep,
             zero=sweep & unclear.any(),
         )
-        zero = p.zero
         m.d.comb += read_port.addr.eq(p.slot)
-        p.stage(sum=Mux(zero, 0, read_port.data))
+        p.stage(sum=Mux(p.zero, 0, read_port.data))
         m.d.comb += self.read.data.eq(p.sum)
         p.stage(low=p.sum[:HALF] + p.amount, high=p.sum[HALF:])
         p.stage(low=p.low[:HALF], high=(p.high + p.low[HALF])[:HALF])
@@ -194,12 +205,9 @@ class FrameCounters(wiring.Component):
             write_port.en.eq(p.add),
         ]
 
-        # The last cleared slot is written four cycles after its visit; a read takes one to reach the memory.
-        drain = Signal()
-        m.d.sync += [
-            drain.eq(zero),
-            self.read.busy.eq(clear | unclear.any() | zero | drain),
-        ]
+        # The last cleared slot is written four cycles after its visit, which is when `busy` lets a read's
+        # strobe come that reaches the memory in the next cycle.
+        m.d.sync += self.read.busy.eq(clear | unclear.any())
         return m
 
     def _amounts(self, m: Module) -> dict[int, Signal]:
