@@ -14,6 +14,7 @@ from ..control.config import EngineConfig
 from ..control.counters import frame_report
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.frame_input import FrameInput
+from ..frame.header_fields import L4, VLAN
 from ..frame.header_parser import HeaderParser, ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
@@ -248,12 +249,13 @@ class CompressionEngine(wiring.Component):
         skipped = self.width.parsed_beat
         span = 4 if skipped else 2  # beats in which a header may lie
         most = (span - skipped) * words
-        tcp_at = 17 - skipped * words
-        start = Signal(range(tcp_at + 3))
+        tcp_at = L4 // 2 - skipped * words
+        tag = VLAN.size // 2
+        start = Signal(range(tcp_at + tag + 1))
         stop = Signal(6)
         wanted = Signal(most, reset_less=True)
         m.d.comb += [
-            start.eq(Mux(header.vlan, tcp_at + 2, tcp_at)),
+            start.eq(Mux(header.vlan, tcp_at + tag, tcp_at)),
             stop.eq(header.payload_at[1:] - skipped * words),
         ]
         with m.If(parser.headers.valid):
