@@ -116,9 +116,9 @@ class AsyncQueue(wiring.Component):
         read_hold = self._hold(m, "read", self.read_domain, self.write_domain)
 
         produced = Signal(bits + 1)
-        produced_next = Signal(bits + 1)
         produced_gray = Signal(bits + 1)
         produced_seen = Signal(bits + 1)
+        following = Signal(bits + 1, init=1)  # produced + 1
         consumed = Signal(bits + 1)
         consumed_next = Signal(bits + 1)
         consumed_gray = Signal(bits + 1)
@@ -131,13 +131,15 @@ class AsyncQueue(wiring.Component):
             ram.write.eq(self.i.valid & self.i.ready),
             ram.write_address.eq(produced[:bits]),
             ram.write_data.eq(self.i.payload),
-            produced_next.eq(Mux(write_hold, 0, produced + ram.write)),
         ]
         # Full: the writer is one whole round ahead of the reader; in Gray code the top two bits differ.
-        full = _gray(produced_next) == (consumed_seen ^ (0b11 << bits - 1))
+        # Both outcomes come from registers: `valid` passes only a multiplexer on its way to `ready`.
+        limit = consumed_seen ^ (0b11 << bits - 1)
+        full = Mux(ram.write, _gray(following) == limit, produced_gray == limit)
         d_write += [
-            produced.eq(produced_next),
-            produced_gray.eq(_gray(produced_next)),
+            produced.eq(Mux(write_hold, 0, produced + ram.write)),
+            following.eq(Mux(write_hold, 1, following + ram.write)),
+            produced_gray.eq(Mux(write_hold, 0, Mux(ram.write, _gray(following), produced_gray))),
             self.i.ready.eq(~write_hold & ~full),
         ]
 
