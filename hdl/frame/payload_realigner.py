@@ -150,11 +150,14 @@ class PayloadRealigner(wiring.Component):
                 Mux(flush, rest_ending, ending),
             )
 
+        last_word = self.width.words - 1
         p = Pipeline(m, control={"valid", "loaded", "emit", "first", "last"})
         p.let(
             valid=valid,
             loaded=self.runs.valid,
             lane=lane,
+            # Each rotated word: it completes no burst. A bit for each, since a word's bit goes to 32 gates.
+            held_back=Cat((lane << 1) < last_word - i for i in range(last_word + 1)),
             flush=flush,
             emit=emit,
             first=leaves_first,
@@ -171,12 +174,10 @@ class PayloadRealigner(wiring.Component):
 
         p.stage(rotated=rotate_right_lanes(beat.data.rotate_right(16), lane[:2], 1))
         rotated = rotate_right_lanes(p.rotated, p.lane[2:], 4)
-        last_word = self.width.words - 1
-        # Each word, and whether it completes no burst.
-        words = [(rotated.word_select(i, 16), (p.lane << 1) < last_word - i) for i in range(last_word + 1)]
+        words = [(rotated.word_select(i, 16), hold) for i, hold in enumerate(p.held_back)]
         p.stage(
-            completing=Cat(Mux(held_back, 0, word) for word, held_back in words),
-            holding=Cat(Mux(held_back, word, 0) for word, held_back in words),
+            completing=Cat(Mux(hold, 0, word) for word, hold in words),
+            holding=Cat(Mux(hold, word, 0) for word, hold in words),
         )
         held = Signal(self.width.bits, reset_less=True)
         if self.width.payload_overlaps:
