@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Synthesis for the Lattice ECP5."""
 
-CONTROL_SET = 96
-"""Flip-flops that a clock enable or a synchronous reset must serve to be wired to the flip-flops' own pins.
+LEAST_ENABLED = 16
+"""Flip-flops that a clock enable must serve to be wired to their own pins; otherwise it becomes logic."""
+LEAST_RESET = 96
+"""The same for a synchronous reset.
 
-One that serves fewer becomes logic at the data inputs, as with Vivado's ``-control_set_opt_threshold``. The
-flip-flops of a slice share those pins. The NIC with planes had 477 combinations of them: nextpnr spent 53 of
-67 minutes on finding legal places, and its nets became 1.7 times as long on the way.
+Vivado's ``-control_set_opt_threshold`` does the same. The flip-flops of a slice share these pins, and those of
+a tile have only two resets. The NIC with planes had 267 different resets. nextpnr spent 53 of 67 minutes on
+finding legal places for them, and its nets became 1.7 times as long on the way.
 """
 
 # The kinds of flip-flop of the ECP5, with the initial values they support, as in `map_ffs` of `synth_ecp5`.
@@ -22,7 +24,7 @@ def synthesis(top: str, netlist: str) -> str:
     return "; ".join(
         (
             f"synth_ecp5 -top {top} -run begin:map_ffs",
-            f"dfflegalize {cells} -mince {CONTROL_SET} -minsrst {CONTROL_SET}",
+            f"dfflegalize {cells} -mince {LEAST_ENABLED} -minsrst {LEAST_RESET}",
             f"synth_ecp5 -top {top} -run map_ffs: -json {netlist}",
         )
     )
