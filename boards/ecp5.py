@@ -6,9 +6,9 @@ LEAST_ENABLED = 16
 LEAST_RESET = 96
 """The same for a synchronous reset.
 
-Vivado's ``-control_set_opt_threshold`` does the same. The flip-flops of a slice share these pins, and those of
-a tile have only two resets. The NIC with planes had 267 different resets. nextpnr spent 53 of 67 minutes on
-finding legal places for them, and its nets became 1.7 times as long on the way.
+Vivado's ``-control_set_opt_threshold`` does the same. The flip-flops of a slice share these pins, and those
+of a tile have only two resets. The NIC with planes had 267 different resets. nextpnr spent 53 of 67 minutes
+on finding legal places for them, and its nets became 1.7 times as long on the way.
 """
 
 # The kinds of flip-flop of the ECP5, with the initial values they support, as in `map_ffs` of `synth_ecp5`.
