@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from inceptionn.wire import MAX_LANES
 
 from ..codec.codecs import PAPER, codec_of
+from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
 from .registers import (
     COUNTER_SLOTS,
@@ -185,24 +185,22 @@ class FrameCounters(wiring.Component):
 
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
         p = Pipeline(m, control={"slot", "amount", "add", "zero", "sum", "low", "high"})
-        m.submodules.sums = sums = Memory(shape=COUNTER_WIDTH, depth=self.slots, init=[])
-        read_port = sums.read_port(domain="comb")
-        write_port = sums.write_port()
+        m.submodules.sums = sums = LutRam(COUNTER_WIDTH, self.slots)
         p.stage(
             slot=Mux(sweep, slot, asked.slot),
             amount=reduce(or_, taken),
             add=sweep,
             zero=sweep & unclear.any(),
         )
-        m.d.comb += read_port.addr.eq(p.slot)
-        p.stage(sum=Mux(p.zero, 0, read_port.data))
+        m.d.comb += sums.read_address.eq(p.slot)
+        p.stage(sum=Mux(p.zero, 0, sums.read_data))
         m.d.comb += self.read.data.eq(p.sum)
         p.stage(low=p.sum[:HALF] + p.amount, high=p.sum[HALF:])
         p.stage(low=p.low[:HALF], high=(p.high + p.low[HALF])[:HALF])
         m.d.comb += [
-            write_port.addr.eq(p.slot),
-            write_port.data.eq(Cat(p.low, p.high)),
-            write_port.en.eq(p.add),
+            sums.write_address.eq(p.slot),
+            sums.write_data.eq(Cat(p.low, p.high)),
+            sums.write.eq(p.add),
         ]
 
         # The last cleared slot is written four cycles after its visit, which is when `busy` lets a read's
