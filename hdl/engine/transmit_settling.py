@@ -127,12 +127,14 @@ class TransmitSettling(wiring.Component):
             ip_checksum=add16(record.ip_checksum, p.saved),
         )
 
-        # Stage 3: the wire form's sum is folded; the verdict that does not depend on it.
+        # Stage 3: whether the wire form's sum folds to 0xFFFF, found without an adder; the verdict that does
+        # not depend on it. After this fold no other multiple of 65535 is possible.
         head, checksum = p.head, p.checksum
-        expanded = (head.verdict == Verdict.COMPRESSED) & ~p.fits
+        compressible = head.verdict == Verdict.COMPRESSED
         p.stage(
-            folded=p.wire[:16] + p.wire[16:],
-            verdict=Mux(expanded, Verdict.EXPANDED, head.verdict),
+            ambiguous=p.wire[:16] == 0xFFFF - p.wire[16:],
+            compressible=p.end & compressible & p.fits,
+            verdict=Mux(compressible & ~p.fits, Verdict.EXPANDED, head.verdict),
             ip_checksum=canonical16(p.ip_checksum),
             # RFC 768: UDP sends a computed 0 as 0xFFFF.
             checksum=Mux(head.record.tcp, canonical16(checksum), Mux(checksum == 0, 0xFFFF, checksum)),
@@ -140,14 +142,10 @@ class TransmitSettling(wiring.Component):
         )
 
         # The order.
-        compressible = Signal()
-        # After this fold no other multiple of 65535 is possible.
-        ambiguous = p.folded == 0xFFFF
         compressed = Signal()
         record, order = p.head.record, self.orders.payload
         m.d.comb += [
-            compressible.eq(p.end & (p.verdict == Verdict.COMPRESSED)),
-            compressed.eq(compressible & ~ambiguous),
+            compressed.eq(p.compressible & ~p.ambiguous),
             self.orders.valid.eq(p.go),
             order.compressed.eq(compressed),
             order.drop.eq(p.head.candidate & ~compressed),
@@ -169,7 +167,7 @@ class TransmitSettling(wiring.Component):
         p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
         p.stage(
             compressed=compressed,
-            ambiguous=compressible & ambiguous,
+            ambiguous=p.compressible & p.ambiguous,
             reported=p.go & p.end,
         )
         report = self.reports.payload
