@@ -156,7 +156,7 @@ def build(
 ) -> None:
     """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
-    A seed takes about 22 minutes of one processor and 3 GB; with --codec none one to two minutes. The command
+    A seed takes about 20 minutes of one processor and 3 GB; with --codec none one to two minutes. The command
     fails if routing fails, or if a clock misses its target or has no constraint. Ctrl-C and SIGTERM leave no
     files.
     """

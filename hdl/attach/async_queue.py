@@ -136,12 +136,13 @@ class AsyncQueue(wiring.Component):
         # Both outcomes come from registers: `valid` passes only a multiplexer on its way to `ready`.
         limit = consumed_seen ^ (0b11 << bits - 1)
         full = Mux(ram.write, _gray(following) == limit, produced_gray == limit)
-        d_write += [
-            produced.eq(Mux(write_hold, 0, produced + ram.write)),
-            following.eq(Mux(write_hold, 1, following + ram.write)),
-            produced_gray.eq(Mux(write_hold, 0, Mux(ram.write, _gray(following), produced_gray))),
-            self.i.ready.eq(~write_hold & ~full),
-        ]
+        d_write += self.i.ready.eq(~write_hold & ~full)
+        with m.If(write_hold):
+            d_write += [produced.eq(0), produced_gray.eq(0), following.eq(1)]
+        with m.Elif(ram.write):
+            d_write += [
+                produced.eq(following), produced_gray.eq(_gray(following)), following.eq(following + 1),
+            ]  # fmt: skip
 
         output = Signal(width, reset_less=True, attrs={CROSSING_ATTRIBUTE: "TRUE"})
         load = Signal()
