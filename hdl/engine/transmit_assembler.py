@@ -16,6 +16,7 @@ from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
+from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .transmit_settling import frame_order
@@ -49,7 +50,7 @@ class TransmitAssembler(wiring.Component):
     raw_address : :py:`Out`
         Next beat of the raw ring that is read; what lies before it may be overwritten.
     raw_beat : :py:`In(32 * lanes)`
-        The ring's answer, :attr:`BlockRam.LATENCY` cycles later.
+        The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``.
     blocks : :py:`In(BlockReader(lanes))`
         From the Compressor.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
@@ -140,8 +141,6 @@ class TransmitAssembler(wiring.Component):
                 in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
                 behind_shim.eq(in_shim),
             ]
-        with m.If(go & walk.in_header):
-            m.d.sync += self.raw_address.eq(self.raw_address + 1)
         with m.If(load):
             m.d.sync += [
                 idle.eq(~self.orders.valid),
@@ -154,15 +153,14 @@ class TransmitAssembler(wiring.Component):
                 in_block.eq(begins_in_block),
                 behind_shim.eq(0),
                 spills.eq(following_spills),
-                self.raw_address.eq(following_base),
             ]
-            with m.If(self.orders.valid):
-                m.d.sync += following_base.eq(following_base + following.beats)
 
-        p = Pipeline(m, control={"go", "load"})
+        p = Pipeline(m, control={"go", "load", "reads_raw", "takes"})
         p.stage(
             go=go,
             load=load,
+            reads_raw=go & walk.in_header,
+            takes=load & self.orders.valid,
             following=following,
             last=last,
             block_ending=self.blocks.shape.ending,
@@ -172,8 +170,14 @@ class TransmitAssembler(wiring.Component):
             behind_shim=behind_shim,
         )
 
-        # The whole order follows a cycle after the command, by a plain register: loaded at once, its many
-        # flip-flops would depend on everything that a frame's last command depends on.
+        # The raw ring's address and the whole order follow a cycle after the command, by plain registers:
+        # loaded at once, many flip-flops would depend on everything that a frame's last command depends on.
+        with m.If(p.load):
+            m.d.sync += self.raw_address.eq(following_base)
+        with m.Elif(p.reads_raw):
+            m.d.sync += self.raw_address.eq(self.raw_address + 1)
+        with m.If(p.takes):
+            m.d.sync += following_base.eq(following_base + p.following.beats)
         order = Signal(frame_order(self.lanes))
         udp_length = Signal(16, reset_less=True)
         with m.If(p.load):
@@ -185,7 +189,7 @@ class TransmitAssembler(wiring.Component):
             ending=Mux(ends, Mux(order.compressed, p.block_ending, order.ending), 0),
         )
 
-        # Two cycles after the command: the patch, and the raw beat. Later: the block's.
+        # Two cycles after the command: the patch. A cycle later: the raw beat. Later: the block's.
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
@@ -201,6 +205,7 @@ class TransmitAssembler(wiring.Component):
             ),
             keep=Cat(p.keep[i] & ~hit for i, (hit, _) in enumerate(patches)),
         )
+        p.until(1 + BlockRam.LATENCY)
         p.stage(
             header=Cat(
                 Mux(p.keep[i], self.raw_beat.word_select(i, 16), 0) | p.patch.word_select(i, 16)
