@@ -55,7 +55,7 @@ class BlockReader(wiring.Signature):
     drop : :py:`In(1)`
         Discards the current block, of which no beat may have been read. Not together with ``step``.
     beat : :py:`Out(32 * lanes)`
-        The beat of an earlier ``step``; zero outside the block.
+        The beat of an earlier ``step``, from gates; zero outside the block.
     """
 
     def __init__(self, lanes: int = GROUP_LANES):
@@ -129,8 +129,8 @@ class BlockStore(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from ``step`` to its beat: the RAM, rotation by words (a base-4 digit per stage), OR."""
-        return BlockRam.LATENCY + width.place_bits // 2 + 1
+        """Cycles from ``step`` to its beat: a register, the RAM, rotation by words (a base-4 digit per stage)."""
+        return 1 + BlockRam.LATENCY + width.place_bits // 2
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -157,22 +157,12 @@ class BlockStore(wiring.Component):
             ]
         m.d.sync += self.room.eq(tag_room & data_room & shapes.room)
 
-        # Stepping. The counters count what is left; their zero flags are registers of their own.
-        # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
+        # The current block, and how many of its beats are left. This half of the reader is next to whoever
+        # steps; it shares no path with the rings, which follow a cycle later.
         current, shape = self.blocks, shapes.o.payload
-        tag_left = Signal(len(shape.tag_beats))
-        data_wait = Signal(len(shape.tag_whole))
-        data_left = Signal(len(shape.data_beats))
         beats_left = Signal(len(shape.beats))
-        tag_more = Signal()
-        data_due = Signal()
-        data_more = Signal()
-        take_tag = Signal()
-        take_data = Signal()
         load = Signal()
         m.d.comb += [
-            take_tag.eq(current.step & tag_more),
-            take_data.eq(current.step & data_due & data_more),
             load.eq(~current.valid | current.drop | (current.step & current.last)),
             shapes.o.ready.eq(load),
         ]
@@ -180,47 +170,62 @@ class BlockStore(wiring.Component):
             m.d.sync += [
                 current.valid.eq(shapes.o.valid),
                 current.shape.eq(shape),
-                tag_left.eq(shape.tag_beats),
-                data_wait.eq(shape.tag_whole),
-                data_left.eq(shape.data_beats),
                 beats_left.eq(shape.beats),
-                tag_more.eq(1),
-                data_due.eq(shape.tag_whole == 0),
-                data_more.eq(shape.data_beats != 0),
                 current.last.eq(shape.beats == 1),
             ]
         with m.Elif(current.step):
+            m.d.sync += [beats_left.eq(beats_left - 1), current.last.eq(beats_left == 2)]
+
+        # Stage 1: the rings. The counters count what is left; their zero flags are registers of their own.
+        # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
+        p = Pipeline(m, control={"step", "drop", "load"})
+        p.let(load=load, step=current.step, drop=current.drop, shape=current.shape)
+        p.stage()
+        shape, following = p.shape, current.shape
+        tag_left = Signal(len(shape.tag_beats))
+        data_wait = Signal(len(shape.tag_whole))
+        data_left = Signal(len(shape.data_beats))
+        tag_more = Signal()
+        data_due = Signal()
+        data_more = Signal()
+        p.let(have_tag=p.step & tag_more, have_data=p.step & data_due & data_more, rotation=shape.rotation)
+        with m.If(p.load):
+            m.d.sync += [
+                tag_left.eq(following.tag_beats),
+                data_wait.eq(following.tag_whole),
+                data_left.eq(following.data_beats),
+                tag_more.eq(1),
+                data_due.eq(following.tag_whole == 0),
+                data_more.eq(following.data_beats != 0),
+            ]
+        with m.Elif(p.step):
             m.d.sync += [
                 tag_left.eq(tag_left - 1),
                 data_wait.eq(data_wait - 1),
                 data_left.eq(data_left - data_due),
-                beats_left.eq(beats_left - 1),
                 tag_more.eq(tag_more & (tag_left != 1)),
                 data_due.eq(data_due | (data_wait == 1)),
                 data_more.eq(data_more & ~(data_due & (data_left == 1))),
-                current.last.eq(beats_left == 2),
             ]
         m.d.sync += [
-            ram.read_address.eq(ram.read_address + Mux(current.drop, beats, take))
+            ram.read_address.eq(ram.read_address + Mux(p.drop, beats, take))
             for ram, beats, take in (
-                (tags, current.shape.tag_beats, take_tag),
-                (stored, current.shape.data_beats, take_data),
+                (tags, shape.tag_beats, p.have_tag),
+                (stored, shape.data_beats, p.have_data),
             )
         ]
 
         # Two cycles later the beats are there: rotate the data, split it at its place, OR.
-        p = Pipeline(m, control={"stepped"})
-        p.let(stepped=current.step, have_tag=take_tag, have_data=take_data, rotation=current.shape.rotation)
         for _ in range(BlockRam.LATENCY):
             p.stage()
         p.let(tag=Mux(p.have_tag, tags.read_data, 0), rotated=Mux(p.have_data, stored.read_data, 0))
-        rotate_in_stages(p, TAG_WORD_BYTES, self.latency - BlockRam.LATENCY - 1)
-        stepped, tag, here = p.stepped, p.tag, p.current
+        rotate_in_stages(p, TAG_WORD_BYTES, self.width.place_bits // 2)
+        stepped, tag, here = p.step, p.tag, p.current
         carry = Signal(self.width.bits)
         for i in range(self.width.words):
             word, held = p.rotated.word_select(i, 16), carry.word_select(i, 16)
             beat = tag.word_select(i, 16) | held | Mux(here[i], word, 0)
-            m.d.sync += current.beat.word_select(i, 16).eq(beat)
+            m.d.comb += current.beat.word_select(i, 16).eq(beat)
             with m.If(stepped):
                 m.d.sync += held.eq(Mux(here[i], 0, word))
         return m

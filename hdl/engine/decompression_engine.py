@@ -87,11 +87,13 @@ class DecompressionEngine(wiring.Component):
         # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
         slack = delay + ReceiveDecision.LATENCY + 7
         block_beat = data.StructLayout({"tdata": 8 * width, "tkeep": width, "tlast": 1, "lanes": 16, "b": 8})
-        m.submodules.waiting = waiting = PushQueue(wire_beat(lanes), 64, slack, elastic=True, staged=True)
+        m.submodules.waiting = waiting = PushQueue(
+            wire_beat(lanes), 64, slack, elastic=True, in_ram={"tdata"}, staged=True
+        )
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, slack)
         m.submodules.blocks = blocks = PushQueue(block_beat, 32, slack, forward=True)
         # After the Decompressor's queue, since the assembler's `ready` depends on all of its inputs.
-        m.submodules.payload_register = payload = ElasticRegister(restored_burst(lanes))
+        m.submodules.payload_register = payload = ElasticRegister(restored_burst(lanes), in_ram={"data"})
         m.d.comb += [
             source.room.eq(waiting.room & orders.room & blocks.room),
             parser.config.eq(self.config),

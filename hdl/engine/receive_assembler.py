@@ -77,7 +77,7 @@ class ReceiveAssembler(wiring.Component):
         # before has left. With 16 lanes it may come with the first: one waits, and one for the part before.
         m = Module()
         m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
-        m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes))
+        m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes), in_ram={"header"})
         m.submodules.merge = merge = PayloadMerge(lanes=self.lanes)
         wiring.connect(m, wiring.flipped(self.orders), layout.orders)
         wiring.connect(m, wiring.flipped(self.beats), layout.beats)

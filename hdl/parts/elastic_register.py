@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two registers between a queue and its consumer that cut the combinational path between their controls."""
+"""Two places between a queue and its consumer that cut the combinational path between their controls."""
 
+from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Shape, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from .lut_ring import LutRing
 
 
 class ElasticRegister(wiring.Component):
@@ -15,34 +18,60 @@ class ElasticRegister(wiring.Component):
     ----------
     shape : shape-like
         Of an item.
+    in_ram : collection of :class:`str`
+        Fields of an item that lie in LUT RAM instead of in two registers: wide ones that decide nothing.
+        ``o.ready`` then reaches two address bits per 80 bits of them, and no clock enable.
 
     Members
     -------
     i : :py:`In(stream.Signature(shape))`
         ``i.ready`` is a register.
     o : :py:`Out(stream.Signature(shape))`
-        ``o.valid`` and ``o.payload`` are registers.
+        ``o.valid`` and ``o.payload`` are registers, except the fields in RAM.
     """
 
-    def __init__(self, shape: Any):
+    def __init__(self, shape: Any, *, in_ram: Collection[str] = ()):
         self.shape = shape
+        self.in_ram = frozenset(in_ram)
+        unknown = self.in_ram - {name for name, _ in data.Layout.cast(shape)} if in_ram else None
+        if unknown:
+            raise ValueError(f"in_ram names fields that an item lacks: {', '.join(sorted(unknown))}")
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
-        # `spare` holds the item that was taken while the consumer was not ready; then the source waits.
-        # `o.ready` is timing-critical: it reaches `ready` through a single gate.
+        # The second place holds the item that was taken while the consumer was not ready; then the source
+        # waits. `o.ready` is timing-critical: it reaches `ready` through a single gate.
         m = Module()
-        width = Shape.cast(self.shape).width
-        output = Signal(width, reset_less=True)
-        spare = Signal(width, reset_less=True)
         ready = Signal(init=1)
-        m.d.comb += [self.o.payload.eq(output), self.i.ready.eq(ready)]
-        with m.If(ready):
-            m.d.sync += spare.eq(self.i.payload)
+        m.d.comb += self.i.ready.eq(ready)
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += [
-                output.eq(Mux(ready, self.i.payload, spare)),
-                self.o.valid.eq(self.i.valid | ~ready),
-            ]
+            m.d.sync += self.o.valid.eq(self.i.valid | ~ready)
         m.d.sync += ready.eq(~self.o.valid | self.o.ready | (ready & ~self.i.valid))
+
+        given, output = self._fields(self.i.payload, False), self._fields(self.o.payload, False)
+        if len(given):
+            held = Signal(len(given), name="output", reset_less=True)
+            spare = Signal(len(given), reset_less=True)
+            m.d.comb += output.eq(held)
+            with m.If(ready):
+                m.d.sync += spare.eq(given)
+            with m.If(~self.o.valid | self.o.ready):
+                m.d.sync += held.eq(Mux(ready, given, spare))
+
+        if self.in_ram:
+            words = self._fields(self.i.payload, True)
+            m.submodules.ring = ring = LutRing(len(words), 4)
+            m.d.comb += [
+                ring.write.eq(self.i.valid & ready),
+                ring.write_data.eq(words),
+                ring.step.eq(self.o.valid & self.o.ready),
+                self._fields(self.o.payload, True).eq(ring.read_data),
+            ]
         return m
+
+    def _fields(self, payload: Any, in_ram: bool) -> Value:
+        """The fields of an item that lie in RAM, or the others, as one value."""
+        if not self.in_ram:
+            return Cat() if in_ram else Value.cast(payload)
+        names = (name for name, _ in data.Layout.cast(self.shape) if (name in self.in_ram) == in_ram)
+        return Cat(Value.cast(payload[name]) for name in names)

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Queue between a pipeline that cannot stall and a consumer that can."""
 
+from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .elastic_register import ElasticRegister
-from .memory import LutRam
-
-_SLICE_BITS = 80
-"""Bits of a word that share an address counter."""
+from .lut_ring import LutRing
 
 
 class PushQueue(wiring.Component):
@@ -32,6 +30,8 @@ class PushQueue(wiring.Component):
     elastic : :class:`bool`
         The output register is an :class:`ElasticRegister`, one place more, for a timing-critical
         ``o.ready``, which then reaches no counter and no address. Same latency, twice the registers.
+    in_ram : collection of :class:`str`
+        With ``elastic``: fields that it keeps in LUT RAM.
     staged : :class:`bool`
         One more register after the RAM, for a queue so wide and deep that reading it takes a whole cycle:
         one place more, and an item can be taken three cycles after its push.
@@ -56,6 +56,7 @@ class PushQueue(wiring.Component):
         slack: int,
         *,
         elastic: bool = False,
+        in_ram: Collection[str] = (),
         staged: bool = False,
         forward: bool = False,
     ):
@@ -63,12 +64,15 @@ class PushQueue(wiring.Component):
             raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
         if not 0 <= slack < depth - 2:
             raise ValueError(f"queue slack must leave room in its depth, not {(depth, slack)!r}")
+        if in_ram and not elastic:
+            raise ValueError(f"a queue that is not elastic keeps no fields apart: {sorted(in_ram)}")
         if forward and (elastic or staged):
             raise ValueError("a queue that forwards holds no item: neither elastic nor staged")
         self.shape = shape
         self.depth = depth
         self.slack = slack
         self.elastic = elastic
+        self.in_ram = in_ram
         self.staged = staged
         self.forward = forward
         members = {
@@ -90,15 +94,20 @@ class PushQueue(wiring.Component):
         # counted from the next one on, when the RAM shows it.
         load = Signal()
         wanted = Signal()
-        read_data = self._memory(m, width, load)
-        offered, offer = stored, read_data
+        m.submodules.ring = ring = LutRing(width, self.depth)
+        m.d.comb += [
+            ring.write.eq(self.i.valid),
+            ring.write_data.eq(self.i.payload),
+            ring.step.eq(load),
+        ]
+        offered, offer = stored, ring.read_data
         take = Signal()  # the output register takes what is offered
         if self.staged:
             offered = Signal()
             offer = Signal(width, reset_less=True)
             m.d.comb += wanted.eq(~offered | take)
             with m.If(wanted):
-                m.d.sync += [offer.eq(read_data), offered.eq(stored)]
+                m.d.sync += [offer.eq(ring.read_data), offered.eq(stored)]
         else:
             m.d.comb += wanted.eq(take)
         m.d.comb += load.eq(stored & wanted)
@@ -107,7 +116,7 @@ class PushQueue(wiring.Component):
             m.d.comb += [take.eq(self.o_room), self.o.payload.eq(output)]
             m.d.sync += [output.eq(offer), self.o.valid.eq(load)]
         elif self.elastic:
-            m.submodules.register = register = ElasticRegister(width)
+            m.submodules.register = register = ElasticRegister(self.shape, in_ram=self.in_ram)
             m.d.comb += [
                 take.eq(register.i.ready),
                 register.i.valid.eq(offered),
@@ -129,27 +138,3 @@ class PushQueue(wiring.Component):
             self.room.eq(level < self.depth - self.slack - 1),
         ]
         return m
-
-    def _memory(self, m: Module, width: int, load: Signal) -> Value:
-        """The words at the read address. A wide word lies in slices that have counters of their own.
-
-        The counters begin at different places, which keeps synthesis from merging them: a counter that drove
-        the whole word would be on the longest path.
-        """
-        words: list[Value] = []
-        for number, start in enumerate(range(0, width, _SLICE_BITS)):
-            bits = min(_SLICE_BITS, width - start)
-            m.submodules[f"ram_{number}"] = ram = LutRam(bits, self.depth)
-            write = Signal(range(self.depth), init=number % self.depth, name=f"write_{number}")
-            read = Signal(range(self.depth), init=number % self.depth, name=f"read_{number}")
-            m.d.comb += [
-                ram.write.eq(self.i.valid),
-                ram.write_address.eq(write),
-                ram.write_data.eq(Value.cast(self.i.payload)[start : start + bits]),
-                ram.read_address.eq(read),
-            ]
-            with m.If(load):
-                m.d.sync += read.eq(read + 1)
-            m.d.sync += write.eq(write + self.i.valid)
-            words.append(ram.read_data)
-        return Cat(*words)
