@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 
 Arguments = Mapping[str, Any]
 
 _BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
 
 _PLANES: Arguments = {"codec": "planes"}
+
+_WIDE_AND_NARROW = data.StructLayout({"narrow": 13, "wide": 200})
 
 
 def _both_widths(**arguments: Any) -> tuple[Arguments, ...]:
@@ -238,6 +240,16 @@ CATALOGUE = {
         ),
         Entry("output_queue", "parts.output_queue:OutputQueue", _both_widths(slack=11)),
         Entry("elastic_register", "parts.elastic_register:ElasticRegister", ({"shape": 33},)),
+        Entry(
+            "elastic_register_in_ram",
+            "parts.elastic_register:ElasticRegister",
+            (
+                {"shape": _WIDE_AND_NARROW, "in_ram": ["wide"]},
+                {"shape": _WIDE_AND_NARROW, "in_ram": ["narrow", "wide"]},
+            ),
+            "elastic_register",
+            {"shape": 213},
+        ),
         Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
         # The whole NIC.

@@ -129,7 +129,7 @@ class BlockStore(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from ``step`` to its beat: a register, the RAM, rotation by words (a base-4 digit per stage)."""
+        """Cycles from ``step`` to its beat: a register, the RAM, a base-4 digit of the rotation per stage."""
         return 1 + BlockRam.LATENCY + width.place_bits // 2
 
     def elaborate(self, platform: Any) -> Module:

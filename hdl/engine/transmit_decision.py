@@ -94,9 +94,7 @@ class TransmitDecision(wiring.Component):
         m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "b"}
-        m.submodules.orders = orders = PushQueue(
-            frame_order(self.lanes), 16, 6, elastic=True, in_ram=late
-        )
+        m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True, in_ram=late)
         wiring.connect(m, wiring.flipped(self.records), records.i)
         wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)
         wiring.connect(m, records.o, judging.records)

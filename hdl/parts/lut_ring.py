@@ -35,9 +35,7 @@ class LutRing(wiring.Component):
     def __init__(self, width: int, depth: int):
         self.width = width
         self.depth = depth
-        super().__init__(
-            {"write": In(1), "write_data": In(width), "step": In(1), "read_data": Out(width)}
-        )
+        super().__init__({"write": In(1), "write_data": In(width), "step": In(1), "read_data": Out(width)})
 
     def elaborate(self, platform: Any) -> Module:
         # A wide word lies in slices with counters of their own. They begin at different places, which keeps

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from amaranth.lib import data
 
+from inceptionn.hdl.parts.elastic_register import ElasticRegister
 from inceptionn.hdl.parts.queue import PushQueue
 
 
@@ -24,3 +26,11 @@ def test_slack_refused(depth: int, slack: int) -> None:
 def test_depth_refused(depth: int) -> None:
     with pytest.raises(ValueError, match=rf"power of two of at least 4, not {depth}$"):
         PushQueue(8, depth, 1)
+
+
+def test_fields_in_ram_refused() -> None:
+    shape = data.StructLayout({"tdata": 64, "last": 1})
+    with pytest.raises(ValueError, match="in_ram names fields that an item lacks: data, keep$"):
+        ElasticRegister(shape, in_ram={"keep", "tdata", "data"})
+    with pytest.raises(ValueError, match=r"not elastic keeps no fields apart: \['tdata'\]$"):
+        PushQueue(shape, 16, 5, in_ram={"tdata"})
