@@ -126,15 +126,17 @@ class Compressor(wiring.Component):
         length = Signal(14)
         before = Signal.like(place, reset_less=True)
         with m.If(valid):
-            m.d.sync += [
-                words.eq(Mux(first, place, words) + words_begun),
-                length.eq(Mux(first, 0, length) + size),
-            ]
+            m.d.sync += length.eq(Mux(first, 0, length) + size)
+        p.stage(begun=words_begun)
+        p.let(length=length)
+        valid, first, place, begun = p.valid, p.first, p.place, p.begun
+        with m.If(valid):
+            m.d.sync += words.eq(Mux(first, place, words) + begun)
         with m.If(valid & first):
             m.d.sync += before.eq(place)
         p.stage()
-        p.let(words=words, length=length, plane_words=(words - before)[:9])
-        p.stage(total=(p.words << 1) + p.length)
+        p.let(words=words, plane_words=(words - before)[:9])
+        p.stage(total=(p.words << 1) + p.length, block_bytes=(p.length + (p.plane_words << 1))[:14])
         shape = Signal(block_shape(self.lanes))
         at_word, at_byte = len(shape.rotation), len(shape.ending)
         m.d.comb += [
@@ -147,7 +149,6 @@ class Compressor(wiring.Component):
         ]
         p.let(shape=shape)
         if self.has_statistics:
-            p.stage(block_bytes=(p.length + (p.plane_words << 1))[:14])
             m.d.comb += statistics.block_bytes.eq(p.block_bytes)
         p.until(latency + aligner.latency + 2)
         m.d.comb += [store.shapes.valid.eq(p.last), store.shapes.payload.eq(p.shape)]

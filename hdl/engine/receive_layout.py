@@ -77,8 +77,8 @@ class _Plan(data.Struct):
     rest: 1  # the last output beat holds nothing but the end of the payload's last burst
 
 
-class _Next(enum.Enum, shape=3):
-    """What the current frame's next part is made of."""
+class _Next(enum.IntEnum, shape=3):
+    """What the current frame's next part is made of: the place of the one bit that is set."""
 
     NO_FRAME = 0
     COPY = 1  # a beat as it is: the frame passes
@@ -151,14 +151,14 @@ class ReceiveLayout(wiring.Component):
         # for its tail, which costs two cycles. So does a last part that holds header: it needs a beat.
         plan = Signal(_Plan)
         order = plan.order
-        next_part = Signal(_Next)
+        next_part = Signal(len(_Next), init=1 << _Next.NO_FRAME)
         waiting = Signal(_Waiting)
         first = Signal()
         number = Signal(9)  # of the part that follows
-        copying = next_part == _Next.COPY
-        needs_beat = copying | (next_part == _Next.HEADER) | (next_part == _Next.LAST_HEADER)
-        needs_none = (next_part == _Next.PAYLOAD) | (next_part == _Next.LAST_PAYLOAD)
-        last = (next_part == _Next.LAST_HEADER) | (next_part == _Next.LAST_PAYLOAD)
+        copying = next_part[_Next.COPY]
+        needs_beat = copying | next_part[_Next.HEADER] | next_part[_Next.LAST_HEADER]
+        needs_none = next_part[_Next.PAYLOAD] | next_part[_Next.LAST_PAYLOAD]
+        last = next_part[_Next.LAST_HEADER] | next_part[_Next.LAST_PAYLOAD]
         dropping = waiting == _Waiting.DROPPED
         tail_seen = waiting == _Waiting.ALL_TAKEN
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
@@ -169,17 +169,17 @@ class ReceiveLayout(wiring.Component):
         last_follows = number == plan.bytes_out[self._place_bits :]
         # 32 bytes do not hold the headers of a restored frame.
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
-        header = Mux(only_part, _Next.LAST_HEADER, _Next.HEADER)
+        header = Mux(only_part, 1 << _Next.LAST_HEADER, 1 << _Next.HEADER)
         # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle.
         tail_there = tail_seen | (dropping & self.beats.valid & beat.last)
         passed = copying & self.beats.valid & beat.last
-        restored = (next_part == _Next.LAST_PAYLOAD) & tail_there
+        restored = next_part[_Next.LAST_PAYLOAD] & tail_there
         m.d.comb += [
             self.parts.valid.eq((needs_beat & self.beats.valid) | needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
             leave.eq(self.parts.ready & (passed | restored)),
-            waited.eq((next_part == _Next.WAIT_FOR_TAIL) & tail_seen),
-            load.eq((next_part == _Next.NO_FRAME) | leave),
+            waited.eq(next_part[_Next.WAIT_FOR_TAIL] & tail_seen),
+            load.eq(next_part[_Next.NO_FRAME] | leave),
             plans.o.ready.eq(load),
             self.beats.ready.eq((needs_beat & self.parts.ready) | dropping),
             walk.load.eq(load),
@@ -197,25 +197,25 @@ class ReceiveLayout(wiring.Component):
         with m.If(issue):
             m.d.sync += [first.eq(0), number.eq(number + 1)]
             with m.If(last):
-                m.d.sync += next_part.eq(_Next.WAIT_FOR_TAIL)
+                m.d.sync += next_part.eq(1 << _Next.WAIT_FOR_TAIL)
             with m.Elif(~copying & walk.header_follows):
-                m.d.sync += next_part.eq(Mux(last_follows, _Next.LAST_HEADER, _Next.HEADER))
+                m.d.sync += next_part.eq(Mux(last_follows, 1 << _Next.LAST_HEADER, 1 << _Next.HEADER))
             with m.Elif(~copying):
-                m.d.sync += next_part.eq(Mux(last_follows, _Next.LAST_PAYLOAD, _Next.PAYLOAD))
+                m.d.sync += next_part.eq(Mux(last_follows, 1 << _Next.LAST_PAYLOAD, 1 << _Next.PAYLOAD))
             with m.If(needs_beat & ~walk.header_follows & ~beat.last):
                 m.d.sync += waiting.eq(_Waiting.DROPPED)
         with m.If(waited):
-            m.d.sync += next_part.eq(_Next.NO_FRAME)
+            m.d.sync += next_part.eq(1 << _Next.NO_FRAME)
         with m.If(load):
             m.d.sync += [
                 plan.eq(following),
-                next_part.eq(_Next.NO_FRAME),
+                next_part.eq(1 << _Next.NO_FRAME),
                 waiting.eq(_Waiting.WITH_PARTS),
                 first.eq(1),
                 number.eq(1),
             ]
             with m.If(plans.o.valid):
-                m.d.sync += next_part.eq(Mux(following.order.restore, header, _Next.COPY))
+                m.d.sync += next_part.eq(Mux(following.order.restore, header, 1 << _Next.COPY))
 
         part = self.parts.payload
         fields = {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An engine's input register: beats with their position in the frame, and the pace of short frames."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
@@ -100,19 +102,17 @@ class FrameInput(wiring.Component):
             beat.data.eq(source.tdata),
         ]
 
-        # tkeep is a thermometer: count its bits by bisection.
+        # tkeep is a thermometer. A bit of its count is 1 from each odd multiple of the bit's weight up to the
+        # next even one. The gates for all of them work side by side.
         keep = source.tkeep
         count = Signal(beat.count.shape())
-        span = keep
-        half = self.data_bytes // 2
-        bits = []
-        while half >= 1:
-            reached = span[half - 1]
-            bits.insert(0, reached)
-            span = Mux(reached, span[half : 2 * half], span[:half])
-            half //= 2
-        for i, bit in enumerate(bits):
-            m.d.comb += count[i].eq(bit & ~keep[-1])
+        for bit, value in enumerate(count[:-1]):
+            weight = 1 << bit
+            spans = (
+                keep[start - 1] & ~keep[start + weight - 1]
+                for start in range(weight, self.data_bytes, 2 * weight)
+            )
+            m.d.comb += value.eq(reduce(or_, spans) & ~keep[-1])
         m.d.comb += count[-1].eq(keep[-1] | ~keep[0])
         m.d.sync += beat.count.eq(count)
         return m
