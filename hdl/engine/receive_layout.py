@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES
@@ -77,24 +77,24 @@ class _Plan(data.Struct):
     rest: 1  # the last output beat holds nothing but the end of the payload's last burst
 
 
-class _Next(enum.IntEnum, shape=3):
-    """What the current frame's next part is made of: the place of the one bit that is set."""
+class _Next(data.Struct):
+    """What the current frame's next part is made of. Each question of the control is a bit."""
 
-    NO_FRAME = 0
-    COPY = 1  # a beat as it is: the frame passes
-    HEADER = 2  # a beat of header, patched
-    LAST_HEADER = 3  # the same, and it is the restored frame's last part
-    PAYLOAD = 4  # no beat, only payload
-    LAST_PAYLOAD = 5
-    WAIT_FOR_TAIL = 6  # no part: all are taken, but the frame's last beat was not there with the last part
+    needs_beat: 1
+    needs_none: 1  # no beat, only payload
+    copied: 1  # the beat as it is: the frame passes
+    last: 1  # of a restored frame
+    no_frame: 1
+    waits: 1  # no part: all are taken, but the frame's last beat was not there with the last part
 
 
-class _Waiting(enum.Enum, shape=2):
-    """What happens to the current frame's waiting beats."""
-
-    WITH_PARTS = 0  # a beat is taken with the part that needs it
-    DROPPED = 1  # the header is taken; the beats after it hold the block
-    ALL_TAKEN = 2  # the tail of a restored frame has been taken
+_COPY = _Next.const({"needs_beat": 1, "copied": 1})
+_HEADER = _Next.const({"needs_beat": 1})  # patched
+_LAST_HEADER = _Next.const({"needs_beat": 1, "last": 1})
+_PAYLOAD = _Next.const({"needs_none": 1})
+_LAST_PAYLOAD = _Next.const({"needs_none": 1, "last": 1})
+_WAIT_FOR_TAIL = _Next.const({"waits": 1})
+_NO_FRAME = _Next.const({"no_frame": 1})
 
 
 class ReceiveLayout(wiring.Component):
@@ -147,20 +147,17 @@ class ReceiveLayout(wiring.Component):
         following = plans.o.payload
         beat = self.beats.payload
 
-        # Both states are registers, set one part ahead. A frame that is not over with its last part waits
+        # All state is in registers, set one part ahead. A frame that is not over with its last part waits
         # for its tail, which costs two cycles. So does a last part that holds header: it needs a beat.
+        # `dropping`: the header is taken, and the waiting beats after it hold the block. `tail_seen`: the
+        # restored frame's last beat is taken, too.
         plan = Signal(_Plan)
         order = plan.order
-        next_part = Signal(len(_Next), init=1 << _Next.NO_FRAME)
-        waiting = Signal(_Waiting)
+        next_part = Signal(_Next, init={"no_frame": 1})
+        dropping = Signal()
+        tail_seen = Signal()
         first = Signal()
         number = Signal(9)  # of the part that follows
-        copying = next_part[_Next.COPY]
-        needs_beat = copying | next_part[_Next.HEADER] | next_part[_Next.LAST_HEADER]
-        needs_none = next_part[_Next.PAYLOAD] | next_part[_Next.LAST_PAYLOAD]
-        last = next_part[_Next.LAST_HEADER] | next_part[_Next.LAST_PAYLOAD]
-        dropping = waiting == _Waiting.DROPPED
-        tail_seen = waiting == _Waiting.ALL_TAKEN
         m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
         issue = Signal()
         leave = Signal()
@@ -169,19 +166,19 @@ class ReceiveLayout(wiring.Component):
         last_follows = number == plan.bytes_out[self._place_bits :]
         # 32 bytes do not hold the headers of a restored frame.
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
-        header = Mux(only_part, 1 << _Next.LAST_HEADER, 1 << _Next.HEADER)
+        header = Mux(only_part, _LAST_HEADER, _HEADER)
         # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle.
         tail_there = tail_seen | (dropping & self.beats.valid & beat.last)
-        passed = copying & self.beats.valid & beat.last
-        restored = next_part[_Next.LAST_PAYLOAD] & tail_there
+        passed = next_part.copied & self.beats.valid & beat.last
+        restored = next_part.needs_none & next_part.last & tail_there
         m.d.comb += [
-            self.parts.valid.eq((needs_beat & self.beats.valid) | needs_none),
+            self.parts.valid.eq((next_part.needs_beat & self.beats.valid) | next_part.needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
             leave.eq(self.parts.ready & (passed | restored)),
-            waited.eq(next_part[_Next.WAIT_FOR_TAIL] & tail_seen),
-            load.eq(next_part[_Next.NO_FRAME] | leave),
+            waited.eq(next_part.waits & tail_seen),
+            load.eq(next_part.no_frame | leave),
             plans.o.ready.eq(load),
-            self.beats.ready.eq((needs_beat & self.parts.ready) | dropping),
+            self.beats.ready.eq((next_part.needs_beat & self.parts.ready) | dropping),
             walk.load.eq(load),
             walk.step.eq(issue),
             walk.patch.eq(following.order.restore),
@@ -193,29 +190,30 @@ class ReceiveLayout(wiring.Component):
         tail = Signal()
         m.d.comb += [taken.eq(self.beats.valid & self.beats.ready), tail.eq(taken & beat.last)]
         with m.If(tail & order.restore):
-            m.d.sync += waiting.eq(_Waiting.ALL_TAKEN)
+            m.d.sync += [dropping.eq(0), tail_seen.eq(1)]
         with m.If(issue):
             m.d.sync += [first.eq(0), number.eq(number + 1)]
-            with m.If(last):
-                m.d.sync += next_part.eq(1 << _Next.WAIT_FOR_TAIL)
-            with m.Elif(~copying & walk.header_follows):
-                m.d.sync += next_part.eq(Mux(last_follows, 1 << _Next.LAST_HEADER, 1 << _Next.HEADER))
-            with m.Elif(~copying):
-                m.d.sync += next_part.eq(Mux(last_follows, 1 << _Next.LAST_PAYLOAD, 1 << _Next.PAYLOAD))
-            with m.If(needs_beat & ~walk.header_follows & ~beat.last):
-                m.d.sync += waiting.eq(_Waiting.DROPPED)
+            with m.If(next_part.last):
+                m.d.sync += next_part.eq(_WAIT_FOR_TAIL)
+            with m.Elif(~next_part.copied & walk.header_follows):
+                m.d.sync += next_part.eq(Mux(last_follows, _LAST_HEADER, _HEADER))
+            with m.Elif(~next_part.copied):
+                m.d.sync += next_part.eq(Mux(last_follows, _LAST_PAYLOAD, _PAYLOAD))
+            with m.If(next_part.needs_beat & ~walk.header_follows & ~beat.last):
+                m.d.sync += dropping.eq(1)
         with m.If(waited):
-            m.d.sync += next_part.eq(1 << _Next.NO_FRAME)
+            m.d.sync += next_part.eq(_NO_FRAME)
         with m.If(load):
             m.d.sync += [
                 plan.eq(following),
-                next_part.eq(1 << _Next.NO_FRAME),
-                waiting.eq(_Waiting.WITH_PARTS),
+                next_part.eq(_NO_FRAME),
+                dropping.eq(0),
+                tail_seen.eq(0),
                 first.eq(1),
                 number.eq(1),
             ]
             with m.If(plans.o.valid):
-                m.d.sync += next_part.eq(Mux(following.order.restore, header, 1 << _Next.COPY))
+                m.d.sync += next_part.eq(Mux(following.order.restore, header, _COPY))
 
         part = self.parts.payload
         fields = {
@@ -228,12 +226,12 @@ class ReceiveLayout(wiring.Component):
             word = Mux(walk.keep[i], beat.tdata.word_select(i, 16), 0)
             m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
         m.d.comb += [
-            part.payload.eq(walk.in_payload & ~(last & plan.rest)),
+            part.payload.eq(walk.in_payload & ~(next_part.last & plan.rest)),
             part.place.eq(order.payload_at[2 : self._place_bits]),
             part.first.eq(first),
-            part.last.eq(Mux(order.restore, last, beat.last)),
+            part.last.eq(Mux(order.restore, next_part.last, beat.last)),
             part.restored.eq(order.restore),
-            part.awaits_tail.eq(last),
+            part.awaits_tail.eq(next_part.last),
             part.bad.eq(beat.bad),
             part.ending.eq(Mux(order.restore, plan.bytes_out[: self._place_bits], beat.ending)),
         ]
