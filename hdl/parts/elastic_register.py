@@ -40,29 +40,35 @@ class ElasticRegister(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         # The second place holds the item that was taken while the consumer was not ready; then the source
-        # waits. `o.ready` is timing-critical: it reaches `ready` through a single gate.
+        # waits. `o.ready` is timing-critical: it reaches `full` through a single gate. `full` and `i.ready`
+        # are opposite: source and register may lie far apart, and share no gate that one of them needs early.
         m = Module()
         ready = Signal(init=1)
-        m.d.comb += self.i.ready.eq(ready)
+        full = Signal()
+        full_next = Signal()
+        m.d.comb += [
+            self.i.ready.eq(ready),
+            full_next.eq(self.o.valid & ~self.o.ready & (full | self.i.valid)),
+        ]
+        m.d.sync += [ready.eq(~full_next), full.eq(full_next)]
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += self.o.valid.eq(self.i.valid | ~ready)
-        m.d.sync += ready.eq(~self.o.valid | self.o.ready | (ready & ~self.i.valid))
+            m.d.sync += self.o.valid.eq(self.i.valid | full)
 
         given, output = self._fields(self.i.payload, False), self._fields(self.o.payload, False)
         if len(given):
             held = Signal(len(given), name="output", reset_less=True)
             spare = Signal(len(given), reset_less=True)
             m.d.comb += output.eq(held)
-            with m.If(ready):
+            with m.If(~full):
                 m.d.sync += spare.eq(given)
             with m.If(~self.o.valid | self.o.ready):
-                m.d.sync += held.eq(Mux(ready, given, spare))
+                m.d.sync += held.eq(Mux(full, spare, given))
 
         if self.in_ram:
             words = self._fields(self.i.payload, True)
             m.submodules.ring = ring = LutRing(len(words), 4)
             m.d.comb += [
-                ring.write.eq(self.i.valid & ready),
+                ring.write.eq(self.i.valid & ~full),
                 ring.write_data.eq(words),
                 ring.step.eq(self.o.valid & self.o.ready),
                 self._fields(self.o.payload, True).eq(ring.read_data),
