@@ -87,10 +87,11 @@ class PayloadMerge(wiring.Component):
             with m.If(go & part.awaits_tail):
                 m.d.sync += tail_known.eq(0)
         else:
-            # As fast as the parts' register: the tail that comes with the last part arrives with it.
+            # As fast as the parts' register: the tail that comes with the last part arrives with it. At most
+            # two wait, so it is always ready. (A `ready` that nothing reads leaves an undriven wire in Verilog.)
             m.submodules.tails = tails = ElasticRegister(1)
             m.d.comb += [
-                tails.i.valid.eq(self.tails.valid),
+                tails.i.valid.eq(self.tails.valid & tails.i.ready),
                 tails.i.payload.eq(self.tails.payload),
                 tails.o.ready.eq(go & part.awaits_tail),
                 tail_known.eq(tails.o.valid),
