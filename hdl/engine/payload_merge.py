@@ -88,7 +88,7 @@ class PayloadMerge(wiring.Component):
                 m.d.sync += tail_known.eq(0)
         else:
             # As fast as the parts' register: the tail that comes with the last part arrives with it. At most
-            # two wait, so it is always ready. (A `ready` that nothing reads leaves an undriven wire in Verilog.)
+            # two wait, so it is always ready. A `ready` that nothing reads is an undriven wire in Verilog.
             m.submodules.tails = tails = ElasticRegister(1)
             m.d.comb += [
                 tails.i.valid.eq(self.tails.valid & tails.i.ready),
