@@ -86,9 +86,7 @@ def simulate(
     test: Annotated[
         str | None, typer.Option("--test", metavar="NAME", help="Run only this test of the bench.")
     ] = None,
-    seed: Annotated[
-        int, whole(0, 2**32 - 1, "Of the random generator.", "--seed")
-    ] = DEFAULT_SEED,
+    seed: Annotated[int, whole(0, 2**32 - 1, "Of the random generator.", "--seed")] = DEFAULT_SEED,
     listing: Annotated[bool, typer.Option("--list", help="Print the modules with their tests.")] = False,
 ) -> None:
     """Run one module's cocotb bench on its Verilog and write a waveform."""

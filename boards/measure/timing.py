@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +29,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
+from inceptionn.system.processors import usable_processors
 from inceptionn.wire import GROUP_LANES
 
 from .place_and_route import PART, PLACERS, Area, Hop, Route, area, fingerprint, route, synthesize
@@ -95,7 +97,7 @@ def measure(
     cache_dir: Path,
     *,
     codec: str = PAPER,
-    placer: str = PLACERS[0],
+    placer: str | None = None,
     with_route: bool = True,
     with_area: bool = True,
     note: Callable[[str], None] = lambda text: None,
@@ -119,7 +121,7 @@ def _measure_in(
     short: str,
     factory: Callable[[], Any],
     seeds: list[int],
-    placer: str,
+    placer: str | None,
     with_route: bool,
     with_area: bool,
     note: Callable[[str], None],
@@ -128,8 +130,8 @@ def _measure_in(
     kept = folder / "result.json"
     result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
     result["name"] = short
-    # Routes of the first placer are kept by their seed alone.
-    kept_as = {seed: f"{seed}" if placer == PLACERS[0] else f"{placer} {seed}" for seed in seeds}
+    # Routes of the default placer are kept by their seed alone.
+    kept_as = {seed: f"{placer} {seed}" if placer else f"{seed}" for seed in seeds}
     wanted = [seed for seed in seeds if kept_as[seed] not in result["routes"]] if with_route else []
     if with_area and result["area"] is None:
         note(f"{short}: map to series 7")
@@ -138,10 +140,17 @@ def _measure_in(
     if wanted:
         note(f"{short}: synthesize for ECP5")
         netlist = synthesize(factory(), folder)
-        for seed in wanted:
-            note(f"{short}: place and route, seed {seed} (log: {folder / f'route-{seed}.log'})")
-            result["routes"][kept_as[seed]] = asdict(route(netlist, seed, placer))
-            kept.write_text(json.dumps(result))
+        listed = ", ".join(map(str, wanted))
+        note(f"{short}: place and route, seed {listed} (log: {folder / f'route-{wanted[0]}.log'})")
+        with ThreadPoolExecutor(usable_processors()) as pool:
+            routes = {pool.submit(route, netlist, seed, placer): seed for seed in wanted}
+            try:
+                for done in as_completed(routes):
+                    result["routes"][kept_as[routes[done]]] = asdict(done.result())
+                    kept.write_text(json.dumps(result))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     result["routes"] = [result["routes"][kept_as[seed]] for seed in seeds] if with_route else []
     return result
 
@@ -204,8 +213,14 @@ def timing(
     ] = None,
     codec: CodecName = PAPER,
     placer: Annotated[
-        str, typer.Option("--placer", metavar="PLACER", help=f"nextpnr's: {', '.join(PLACERS)}.")
-    ] = PLACERS[0],
+        str | None,
+        typer.Option(
+            "--placer",
+            metavar="PLACER",
+            help=f"nextpnr's: {', '.join(PLACERS)}. Default: by the netlist's size.",
+            show_default=False,
+        ),
+    ] = None,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
     with_route: Annotated[
@@ -227,7 +242,7 @@ def timing(
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     check_codec(codec)
-    if placer not in PLACERS:
+    if placer not in (None, *PLACERS):
         message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
         raise typer.BadParameter(message, param_hint="--placer")
     for name in components or ():
@@ -248,8 +263,14 @@ def timing(
 
             results.append(
                 measure(
-                    name, seeds, cache_dir, codec=codec, placer=placer,
-                    with_route=with_route, with_area=with_area, note=note,
+                    name,
+                    seeds,
+                    cache_dir,
+                    codec=codec,
+                    placer=placer,
+                    with_route=with_route,
+                    with_area=with_area,
+                    note=note,
                 )  # fmt: skip
             )
             progress.remove_task(task)

@@ -26,6 +26,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.netns import require
+from inceptionn.system.processors import usable_processors
 
 from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
@@ -178,7 +179,7 @@ def bench(
                 flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))
                 step.say(f"four hosts, MTU {each}")
                 flows.append(measure(cluster, "ring, 4 hosts, total", size // 4, {0: 1, 1: 2, 2: 3, 3: 0}))
-    processors = len(os.sched_getaffinity(0))
+    processors = usable_processors()
     console.print(table(flows, processors))
     one_way = max(flow.rate for flow in flows if flow.name.startswith("one way"))
     met = "reached" if one_way >= TARGET else "not reached"

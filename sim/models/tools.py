@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from inceptionn.system.extras import pip_install
+from inceptionn.system.processors import usable_processors
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.02
@@ -122,4 +123,4 @@ class _Running:
 
 def compile_jobs() -> int:
     """Compilers to run at a time: ``$INCEPTIONN_JOBS``, or one per processor."""
-    return max(1, int(os.environ.get("INCEPTIONN_JOBS", os.cpu_count() or 1)))
+    return max(1, int(os.environ.get("INCEPTIONN_JOBS", usable_processors())))

@@ -9,7 +9,6 @@ extension was not built. Native paths release the GIL for 4096 lanes and more.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
+from ..system.processors import usable_processors
 from ..wire import Mode, Parameters, PlanesParameters
 from . import numpy_kernel as _numpy_codec
 from .paths import Paths
@@ -72,8 +72,7 @@ def crc32(data: Any, value: int = 0) -> int:
 
 def _default_threads() -> int:
     """Processors that this process may use, four at most."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, 4)
+    return min(usable_processors(), 4)
 
 
 def _values(x: Any, name: str = "values") -> Float32:

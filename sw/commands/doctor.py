@@ -23,6 +23,7 @@ from ..codec import Codec
 from ..codec import codec as codec_module
 from ..codec.speed import speed
 from ..system.extras import pip_install
+from ..system.processors import usable_processors
 from ..system.programs import find_program
 from ..tos.mark import TosError, tag, tos_of
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
@@ -43,10 +44,9 @@ class Finding(NamedTuple):
 
 def system() -> Finding:
     """Kernel, interpreter, processors."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     detail = (
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, {cores} processors"
+        f"NumPy {np.__version__}, {usable_processors()} processors"
     )
     return Finding("system", "yes" if sys.platform == "linux" else "no", detail)
 

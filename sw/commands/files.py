@@ -50,9 +50,7 @@ CODES = (
 
 Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]
 ModeOption = Annotated[str, typer.Option(help="bounded, planes, or literal for the paper's Algorithm 2.")]
-Scale = Annotated[
-    str, typer.Option(help="Exponent of the power of two that multiplies the values, or auto.")
-]
+Scale = Annotated[str, typer.Option(help="Exponent of the power of two that multiplies the values, or auto.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 

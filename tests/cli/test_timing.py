@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from inceptionn import cli
-from inceptionn.boards.measure import timing
-from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, pack_output_registers
+from inceptionn.boards.measure import ecp5_netlist, timing
+from inceptionn.boards.measure.ecp5_netlist import LEAST_BUFFERED, buffer_resets, pack_output_registers
+from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, route, synthesize
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 
@@ -87,6 +91,28 @@ def test_read_data_that_leaves_the_module_stays() -> None:
     assert pack_output_registers(module) == 0
 
 
+@pytest.mark.parametrize(("served", "buffered"), [(LEAST_BUFFERED, 1), (LEAST_BUFFERED - 1, 0)])
+def test_a_reset_of_many_gets_a_global_net(served: int, buffered: int) -> None:
+    many = {f"many{i}": register(100, 1000 + i, pins={"LSR": [RESET]}) for i in range(served)}
+    few = {"few": register(100, 200, pins={"LSR": [ENABLE]}), "none": register(100, 201)}
+    logic = LUT | {"connections": {"A": [RESET], "Z": [300]}}
+    nets = [*range(10), 100, 200, 201, 300, *range(1000, 1000 + served)]
+    module = {"cells": many | few | {"logic": logic}, "ports": {}, "netnames": {"all": {"bits": nets}}}
+    before = json.dumps(module)
+    assert buffer_resets(module) == buffered
+    if not buffered:
+        assert json.dumps(module) == before
+        return
+    (buffer,) = (cell for cell in module["cells"].values() if cell["type"] == "DCCA")
+    (net,) = buffer["connections"]["CLKO"]
+    assert net not in nets
+    assert buffer["connections"]["CLKI"] == [RESET]
+    assert all(module["cells"][name]["connections"]["LSR"] == [net] for name in many)
+    assert module["cells"]["few"]["connections"]["LSR"] == [ENABLE]
+    assert module["cells"]["none"]["connections"]["LSR"] == ["0"]
+    assert module["cells"]["logic"] == logic
+
+
 def test_area_counts_memories_and_shift_registers_as_tables() -> None:
     cells = {"LUT6": 10, "LUT2": 5, "INV": 1, "SRL16E": 3, "RAM32M": 2, "RAM64X1D": 4, "FDRE": 7, "FDSE": 1}
     area = count_area({**cells, "RAMB36E1": 2, "RAMB18E1": 3, "CARRY4": 9, "MUXF7": 8, "DSP48E1": 1}.items())
@@ -142,6 +168,27 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     capsys.readouterr()
     assert cli.main(command) == 0
     assert capsys.readouterr().out == first
+
+
+class Chain(wiring.Component):
+    """128 flip-flops with a reset."""
+
+    def __init__(self) -> None:
+        super().__init__({"i": In(1), "o": Out(1)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        chain = Signal(128)
+        m.d.sync += chain.eq(Cat(self.i, chain))
+        m.d.comb += self.o.eq(chain[-1])
+        return m
+
+
+@pytest.mark.slow
+def test_the_router_takes_a_global_reset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert route(synthesize(Chain(), tmp_path), 1).cells["DCCA"] == 1  # the clock's
+    monkeypatch.setattr(ecp5_netlist, "LEAST_BUFFERED", 128)
+    assert route(synthesize(Chain(), tmp_path), 1).cells["DCCA"] == 2
 
 
 def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

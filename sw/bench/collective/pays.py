@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -33,6 +32,7 @@ from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
+from ...system.processors import usable_processors
 from ..common import data, report
 from ..common.environment import conditions, environment
 from ..common.job import lines_of
@@ -203,7 +203,7 @@ def calibrated(
         )
     }
     steps = 2 * (network.size - 1)
-    shared = min(network.size, len(os.sched_getaffinity(0)))
+    shared = min(network.size, usable_processors())
     machine = measure.host()
     size = largest * 1_000_000
     moved = 2 * (network.size - 1) / network.size * size

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...codec import active_path
+from ...system.processors import usable_processors
 
 PACKAGES = (
     "inceptionn", "numpy", "scikit-learn", "mpi4py", "openmpi",
@@ -20,11 +21,10 @@ PACKAGES = (
 
 def environment(seed: int) -> dict[str, Any]:
     """Processor, processors, kernel, load, versions, time, and the seed of the data."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": _processor(),
-        "processors": usable,
+        "processors": usable_processors(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "load_average": [round(load, 2) for load in os.getloadavg()],
