@@ -29,7 +29,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
-from inceptionn.system.processors import usable_processors
+from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
 
 from .place_and_route import PART, PLACERS, Area, Hop, Route, area, fingerprint, route, synthesize

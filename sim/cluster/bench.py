@@ -26,7 +26,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.netns import require
-from inceptionn.system.processors import usable_processors
+from inceptionn.system.programs import usable_processors
 
 from ..nic_codec import NIC_CODECS
 from .cluster import Cluster

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from inceptionn.system.extras import pip_install
-from inceptionn.system.processors import usable_processors
+from inceptionn.system.programs import usable_processors
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.02

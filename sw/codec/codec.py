@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
-from ..system.processors import usable_processors
+from ..system.programs import usable_processors
 from ..wire import Mode, Parameters, PlanesParameters
 from . import numpy_kernel as _numpy_codec
 from .paths import Paths

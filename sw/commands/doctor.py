@@ -23,8 +23,7 @@ from ..codec import Codec
 from ..codec import codec as codec_module
 from ..codec.speed import speed
 from ..system.extras import pip_install
-from ..system.processors import usable_processors
-from ..system.programs import find_program
+from ..system.programs import find_program, usable_processors
 from ..tos.mark import TosError, tag, tos_of
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 from .console import Console, JsonFile, Table, check_outputs, write_json

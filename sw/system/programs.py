@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Finds the programs that the package's dependencies install: yosys, nextpnr, mpirun, fusesoc."""
+"""Finds the programs that the package's dependencies install: yosys, nextpnr, mpirun, fusesoc.
+
+And the processors that they may use.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,8 @@ def find_program(name: str) -> str | None:
     """
     beside = (sysconfig.get_path("scripts"), os.path.dirname(sys.executable))
     return shutil.which(name, path=os.pathsep.join(beside)) or shutil.which(name)
+
+
+def usable_processors() -> int:
+    """Processors that this process may use. With ``taskset`` they are fewer than the host has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

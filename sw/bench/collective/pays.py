@@ -32,7 +32,7 @@ from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
-from ...system.processors import usable_processors
+from ...system.programs import usable_processors
 from ..common import data, report
 from ..common.environment import conditions, environment
 from ..common.job import lines_of

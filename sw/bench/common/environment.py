@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...codec import active_path
-from ...system.processors import usable_processors
+from ...system.programs import usable_processors
 
 PACKAGES = (
     "inceptionn", "numpy", "scikit-learn", "mpi4py", "openmpi",
