@@ -84,7 +84,7 @@ def buffer_resets(module: dict[str, Any]) -> int:
             (reset,) = cell["connections"].get("LSR", ["0"])
             if isinstance(reset, int):
                 served[reset].append(cell)
-    large = {reset: cells for reset, cells in served.items() if len(cells) >= LEAST_BUFFERED}
+    large = {reset: users for reset, users in served.items() if len(users) >= LEAST_BUFFERED}
     free = 1 + max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
     for bit, (reset, flip_flops) in enumerate(sorted(large.items()), free):
         for cell in flip_flops:
