@@ -81,10 +81,14 @@ class Host:
         return registry.pids(self.name)
 
     def reap(self) -> None:
-        """Collects the exit status of ended processes that `popen` has started."""
+        """Collects the exit status of the processes that `popen` has started, once the host is gone."""
         for started in self._started:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 started.wait(1)
+            except subprocess.TimeoutExpired:
+                started.kill()  # it was about to enter the namespace when the others there were ended
+                with suppress(subprocess.TimeoutExpired):
+                    started.wait(10)
         self._started.clear()
 
     def __repr__(self) -> str:
