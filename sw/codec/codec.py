@@ -99,6 +99,14 @@ def _destination(x: Any, count: int | None, name: str) -> Float32:
     return x
 
 
+def _room(out: Any) -> memoryview:
+    """The bytes of a buffer that a stream is written to."""
+    view = memoryview(out)
+    if view.readonly or not view.c_contiguous:
+        raise ValueError("out must be C-contiguous and writable")
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
 def _count(count: Any) -> int:
     if type(count) is not int and (isinstance(count, bool) or not isinstance(count, int | np.integer)):
         raise TypeError(f"count must be an integer, not {count!r}")
@@ -207,12 +215,7 @@ class Codec:
         if out is None:
             stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
             return stream
-        view = memoryview(out)
-        if view.readonly or not view.c_contiguous:
-            raise ValueError("out must be C-contiguous and writable")
-        if view.nbytes == 0:
-            view = memoryview(bytearray())
-        view = view.cast("B")
+        view = _room(out)
         return view[: _paths.backend.compress(x, view, *self._numbers, scale, self._threads)]
 
     def decompress(
@@ -266,6 +269,19 @@ class Codec:
             stream, accumulator, addend, starts, blocks, *self._numbers, scale, self._threads
         )
         return accumulator
+
+    def compress_sum(self, stream: Any, addend: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview:
+        """The stream of a float32 array plus the values of another stream; returns the part of ``out``.
+
+        A rank of a ring does this with most of what it receives. The bytes are those of `decompress_add` and
+        `compress`, but one thread works block by block and needs no memory for the sum. ``out`` must not
+        overlap the others. Errors as for `decompress` and `compress`.
+        """
+        if type(addend) is not np.ndarray or addend.dtype is not _FLOAT32 or not addend.flags.c_contiguous:
+            addend = _values(addend, "addend")
+        view = _room(out)
+        size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
+        return view[:size]
 
     def _check_size(self, stream: Any, count: int) -> None:
         """Refuses a count that the stream cannot hold, before memory is allocated for it."""

@@ -104,6 +104,20 @@ def decompress(
         raise malformed(at, "bytes are left over")
 
 
+def compress_sum(
+    stream: Any, addend: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int
+) -> int:
+    """Write the stream of ``addend`` plus a stream's values to ``out``; return its size."""
+    into, source = (np.frombuffer(memoryview(x).cast("B"), np.uint8) for x in (out, stream))
+    if np.may_share_memory(into, source) or np.may_share_memory(into, _bits(addend)):
+        raise ValueError("out must not overlap the stream or the addend")
+    total = np.empty(len(_bits(addend)), np.float32)
+    decompress(stream, total, addend, None, 1, codec, e0, t, b, scale, threads)
+    size = compress(total, out, codec, e0, t, b, scale, threads)
+    assert isinstance(size, int)
+    return size
+
+
 def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
     """Where each run of ``blocks`` blocks starts, as little-endian uint64."""
     source = np.frombuffer(memoryview(stream).cast("B"), np.uint8)

@@ -15,7 +15,7 @@ from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
-from .call import Call, Collective, Lanes, run
+from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers
@@ -149,10 +149,6 @@ def _move(call: Call, place: Place | None) -> None:
     down = form if legs in ("both", "down") else Raw(call.transport)
     mean = call.mean()
 
-    def mean_and_settle(lanes: Lanes) -> None:
-        mean(lanes)
-        form.settle(lanes)
-
     if size == 1:
         if lanes is not source:
             np.copyto(lanes, source)
@@ -162,10 +158,10 @@ def _move(call: Call, place: Place | None) -> None:
         aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), mean)
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)
-        ring(form, range(size), source, lanes, parts, all_reduce_steps(size), mean_and_settle)
+        ring(form, range(size), source, lanes, parts, all_reduce_steps(size), mean)
     else:
         hierarchical_all_reduce(
             form, up, down, settings.group(size), settings.upper, source, lanes, settings.sub_block,
-            mean_and_settle,
+            mean,
         )  # fmt: skip
     call.unscale(lanes, call.exponents[0])

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from ..transport import Transport
 from ..transport.mpi import transport_of
-from .algorithms.hierarchical import hierarchical_all_gather, hierarchical_reduce_scatter, not_yet
+from .algorithms.hierarchical import hierarchical_all_gather, hierarchical_reduce_scatter
 from .algorithms.parts import RankBlocks, Shares
 from .algorithms.ring import all_gather_steps, reduce_scatter_steps, ring
 from .call import Call, Collective, run
@@ -154,7 +154,7 @@ def _all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settin
         if size > 1:
             form.settle(lanes[buffers.own])
         if settings.algorithm == "ring":
-            ring(form, range(size), lanes, lanes, _one_each(blocks, size), all_gather_steps(size), not_yet)
+            ring(form, range(size), lanes, lanes, _one_each(blocks, size), all_gather_steps(size))
         else:
             hierarchical_all_gather(form, settings.group(size), lanes, blocks)
         for rank, exponent in enumerate(call.exponents):

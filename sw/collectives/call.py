@@ -18,7 +18,7 @@ from .own_scale import CommonScale
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
-from .values.wire_form import WireForm, wire_form
+from .values.wire_form import Change, WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 
@@ -55,12 +55,12 @@ class Call:
         """The ranks."""
         return self.form.transport
 
-    def mean(self, terms: int | None = None) -> Callable[[Lanes], None]:
-        """A function that turns a sum of ``terms`` values (default: one per rank) into their mean, if ``op``
-        is MEAN.
+    def mean(self, terms: int | None = None) -> Change | None:
+        """What turns a sum of ``terms`` values (default: one per rank) into their mean; None if ``op`` is
+        SUM.
         """
         if self.settings.op is Op.SUM:
-            return lambda lanes: None
+            return None
         factor = np.float32(1.0 / (terms or self.transport.size))
 
         def divide(lanes: Lanes) -> None:

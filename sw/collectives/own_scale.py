@@ -40,6 +40,10 @@ class CommonScale:
         """As `Codec.decompress_add`."""
         return self.codec.decompress_add(stream, accumulator, addend, scale=self.exponent)
 
+    def compress_sum(self, stream: Any, addend: Floats, out: Any) -> memoryview:
+        """As `Codec.compress_sum`."""
+        return self.codec.compress_sum(stream, addend, out, scale=self.exponent)
+
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """As `Codec.lossy`."""
         return self.codec.lossy(x, out, scale=self.exponent)

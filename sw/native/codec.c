@@ -232,6 +232,45 @@ release_stream:
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+PyDoc_STRVAR(compress_sum_doc,
+"compress_sum(stream, addend, out, codec, e0, t, b, scale, threads)\n--\n\n"
+"Write to out the stream of the float32 values of addend plus those of the stream; return its size.");
+
+static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer stream, addend, out;
+    if (!arguments_are("compress_sum", given, 9) || !settings_of(arguments + 3, &s))
+        return NULL;
+    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
+        return NULL;
+    if (!values_of(arguments[1], &addend, PyBUF_SIMPLE))
+        goto release_stream;
+    if (PyObject_GetBuffer(arguments[2], &out, PyBUF_WRITABLE))
+        goto release_addend;
+    if (overlap(&stream, &out) || overlap(&addend, &out)) {
+        PyErr_SetString(PyExc_ValueError, "out must not overlap the stream or the addend");
+        goto release_out;
+    }
+    const size_t lanes = (size_t)addend.len / LANE_BYTES;
+    size_t size = 0, at = 0;
+    status result;
+    BEGIN_WORK(lanes)
+    result = stream_compress_sum(s, stream.buf, (size_t)stream.len, addend.buf, lanes, out.buf,
+                                 (size_t)out.len, &size, &at);
+    END_WORK
+    if (result)
+        fail(result, at, s.scale, out.len);
+release_out:
+    PyBuffer_Release(&out);
+release_addend:
+    PyBuffer_Release(&addend);
+release_stream:
+    PyBuffer_Release(&stream);
+    return PyErr_Occurred() ? NULL : PyLong_FromSize_t(size);
+}
+
 PyDoc_STRVAR(offsets_doc,
 "offsets(stream, count, blocks, codec)\n--\n\n"
 "bytes: as little-endian uint64, where each run of that number of blocks starts in the stream of count lanes.");
@@ -382,6 +421,7 @@ static PyObject *crc32(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 static PyMethodDef methods[] = {
     FAST(compress),
     FAST(decompress),
+    FAST(compress_sum),
     FAST(offsets),
     FAST(lossy),
     FAST(histogram),

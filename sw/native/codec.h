@@ -4,7 +4,7 @@
  *   paper/        the paper's codec: portable, AVX2 (byte shuffles from tables), AVX-512 (VPCOMPRESSB)
  *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI
  *   kernels.h, kernels.c    what a processor runs: both codecs and what they share, for each instruction set
- *   compress.c, decompress.c    streams: ends, scaling, faults, threads
+ *   compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
  *   crc32.c       CRC-32 of messages
  *   codec.c       the Python module
  *
@@ -149,7 +149,7 @@ typedef struct {
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
 } kernel;
 
-/* Streams (compress.c, decompress.c). */
+/* Streams (compress.c, decompress.c, sum.c). */
 
 typedef struct {
     const kernel *kernel;
@@ -166,6 +166,10 @@ typedef struct {
 status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size);
 
+/* The same in one thread. */
+status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+                       size_t *size);
+
 /* Bytes that the stream of the values will rarely exceed, from a sample of them. */
 size_t stream_estimate(settings s, const lane_bits *x, size_t lanes);
 
@@ -180,6 +184,15 @@ typedef struct {
  * stream shows it. */
 status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
                          lane_bits *out, size_t lanes, stream_index index, size_t *at);
+
+/* Decodes the blocks from `at` on, in one thread, and moves `at` past them. */
+status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
+                         const lane_bits *addend, lane_bits *out, size_t lanes);
+
+/* Writes the stream of the addend plus a stream's values, which has `size` bytes; `out` overlaps neither. A
+ * block's sum does not leave the processor's innermost cache. */
+status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                           size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at);
 
 /* Writes where every `blocks`-th block starts; `offsets` holds one uint64 for each. */
 status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lanes, size_t blocks,

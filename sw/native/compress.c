@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out,
-                              size_t capacity, size_t *size)
+status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+                       size_t *size)
 {
     lane_bits scaled[STREAM_LANES];
     uint8_t block[MAX_BLOCK_BYTES];

@@ -49,8 +49,8 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
     return OK;
 }
 
-static status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
-                                const lane_bits *addend, lane_bits *out, size_t lanes)
+status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
+                         const lane_bits *addend, lane_bits *out, size_t lanes)
 {
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);

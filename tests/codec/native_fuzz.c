@@ -134,6 +134,27 @@ static uint8_t *spoil(settings s, uint8_t *stream, size_t *size, size_t lanes)
     return spoilt;
 }
 
+/* The stream of zeros plus the values, which is that of their sums, and needs no more memory than it takes. */
+static void sum_everything(settings s, const uint8_t *stream, size_t size, size_t lanes, status verdict,
+                           const lane_bits *sums)
+{
+    const size_t worst = s.coder->format->worst_bytes(lanes);
+    lane_bits *zeros = exactly(lanes * LANE_BYTES);
+    uint8_t *expected = exactly(worst), *out = NULL;
+    size_t room = 0, written = 0, at = 0;
+    memset(lanes ? zeros : &(lane_bits){0}, 0, lanes * LANE_BYTES);
+    /* A sum of a bad stream, or one too large for the scale, has no stream. */
+    const status compressed = verdict ? verdict : stream_compress(s, sums, lanes, expected, worst, &room);
+    out = exactly(compressed ? worst : room);
+    const status found = stream_compress_sum(s, stream, size, zeros, lanes, out, compressed ? worst : room,
+                                             &written, &at);
+    demand(verdict ? found != OK : found == compressed, "a sum has another verdict");
+    demand(found || (written == room && (!room || !memcmp(out, expected, room))), "sums differ");
+    free(out);
+    free(expected);
+    free(zeros);
+}
+
 static void decompress_everywhere(settings s, const uint8_t *stream, size_t size, size_t lanes)
 {
     lane_bits *expected = exactly(lanes * LANE_BYTES), *out = exactly(lanes * LANE_BYTES);
@@ -158,6 +179,8 @@ static void decompress_everywhere(settings s, const uint8_t *stream, size_t size
             memset(lanes ? addend : &(lane_bits){0}, 0, lanes * LANE_BYTES);
             found = stream_decompress(s, stream, size, addend, out, lanes, none, &at);
             demand(found == verdict, "adding disagrees on a stream");
+
+            sum_everything(s, stream, size, lanes, verdict, out);
 
             const size_t blocks = 1 + draw(3), run_lanes = blocks * STREAM_LANES;
             const size_t entries = (lanes + run_lanes - 1) / run_lanes;

@@ -189,6 +189,19 @@ def test_decompress_into(path: str, mixed, pair) -> None:
     with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same or elsewhere$"):
         pair.codec.decompress_add(stream, total[1:], total[:-1])
     assert pair.codec.decompress_add(stream, total[1:], total[1:])[0] == 1 + pair.lossy(x)[0]
+    room = bytearray(pair.codec.max_compressed_size(600))
+    for wrong, error, message in (
+        ((stream, x, bytes(room)), ValueError, "^out must be C-contiguous and writable$"),
+        ((stream, x, bytearray(9)), ValueError, "^out is too small for the stream: 9 bytes$"),
+        ((stream, x, memoryview(x).cast("B")), ValueError, "^out must not overlap the stream or the addend$"),
+        ((memoryview(room)[: len(stream)], x, room), ValueError, "^out must not overlap the stream or the "),
+        ((stream, np.ones(600), room), TypeError, "^addend must be a float32 array, not float64$"),
+        ((stream[:-1], x, room), ValueError, f"^malformed stream at byte {len(stream) - 1}: it ends inside"),
+        ((stream + b"1", x, room), ValueError, f"^malformed stream at byte {len(stream)}: bytes are left"),
+    ):
+        with pytest.raises(error, match=message):
+            pair.codec.compress_sum(*wrong)
+    assert bytes(pair.codec.compress_sum(b"", x[:0], bytearray())) == b""
     raw = np.full(600, 3, np.float32)
     with pytest.raises(ValueError, match=r"^out must not overlap the stream$"):
         pair.codec.decompress(memoryview(raw).cast("B")[:300], 600, raw)
@@ -260,6 +273,9 @@ def test_scaling(path: str, scale: int, pair) -> None:
         total = np.zeros(3000, np.float32)
         pair.codec.decompress_add(stream, total, apart, scale=scale)
         assert total[number].tobytes() == (y[number] + np.float32(0)).tobytes()
+    room = bytearray(pair.codec.max_compressed_size(x.size))
+    found = pair.codec.compress_sum(stream, np.zeros(3000, np.float32), room, scale=scale)
+    assert found == pair.codec.compress(total, scale=scale)
 
 
 def test_limits_of_scaling(path: str, pair) -> None:
@@ -315,6 +331,8 @@ def test_threads_change_nothing(path: str, threads: int, mixed, pair) -> None:
         one.decompress_add(stream, a)
         assert several.decompress_add(stream, np.empty_like(b), b).tobytes() == a.tobytes()
         assert several.decompress_add(stream, b).tobytes() == a.tobytes()
+        room = bytearray(one.max_compressed_size(count))
+        assert several.compress_sum(stream, np.ones_like(x), room) == one.compress(a)
         for cut in (len(stream) - 1, len(stream) // 3):
             with pytest.raises(ValueError, match=rf"^malformed stream at byte {cut}: it ends inside"):
                 several.decompress(stream[:cut], count)

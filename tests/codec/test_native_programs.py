@@ -20,7 +20,7 @@ from inceptionn.codec import codec
 
 HERE = Path(__file__).parent
 NATIVE_FOLDER = HERE.parents[1] / "sw" / "native"
-STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in ("kernels", "compress", "decompress", "threads")]
+STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in ("kernels", "compress", "decompress", "sum", "threads")]
 SOURCES = [*STREAMS, *(NATIVE_FOLDER / "paper").glob("*.c"), *(NATIVE_FOLDER / "planes").glob("*.c")]
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
 NATIVE = [path for path in codec.available_paths() if path != "numpy"]

@@ -47,6 +47,8 @@ def test_golden_model(path: str, k: int, mode: wire.Mode, mixed, pair_of) -> Non
             assert subject.decompress_add(stream, total, apart) is total
             assert np.array_equal(total, expected, equal_nan=True)
             assert same(total[number], expected[number])
+        room = bytearray(subject.max_compressed_size(count))
+        assert subject.compress_sum(stream, addend, room) == pair.compress(total)
 
 
 @pytest.mark.parametrize("tag", wire.Tag)

@@ -44,7 +44,7 @@ X = np.ones(100, np.float32)
         ),
         ({"scale": None}, "scale differs: rank 0 has 'auto', rank 2 has None"),
         ({"legs": "up"}, "legs differs: rank 0 has 'both', rank 2 has 'up'"),
-        ({"sub_block": 5}, "sub_block differs: rank 0 has 131072, rank 2 has 5"),
+        ({"sub_block": 5}, "sub_block differs: rank 0 has 229376, rank 2 has 5"),
         ({"group_size": 3}, "group_size differs: rank 0 has None, rank 2 has 3"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -77,8 +77,8 @@ def test_the_limit_holds(tcp: Group, monkeypatch: pytest.MonkeyPatch, limit: int
             self.noted: list[int] = []
             self.largest = 0
 
-        def send(self, peers: Any, lanes: Any) -> int:
-            size = super().send(peers, lanes)
+        def send(self, peers: Any, lanes: Any, *, settle: bool = False) -> int:
+            size = super().send(peers, lanes, settle=settle)
             self.ahead += size
             self.largest = max(self.largest, size)
             self.noted.append(self.ahead)
@@ -87,8 +87,8 @@ def test_the_limit_holds(tcp: Group, monkeypatch: pytest.MonkeyPatch, limit: int
         def receive(self, *arguments: Any) -> Incoming:
             incoming, form = super().receive(*arguments), self
 
-            def finish(wait: Callable[[], int] = incoming.finish) -> int:
-                size = wait()
+            def finish(change: Any, wait: Callable[[Any], int] = incoming.finish) -> int:
+                size = wait(change)
                 form.ahead -= size
                 return size
 
@@ -97,7 +97,7 @@ def test_the_limit_holds(tcp: Group, monkeypatch: pytest.MonkeyPatch, limit: int
 
     def run(t: Transport) -> tuple[list[int], int]:
         form, y = Counting(t), np.empty_like(x[0])
-        ring(form, range(4), x[t.rank], y, parts, all_reduce_steps(4), form.settle)
+        ring(form, range(4), x[t.rank], y, parts, all_reduce_steps(4))
         return form.noted[: parts.subs], form.largest
 
     assert parts.subs == 10

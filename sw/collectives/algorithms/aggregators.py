@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Incoming, WireForm
+from ..values.wire_form import Change, Incoming, WireForm
 from .parts import Cut
-from .ring import POSTED, Finish
+from .ring import POSTED
 
 Lanes = NDArray[np.float32]
 
@@ -81,13 +81,14 @@ def paper_tree(ranks: int, group_size: int | None, rank: int) -> Place:
 
 
 def aggregate(
-    up: WireForm, down: WireForm, place: Place, source: Lanes, lanes: Lanes, cut: Cut, finish: Finish
-) -> None:
+    up: WireForm, down: WireForm, place: Place, source: Lanes, lanes: Lanes, cut: Cut,
+    finish: Change | None,
+) -> None:  # fmt: skip
     """All-reduce along a tree, from ``source`` to ``lanes``. Each rank calls it with its own place.
 
-    ``up`` and ``down`` are the forms of lanes to and from the aggregators. ``finish`` is called at the top
-    for each sub-block whose sum is complete. ``cut`` has one block. An aggregator adds its children's values
-    in their order, and to its own if it contributes any.
+    ``up`` and ``down`` are the forms of lanes to and from the aggregators. ``finish`` is applied at the
+    top to each sub-block whose sum is complete. ``cut`` has one block. An aggregator adds its children's
+    values in their order, and to its own if it contributes any.
     """
     subs = cut.subs
     below: deque[list[Incoming]] = deque()
@@ -116,10 +117,10 @@ def aggregate(
             if place.parent is None:
                 if not place.children and lanes is not source:
                     np.copyto(lanes[where], total)
-                finish(lanes[where])
+                if finish is not None:
+                    finish(lanes[where])
                 if place.children:
-                    down.settle(lanes[where])
-                    down.send(place.children, lanes[where])
+                    down.send(place.children, lanes[where], settle=True)
                 come_down += 1
             else:
                 up.send([place.parent], total)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import WireForm
+from ..values.wire_form import Change, WireForm
 from .aggregators import aggregate, one_aggregator
 from .parts import Blocks, Parts, Shares
-from .ring import Finish, all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
+from .ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
 
 Lanes = NDArray[np.float32]
 
@@ -27,10 +27,6 @@ Lanes = NDArray[np.float32]
 def default_group_size(ranks: int) -> int:
     """The largest divisor of the number of ranks up to its square root."""
     return max(size for size in range(1, math.isqrt(ranks) + 1) if ranks % size == 0)
-
-
-def not_yet(lanes: Lanes) -> None:
-    """The `Finish` of a ring inside a group. It does nothing, since a group's sum is not the final sum."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +90,16 @@ def hierarchical_all_reduce(
     source: Lanes,
     lanes: Lanes,
     target: int,
-    finish: Finish,
+    finish: Change | None,
 ) -> None:
     """All-reduce in groups of ``group_size`` consecutive ranks. The last group may be smaller.
 
-    ``upper`` is "ring", or "aggregator", which uses ``up`` and ``down``. ``finish`` is that of `ring`, and
-    must settle.
+    ``upper`` is "ring", or "aggregator", which uses ``up`` and ``down``. ``finish`` is that of `ring`.
     """
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, parts = groups.members, Parts(lanes.size, group_size, target)
     shares = Shares(parts, groups.by_column())
-    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)), not_yet)
+    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)))
     # A rank of a smaller group has several columns, and handles them in order.
     for column in groups.columns:
         owners, own = groups.owners(column), lanes[parts.block(column)]
@@ -116,19 +111,19 @@ def hierarchical_all_reduce(
             aggregate(up, down, place, own, own, Parts(own.size, 1, target), finish)
         # The group's members get these values anyway, since the codec is idempotent in value.
         form.settle(own)
-    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)), not_yet)
+    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)))
 
 
 def hierarchical_reduce_scatter(
-    form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks, finish: Finish
+    form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks, finish: Change | None
 ) -> None:
     """Computes, at every rank, the sum of its block (one of ``blocks`` per rank) in ``lanes``.
 
-    ``finish`` is called for each of its sub-blocks. The other blocks of ``lanes`` are working memory.
+    ``finish`` is that of `ring`. The other blocks of ``lanes`` are working memory.
     """
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, shares = groups.members, Shares(blocks, groups.by_rank())
-    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)), not_yet)
+    ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)))
     for column in groups.columns:
         owners, above = groups.owners(column), Shares(blocks, groups.ranks_of(column))
         ring(form, owners, lanes, lanes, above, reduce_scatter_steps(len(owners)), finish)
@@ -140,5 +135,5 @@ def hierarchical_all_gather(form: WireForm, group_size: int, lanes: Lanes, block
     members, shares = groups.members, Shares(blocks, groups.by_rank())
     for column in groups.columns:
         owners, above = groups.owners(column), Shares(blocks, groups.ranks_of(column))
-        ring(form, owners, lanes, lanes, above, all_gather_steps(len(owners)), not_yet)
-    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)), not_yet)
+        ring(form, owners, lanes, lanes, above, all_gather_steps(len(owners)))
+    ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)))

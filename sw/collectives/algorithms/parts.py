@@ -12,9 +12,9 @@ from typing import Protocol
 
 from ...wire import STREAM_LANES
 
-SUB_BLOCK = 1 << 17
+SUB_BLOCK = 7 << 15
 """Target size of a sub-block in lanes. It is large enough to hide the cost of a message, and small enough for
-the caches and for compression, transfer and summation to overlap.
+compression, transfer and summation to overlap, and for the codec not to start a second thread.
 """
 
 _GRID = 16

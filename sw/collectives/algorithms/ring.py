@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Incoming, WireForm
+from ..values.wire_form import Change, Incoming, Then, WireForm
 from .parts import Cut
 
 POSTED = 2
@@ -25,7 +25,6 @@ AHEAD = 1 << 19
 holds. With more, all ranks compress at first and receive nothing, and links of 1 Gbit/s wait for them."""
 
 Lanes = NDArray[np.float32]
-Finish = Callable[[Lanes], None]
 
 
 class Source(Protocol):
@@ -44,7 +43,7 @@ class _Arrival(NamedTuple):
 
     step: int
     where: slice
-    values: Lanes
+    relayed: bool
     incoming: Incoming
 
 
@@ -70,16 +69,16 @@ def ring(
     lanes: Lanes,
     parts: Cut,
     steps: range,
-    finish: Finish,
+    finish: Change | None = None,
     settled: Callable[[slice], None] | None = None,
 ) -> None:
     """Runs steps of the ring among ``members`` (the transport's rank is one of them).
 
     ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (If only some of
-    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. ``finish`` is called
-    for each sub-block of the own block when its sum is complete, before it is sent: it takes the mean, and
-    replaces the owner's values by what the others will see. ``settled``: called in the all-gather for each
-    sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
+    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. ``finish`` is applied
+    to each sub-block of the own block whose sum is complete: it takes the mean. If steps follow in which the
+    block is sent, its owner keeps the values that the others get. ``settled``: called in the all-gather for
+    each sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
 
     A rank sends its first block, but not much ahead of what it receives. Then it sends each sub-block as soon
     as it has arrived, while the processor's cache holds it. So the steps overlap, and with them compression,
@@ -93,7 +92,8 @@ def ring(
         for where in (parts.sub(0, sub) for sub in range(subs)):
             if lanes is not source:
                 lanes[where] = source[where]
-            finish(lanes[where])
+            if finish is not None:
+                finish(lanes[where])
             if settled is not None:
                 settled(where)
         return
@@ -111,29 +111,27 @@ def ring(
         """Keeps receives in flight. ``at_once``: what arrives is sent on before more is received."""
         while len(posted) < POSTED and (move := next(due, None)) is not None:
             step, where = move
-            passes = at_once and step < ranks - 1 and step in steps
-            into = form.passing(lanes[where]) if passes else lanes[where]
+            relayed = step in steps and (at_once or step >= ranks)
+            then = Then.KEPT if not relayed else Then.SETTLED if step == ranks - 1 else Then.RELAYED
             addend = source[where] if step < ranks else None
-            posted.append(_Arrival(step, where, into, form.receive(previous, into, addend)))
+            incoming = form.receive(previous, lanes[where], addend, then)
+            posted.append(_Arrival(step, where, relayed, incoming))
 
     def take() -> tuple[_Arrival, int]:
         """What arrives next, and its bytes."""
         arrival = posted.popleft()
-        step, _, values, incoming = arrival
-        size = incoming.finish()
-        if step == ranks - 1:
-            finish(values)
-        if step < ranks or step not in steps:
-            incoming.drop()
+        size = arrival.incoming.finish(finish if arrival.step == ranks - 1 else None)
+        if not arrival.relayed:
+            arrival.incoming.drop()
         return arrival, size
 
     def send_on(arrival: _Arrival) -> None:
         """Sends what has arrived to the next rank, unless it has come to its end."""
-        step, where, values, incoming = arrival
-        if step in steps and step >= ranks:
+        step, where, relayed, incoming = arrival
+        if relayed:
             incoming.relay([following])
         elif step in steps:
-            form.send([following], values)
+            form.send([following], lanes[where], settle=step == ranks - 1)
         if settled is not None and step >= ranks - 1:
             settled(where)
 

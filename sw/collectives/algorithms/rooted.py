@@ -27,9 +27,7 @@ def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> Non
     posted: deque[Incoming] = deque()
     for sub in range(cut.subs if len(members) > 1 else 0):
         if position == 0:
-            own = lanes[cut.sub(0, sub)]
-            form.settle(own)
-            form.send(following, own)
+            form.send(following, lanes[cut.sub(0, sub)], settle=True)
             continue
         while len(posted) < POSTED and sub + len(posted) < cut.subs:
             posted.append(form.receive(members[position - 1], lanes[cut.sub(0, sub + len(posted))]))

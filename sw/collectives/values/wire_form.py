@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,7 +23,7 @@ class StreamCodec(Protocol):
     """The interface of a codec for the software path, such as `inceptionn.Codec` or `BFloat16`.
 
     Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size). A codec
-    must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``.
+    must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``. It may be a `SummingCodec` as well.
     """
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
@@ -53,24 +54,51 @@ class StreamCodec(Protocol):
         """The largest size in bytes of a stream of ``count`` values."""
 
 
+@runtime_checkable
+class SummingCodec(StreamCodec, Protocol):
+    """A codec that can also do what most steps of a ring need without a sum in memory."""
+
+    def compress_sum(self, stream: Any, addend: Lanes, out: Any) -> memoryview:
+        """The stream, in ``out``, of ``addend`` plus the values of another stream, as if by `decompress_add`
+        and `compress`.
+        """
+
+
 def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
     """`StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
     values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
     return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
 
+Change = Callable[[Lanes], None]
+"""Something that is done to lanes in their place."""
+
+
+class Then(Enum):
+    """What becomes of the sum of arriving lanes and an addend."""
+
+    KEPT = auto()
+    """It is stored."""
+    RELAYED = auto()
+    """It is only relayed; where it would be stored there may be anything."""
+    SETTLED = auto()
+    """It is relayed, and the values that a receiver gets are stored."""
+
+
 class Incoming(ABC):
     """Lanes in flight to this rank, to be stored or summed as `WireForm.receive` was told."""
 
     @abstractmethod
-    def finish(self) -> int:
-        """Waits for the lanes, stores them or the sum, and returns the bytes of the message."""
+    def finish(self, change: Change | None = None) -> int:
+        """Waits for the lanes, stores them or the sum, and returns the bytes of the message.
+
+        ``change`` is applied to the sum.
+        """
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begins to relay the lanes, unchanged, to one or more ranks.
-
-        Only for finished lanes without an addend.
+        """Begins to send finished lanes on to one or more ranks: as they came, or a sum that was received to
+        be relayed.
         """
 
     def drop(self) -> None:
@@ -86,25 +114,21 @@ class WireForm(ABC):
         self._sending: deque[tuple[Request, NDArray[np.uint8] | None]] = deque()
 
     @abstractmethod
-    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
+    def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
         """Begins to send lanes to one or more ranks. Returns the size of one message in bytes.
 
-        The lanes must keep their values until `drain`, or until data that depend on their arrival have
-        returned, as in a ring.
+        With ``settle`` they are replaced by the values that a receiver gets. From then on they must keep
+        their values until `drain`, or until data that depend on their arrival have returned, as in a ring.
         """
 
     @abstractmethod
-    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
+    def receive(
+        self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
+    ) -> Incoming:
         """Begins to receive ``lanes.size`` lanes, and stores them, or their sum with an addend, in ``lanes``.
 
-        ``addend`` has the same size, and may be ``lanes`` itself.
+        ``addend`` has the same size, and may be ``lanes`` itself. ``then``: what becomes of the sum.
         """
-
-    def passing(self, lanes: Lanes) -> Lanes:
-        """Memory for a sum that is only sent on: ``lanes``, or a buffer of that size for one sum at a
-        time.
-        """
-        return lanes
 
     def settle(self, lanes: Lanes) -> None:
         """Replaces lanes by the values that a receiver gets, so that all ranks hold the same bits."""
@@ -123,23 +147,25 @@ class WireForm(ABC):
 class _Direct(Incoming):
     """Lanes that are received directly into their place, or into a buffer and then added."""
 
-    def __init__(self, form: Raw, peer: int, lanes: Lanes, addend: Lanes | None) -> None:
-        self._form, self._lanes, self._addend = form, lanes, addend
+    def __init__(self, form: Raw, peer: int, lanes: Lanes, addend: Lanes | None, then: Then) -> None:
+        self._form, self._lanes, self._addend, self._then = form, lanes, addend, then
         self._scratch = None if addend is None else form.scratch(lanes.size)
         into = lanes if self._scratch is None else self._scratch[: lanes.size]
         self._request = form.transport.irecv_into(peer, into, tagged=form.tagged)
 
-    def finish(self) -> int:
+    def finish(self, change: Change | None = None) -> int:
         got = self._request.wait()
         if got != self._lanes.nbytes:
             raise ValueError(f"received {got} bytes, expected {self._lanes.nbytes}")
         if self._scratch is not None and self._addend is not None:
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)
+        if change is not None:
+            change(self._lanes)
         return got
 
     def relay(self, peers: Sequence[int]) -> None:
-        self._form.send(peers, self._lanes)
+        self._form.send(peers, self._lanes, settle=self._then is Then.SETTLED)
 
 
 class Raw(WireForm):
@@ -157,13 +183,17 @@ class Raw(WireForm):
             return self.spare.pop()
         return np.empty(count, np.float32)
 
-    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
+    def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
+        if settle:
+            self.settle(lanes)
         for peer in peers:
             self._sending.append((self.transport.isend(peer, lanes, tagged=self.tagged), None))
         return lanes.nbytes
 
-    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
-        return _Direct(self, peer, lanes, addend)
+    def receive(
+        self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
+    ) -> Incoming:
+        return _Direct(self, peer, lanes, addend, then)
 
 
 class Tagged(Raw):
@@ -180,20 +210,28 @@ class Tagged(Raw):
 
 
 class _Stream(Incoming):
-    def __init__(self, form: Compressed, peer: int, lanes: Lanes, addend: Lanes | None) -> None:
-        self._form, self._lanes, self._addend = form, lanes, addend
+    def __init__(self, form: Compressed, peer: int, lanes: Lanes, addend: Lanes | None, then: Then) -> None:
+        self._form, self._lanes, self._addend, self._then = form, lanes, addend, then
         self._buffer = form.buffer(lanes.size)
         self._length = 0
         self._request = form.transport.irecv_into(peer, self._buffer)
 
-    def finish(self) -> int:
-        self._length = self._request.wait()
-        stream = self._buffer[: self._length]
-        if self._addend is not None:
-            self._form.codec.decompress_add(stream, self._lanes, self._addend)
+    def finish(self, change: Change | None = None) -> int:
+        length = self._length = self._request.wait()
+        stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
+        if self._addend is None:
+            codec.decompress(stream, lanes.size, out=lanes)
+        elif self._then is Then.KEPT:
+            codec.decompress_add(stream, lanes, self._addend)
+            if change is not None:
+                change(lanes)
         else:
-            self._form.codec.decompress(stream, self._lanes.size, out=self._lanes)
-        return self._length
+            came, self._buffer = self._buffer, self._form.buffer(lanes.size)
+            self._length = len(self._form.compress_sum(stream, self._addend, self._buffer, change))
+            self._form.spare.append(came)
+            if self._then is Then.SETTLED:
+                codec.decompress(self._buffer[: self._length], lanes.size, out=lanes)
+        return length
 
     def relay(self, peers: Sequence[int]) -> None:
         self._form.forward(peers, self._buffer, self._length)
@@ -214,9 +252,10 @@ class Compressed(WireForm):
     def __init__(self, transport: Transport, codec: StreamCodec) -> None:
         super().__init__(transport)
         self.codec = codec
+        self._summing = codec if isinstance(codec, SummingCodec) else None
         self._size_of = cache(codec.max_compressed_size)
         self.spare = _spare.setdefault(transport, [])
-        self._passing = np.empty(0, np.float32)
+        self._sum = np.empty(0, np.float32)
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
         """Memory for the stream of at least ``count`` lanes, reused if possible."""
@@ -236,10 +275,12 @@ class Compressed(WireForm):
         self.spare += sent
         del self.spare[:-_KEPT]
 
-    def send(self, peers: Sequence[int], lanes: Lanes) -> int:
+    def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
         buffer = self.buffer(lanes.size)
         length = len(self.codec.compress(lanes, buffer))
         self.forward(peers, buffer, length)
+        if settle:
+            self.codec.decompress(buffer[:length], lanes.size, out=lanes)
         return length
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int) -> None:
@@ -248,14 +289,23 @@ class Compressed(WireForm):
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))
 
-    def passing(self, lanes: Lanes) -> Lanes:
-        # The sum is compressed at once, so one buffer serves all, and stays in the cache.
-        if self._passing.size < lanes.size:
-            self._passing = np.empty(lanes.size, np.float32)
-        return self._passing[: lanes.size]
+    def compress_sum(
+        self, stream: Any, addend: Lanes, out: NDArray[np.uint8], change: Change | None
+    ) -> bytes | memoryview:
+        """The stream of the changed sum of an addend and a stream's values; as `StreamCodec.compress`."""
+        if change is None and self._summing is not None:
+            return self._summing.compress_sum(stream, addend, out)
+        if self._sum.size < addend.size:
+            self._sum = np.empty(addend.size, np.float32)  # one for all sums, so that it stays in the cache
+        total = self.codec.decompress_add(stream, self._sum[: addend.size], addend)
+        if change is not None:
+            change(total)
+        return self.codec.compress(total, out)
 
-    def receive(self, peer: int, lanes: Lanes, addend: Lanes | None = None) -> Incoming:
-        return _Stream(self, peer, lanes, addend)
+    def receive(
+        self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
+    ) -> Incoming:
+        return _Stream(self, peer, lanes, addend, then)
 
     def settle(self, lanes: Lanes) -> None:
         self.codec.lossy(lanes, out=lanes)
