@@ -37,7 +37,7 @@ from .verilated import Output, VerilatedNic
 LINKS = (10, 25, 40, 100, 200, 400)
 """Line rates in Gbit/s."""
 FRAMES = {60: 1200, 1514: 240, 9014: 60}
-"""Bytes of a frame without its check sequence (Ethernet's least, MTU 1500, MTU 9000), frames in a run."""
+"""Frames of a run for each engine, by bytes without check sequence: Ethernet's least, MTU 1500, MTU 9000."""
 LINE_OVERHEAD = 24
 """Bytes that a frame takes on the line beside these: check sequence 4, preamble 8, gap 12 (IEEE 802.3)."""
 TCP_HEADERS = 54
@@ -106,14 +106,14 @@ def slowest(paces: Iterable[Pace], size: Size, frame_bytes: int) -> Pace:
     )
 
 
-def run_frames(frame_bytes: int, tos: int) -> list[bytes]:
+def run_frames(frame_bytes: int, tos: int, engines: int) -> list[bytes]:
     """A run of segments of one flow with gradients in them."""
     size = frame_bytes - TCP_HEADERS
     random = np.random.default_rng(frame_bytes)
     values = (random.standard_t(3, size) * 3e-3).astype("<f4").tobytes()[:size]
     return [
         packets.tcp(values, sequence=4 * (i * size // 4), tos=tos, identification=i & 0xFFFF)
-        for i in range(FRAMES[frame_bytes])
+        for i in range(engines * FRAMES[frame_bytes])
     ]
 
 
@@ -129,7 +129,7 @@ def measure(nic: VerilatedNic) -> list[Pace]:
     paces = []
     for size in FRAMES:
         for kind, tos in KINDS.items():
-            sent = nic.transmit(run_frames(size, tos))
+            sent = nic.transmit(run_frames(size, tos, nic.engines))
             came = nic.receive([output.data for output in sent])
             for direction, outputs, side in (("transmit", sent, "first_in"), ("receive", came, "first_out")):
                 paces.append(Pace(nic.engines, nic.lanes, direction, kind, size, _cycles(outputs, side)))

@@ -2,8 +2,9 @@
 """The engines' throughput, idle cycles and latency, measured on a verilated NIC.
 
 Every figure is computed from the cycles in which beats moved. Throughput is sustained: it counts the beats of
-a long back-to-back run from its second quarter on, over the cycles that they took. So neither the filling of
-the engine's memories nor the end of the run counts. The outputs are always ready and the inputs never pause.
+a long back-to-back run from its second quarter on, over the cycles that they took. So neither the end of the
+run counts nor its beginning, when the memories fill and the engines' shares of the frames differ by one or
+two. The outputs are always ready and the inputs never pause.
 
 A NIC with several engines per direction, or more lanes, must reach the same rates for one flow, in beats of
 its own wider streams. Its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
@@ -44,6 +45,7 @@ TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
 UNCHANGED = ("bypass", "raw fallback")
 """Kinds of frames that pass as they are."""
 _FRAMES = {1500: 240, 9000: 60}
+"""Frames of a run by MTU, for each engine; a quarter of them is as many as an engine has in flight."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def segments(
 
 def _rates(nic: VerilatedNic) -> Iterator[Rate]:
     for mtu in MTUS:
-        count = _FRAMES[mtu]
+        count = _FRAMES[mtu] * nic.engines
         for options in (b"", TIMESTAMPS):
             at = 54 + len(options)
             plain = segments(gradients, mtu, count, options=options, tos=0)
