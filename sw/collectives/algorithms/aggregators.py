@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Change, Incoming, WireForm
+from ..values.wire_form import Change, Incoming, Then, WireForm
 from .parts import Cut
 from .ring import POSTED
 
@@ -93,6 +93,7 @@ def aggregate(
     subs = cut.subs
     below: deque[list[Incoming]] = deque()
     above: deque[Incoming] = deque()
+    then = Then.SETTLED if place.children else Then.KEPT
     gone_up = come_down = 0
 
     def receive_sum(sub: int) -> list[Incoming]:
@@ -127,7 +128,8 @@ def aggregate(
             continue
         assert place.parent is not None
         while len(above) < POSTED and come_down + len(above) < gone_up:
-            above.append(down.receive(place.parent, lanes[cut.sub(0, come_down + len(above))]))
+            into = lanes[cut.sub(0, come_down + len(above))]
+            above.append(down.receive(place.parent, into, then=then))
         incoming = above.popleft()
         incoming.finish()
         if place.children:

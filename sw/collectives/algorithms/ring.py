@@ -112,7 +112,7 @@ def ring(
         while len(posted) < POSTED and (move := next(due, None)) is not None:
             step, where = move
             relayed = step in steps and (at_once or step >= ranks)
-            then = Then.KEPT if not relayed else Then.SETTLED if step == ranks - 1 else Then.RELAYED
+            then = Then.KEPT if not relayed else Then.SETTLED if step >= ranks - 1 else Then.RELAYED
             addend = source[where] if step < ranks else None
             incoming = form.receive(previous, lanes[where], addend, then)
             posted.append(_Arrival(step, where, relayed, incoming))

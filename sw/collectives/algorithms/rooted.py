@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Incoming, WireForm
+from ..values.wire_form import Incoming, Then, WireForm
 from .parts import Cut, owned_block
 from .ring import POSTED
 
@@ -24,13 +24,15 @@ def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> Non
     """
     position = members.index(form.transport.rank)
     following = members[position + 1 : position + 2]
+    then = Then.SETTLED if following else Then.KEPT
     posted: deque[Incoming] = deque()
     for sub in range(cut.subs if len(members) > 1 else 0):
         if position == 0:
             form.send(following, lanes[cut.sub(0, sub)], settle=True)
             continue
         while len(posted) < POSTED and sub + len(posted) < cut.subs:
-            posted.append(form.receive(members[position - 1], lanes[cut.sub(0, sub + len(posted))]))
+            into = lanes[cut.sub(0, sub + len(posted))]
+            posted.append(form.receive(members[position - 1], into, then=then))
         incoming = posted.popleft()
         incoming.finish()
         if following:

@@ -75,30 +75,31 @@ Change = Callable[[Lanes], None]
 
 
 class Then(Enum):
-    """What becomes of the sum of arriving lanes and an addend."""
+    """What becomes of arriving lanes, or of their sum with an addend."""
 
     KEPT = auto()
-    """It is stored."""
+    """They are stored."""
     RELAYED = auto()
-    """It is only relayed; where it would be stored there may be anything."""
+    """They are only relayed; where they would be stored there may be anything."""
     SETTLED = auto()
-    """It is relayed, and the values that a receiver gets are stored."""
+    """They are relayed, and the values that the next receiver gets are stored."""
 
 
 class Incoming(ABC):
-    """Lanes in flight to this rank, to be stored or summed as `WireForm.receive` was told."""
+    """Lanes in flight to this rank, to be stored, summed or relayed as `WireForm.receive` was told."""
 
     @abstractmethod
     def finish(self, change: Change | None = None) -> int:
-        """Waits for the lanes, stores them or the sum, and returns the bytes of the message.
+        """Waits for the lanes, sums them, and returns the bytes of the message.
 
-        ``change`` is applied to the sum.
+        Lanes to be kept are stored. ``change`` is applied to the sum.
         """
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begins to send finished lanes on to one or more ranks: as they came, or a sum that was received to
-        be relayed.
+        """Begins to send finished lanes on to one or more ranks, as they came or as their sum.
+
+        Lanes to be settled are stored then, so that the link to the next rank does not wait for it.
         """
 
     def drop(self) -> None:
@@ -125,9 +126,9 @@ class WireForm(ABC):
     def receive(
         self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
     ) -> Incoming:
-        """Begins to receive ``lanes.size`` lanes, and stores them, or their sum with an addend, in ``lanes``.
+        """Begins to receive ``lanes.size`` lanes, to store them, or their sum with an addend, in ``lanes``.
 
-        ``addend`` has the same size, and may be ``lanes`` itself. ``then``: what becomes of the sum.
+        ``addend`` has the same size, and may be ``lanes`` itself. ``then``: what becomes of them.
         """
 
     def settle(self, lanes: Lanes) -> None:
@@ -165,7 +166,8 @@ class _Direct(Incoming):
         return got
 
     def relay(self, peers: Sequence[int]) -> None:
-        self._form.send(peers, self._lanes, settle=self._then is Then.SETTLED)
+        settle = self._then is Then.SETTLED and self._addend is not None  # what is no sum has been settled
+        self._form.send(peers, self._lanes, settle=settle)
 
 
 class Raw(WireForm):
@@ -220,7 +222,8 @@ class _Stream(Incoming):
         length = self._length = self._request.wait()
         stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
         if self._addend is None:
-            codec.decompress(stream, lanes.size, out=lanes)
+            if self._then is Then.KEPT:
+                codec.decompress(stream, lanes.size, out=lanes)
         elif self._then is Then.KEPT:
             codec.decompress_add(stream, lanes, self._addend)
             if change is not None:
@@ -229,12 +232,12 @@ class _Stream(Incoming):
             came, self._buffer = self._buffer, self._form.buffer(lanes.size)
             self._length = len(self._form.compress_sum(stream, self._addend, self._buffer, change))
             self._form.spare.append(came)
-            if self._then is Then.SETTLED:
-                codec.decompress(self._buffer[: self._length], lanes.size, out=lanes)
         return length
 
     def relay(self, peers: Sequence[int]) -> None:
         self._form.forward(peers, self._buffer, self._length)
+        if self._then is Then.SETTLED:
+            self._form.codec.decompress(self._buffer[: self._length], self._lanes.size, out=self._lanes)
 
     def drop(self) -> None:
         self._form.spare.append(self._buffer)
