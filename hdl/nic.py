@@ -103,18 +103,3 @@ class Nic(wiring.Component):
                 port.frame_out.eq(sink.tvalid & sink.tready & sink.tlast),
             ]
         return m
-
-
-def two_engines() -> Nic:
-    """A NIC of two engines per direction: 512-bit streams."""
-    return Nic(engines=2)
-
-
-def four_engines() -> Nic:
-    """A NIC of four engines per direction: 1024-bit streams."""
-    return Nic(engines=4)
-
-
-def wide_engine() -> Nic:
-    """A NIC of one engine of 16 lanes per direction: 512-bit streams."""
-    return Nic(lanes=16)

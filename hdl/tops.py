@@ -13,14 +13,14 @@ from .codec.compressor import StandaloneCompressor
 from .nic import Nic
 
 
-def tops_of(lanes: int, codec: str = PAPER) -> dict[str, Callable[[], wiring.Component]]:
+def tops_of(lanes: int, codec: str = PAPER, engines: int = 1) -> dict[str, Callable[[], wiring.Component]]:
     """Verilog module name to a factory of its component; ports: docs/architecture.md.
 
-    ``ValueError`` for an unknown codec.
+    ``engines`` is the NIC's number per direction. ``ValueError`` for an unknown codec.
     """
     decompressor = codec_of(codec).decompressor
     return {
-        "inceptionn_nic": partial(Nic, lanes=lanes, codec=codec),
+        "inceptionn_nic": partial(Nic, engines=engines, lanes=lanes, codec=codec),
         "inceptionn_compressor": partial(StandaloneCompressor, lanes=lanes, codec=codec),
         "inceptionn_decompressor": partial(decompressor, lanes=lanes),
     }

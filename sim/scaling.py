@@ -220,7 +220,7 @@ def scale(
 
     Simulated with Verilator. The first run builds the models: half a minute for one engine, three minutes for
     all. The values are always the same, so there is no seed. The area of each comes from inceptionn timing
-    --no-route nic inceptionn.hdl.nic:wide_engine inceptionn.hdl.nic:two_engines ...
+    nic --no-route --engines N --lanes N.
     """
     from inceptionn.hdl.parallel.parallel_engines import ENGINES
     from inceptionn.hdl.parts.beat import Beat

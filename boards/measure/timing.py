@@ -61,12 +61,15 @@ def check_codec(name: str) -> None:
         raise typer.BadParameter(str(error), param_hint="--codec") from error
 
 
-def resolve(name: str, codec: str = PAPER) -> tuple[str, Callable[[], Any]]:
+def resolve(
+    name: str, codec: str = PAPER, *, lanes: int = GROUP_LANES, engines: int = 1
+) -> tuple[str, Callable[[], Any]]:
     """Short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
-    other. ``codec`` is that of the tops; the short name begins with one that is not the paper's.
+    other. ``codec``, ``lanes`` and the NIC's ``engines`` are those of the tops. What is not the default is
+    part of the short name: ``planes_nic_2x16`` has two engines of 16 lanes.
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -79,9 +82,13 @@ def resolve(name: str, codec: str = PAPER) -> tuple[str, Callable[[], Any]]:
 
     short = name.removeprefix("inceptionn_")
     if f"inceptionn_{short}" in TOPS:
-        if codec == PAPER:
-            return short, TOPS[f"inceptionn_{short}"]
-        return f"{codec}_{short}", tops_of(GROUP_LANES, codec)[f"inceptionn_{short}"]
+        module = f"inceptionn_{short}"
+        if (codec, lanes, engines) == (PAPER, GROUP_LANES, 1):
+            return short, TOPS[module]
+        kind = "" if codec == PAPER else f"{codec}_"
+        number = engines if short == "nic" else 1
+        size = "" if (number, lanes) == (1, GROUP_LANES) else f"_{number}x{lanes}"
+        return f"{kind}{short}{size}", tops_of(lanes, codec, engines)[module]
     if name in CATALOGUE:
         return name, CATALOGUE[name].make_built
     known = ", ".join(sorted(top.removeprefix("inceptionn_") for top in TOPS))
@@ -97,6 +104,8 @@ def measure(
     cache_dir: Path,
     *,
     codec: str = PAPER,
+    lanes: int = GROUP_LANES,
+    engines: int = 1,
     placer: str | None = None,
     with_route: bool = True,
     with_area: bool = True,
@@ -107,7 +116,7 @@ def measure(
     ``note`` gets the current step as text. Raises ``ValueError`` for an unknown name and
     :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
     """
-    short, factory = resolve(name, codec)
+    short, factory = resolve(name, codec, lanes=lanes, engines=engines)
     note(f"{short}: elaborate")
     folder = cache_dir / f"{short}-{fingerprint(factory())}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -212,6 +221,12 @@ def timing(
         whole(0, 2**31 - 1, "Random seed of the placer, 1 by default; repeat it for more runs.", "--seed"),
     ] = None,
     codec: CodecName = PAPER,
+    lanes: Annotated[
+        int, typer.Option("--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8 or 16.")
+    ] = GROUP_LANES,
+    engines: Annotated[
+        int, typer.Option("--engines", metavar="N", help="Of nic: engines per direction, 1, 2 or 4.")
+    ] = 1,
     placer: Annotated[
         str | None,
         typer.Option(
@@ -242,6 +257,12 @@ def timing(
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     check_codec(codec)
+    from inceptionn.hdl.nic import check_size
+
+    try:
+        check_size(engines, lanes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--engines, --lanes") from error
     if placer not in (None, *PLACERS):
         message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
         raise typer.BadParameter(message, param_hint="--placer")
@@ -267,6 +288,8 @@ def timing(
                     seeds,
                     cache_dir,
                     codec=codec,
+                    lanes=lanes,
+                    engines=engines,
                     placer=placer,
                     with_route=with_route,
                     with_area=with_area,

@@ -140,6 +140,16 @@ def test_names() -> None:
     assert (name, factory.__name__) == ("CompressionBlock", "CompressionBlock")
 
 
+def test_names_of_other_sizes() -> None:
+    sizes = {"codec": "planes", "lanes": 16, "engines": 4}
+    name, factory = timing.resolve("nic", **sizes)
+    nic = factory()
+    assert name == "planes_nic_4x16"
+    assert (nic.engines, nic.lanes, nic.codec.name) == (4, 16, "planes")
+    assert timing.resolve("decompressor", **sizes)[0] == "planes_decompressor_1x16"
+    assert timing.resolve("decompressor", engines=4)[0] == "decompressor"
+
+
 @pytest.mark.slow
 def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.json"
