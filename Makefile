@@ -54,7 +54,7 @@ soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual h
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## Check the codec's bound on all 2^32 values; a long fuzz; the soaks with 2 and 4 engines
-	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/sim $(PYTEST_ARGS)
+	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/hdl/test_nic.py tests/sim $(PYTEST_ARGS)
 
 corundum: $(VENV)/.stamp-sim ## Run the application block inside Corundum, with its own bench; CORUNDUM=... names a clone
 	python tests/corundum/run.py --corundum "$(CORUNDUM)" $(CORUNDUM_ARGS)
