@@ -29,6 +29,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
+from inceptionn.hdl.nic import check_size
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
 
@@ -81,14 +82,13 @@ def resolve(
     from inceptionn.hdl.tops import TOPS, tops_of
 
     short = name.removeprefix("inceptionn_")
-    if f"inceptionn_{short}" in TOPS:
-        module = f"inceptionn_{short}"
-        if (codec, lanes, engines) == (PAPER, GROUP_LANES, 1):
-            return short, TOPS[module]
+    if (top := f"inceptionn_{short}") in TOPS:
+        if short != "nic":
+            engines = 1
         kind = "" if codec == PAPER else f"{codec}_"
-        number = engines if short == "nic" else 1
-        size = "" if (number, lanes) == (1, GROUP_LANES) else f"_{number}x{lanes}"
-        return f"{kind}{short}{size}", tops_of(lanes, codec, engines)[module]
+        size = "" if (engines, lanes) == (1, GROUP_LANES) else f"_{engines}x{lanes}"
+        tops = tops_of(lanes, codec, engines) if kind or size else TOPS
+        return f"{kind}{short}{size}", tops[top]
     if name in CATALOGUE:
         return name, CATALOGUE[name].make_built
     known = ", ".join(sorted(top.removeprefix("inceptionn_") for top in TOPS))
@@ -257,8 +257,6 @@ def timing(
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     check_codec(codec)
-    from inceptionn.hdl.nic import check_size
-
     try:
         check_size(engines, lanes)
     except ValueError as error:

@@ -45,7 +45,7 @@ TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(8)
 UNCHANGED = ("bypass", "raw fallback")
 """Kinds of frames that pass as they are."""
 _FRAMES = {1500: 240, 9000: 60}
-"""Frames of a run by MTU, for each engine; a quarter of them is as many as an engine has in flight."""
+"""Frames of a run for each engine, by MTU."""
 
 
 @dataclass(frozen=True)

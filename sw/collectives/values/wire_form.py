@@ -221,14 +221,14 @@ class _Stream(Incoming):
     def finish(self, change: Change | None = None) -> int:
         length = self._length = self._request.wait()
         stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
-        if self._addend is None:
-            if self._then is Then.KEPT:
+        if self._then is Then.KEPT:
+            if self._addend is None:
                 codec.decompress(stream, lanes.size, out=lanes)
-        elif self._then is Then.KEPT:
-            codec.decompress_add(stream, lanes, self._addend)
-            if change is not None:
-                change(lanes)
-        else:
+            else:
+                codec.decompress_add(stream, lanes, self._addend)
+                if change is not None:
+                    change(lanes)
+        elif self._addend is not None:
             came, self._buffer = self._buffer, self._form.buffer(lanes.size)
             self._length = len(self._form.compress_sum(stream, self._addend, self._buffer, change))
             self._form.spare.append(came)
