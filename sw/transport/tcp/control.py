@@ -215,12 +215,13 @@ class Control:
         if not peers:
             return
         self._waits[rank] = peers
+        if rank in self._lines and self._lines[rank].pending:
+            self._asking.add(rank)
+            return
         own = {} if self.own is None else {0: self.own()}
         answer = silent_of(peers, {**self._waits, **own})
         if rank == 0:
             self.silent = answer
-        elif (line := self._lines.get(rank)) is not None and line.pending:
-            self._asking.add(rank)
         else:
             self._to(rank, {"silent": answer})
 
