@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import socket
@@ -21,7 +22,7 @@ from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.joining import await_welcome
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import _Gathering, listen
-from inceptionn.transport.tcp.secret import nonce, proof, secret_of
+from inceptionn.transport.tcp.secret import nonce, proof, secret_of, shared
 
 
 def hello(rank: int, size: int, **fields: Any) -> dict[str, Any]:
@@ -232,6 +233,19 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     file.unlink()
     with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
         secret_of(None)
+
+
+def test_the_key_of_a_group_that_others_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random bytes alone do not give it, once a rank has a secret of its own."""
+    monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
+    monkeypatch.delenv("INCEPTIONN_SECRET_FILE", raising=False)
+    assert shared(b"random") == b"random"
+    keys = {b"random"}
+    for own, random in (("a", b"random"), ("b", b"random"), ("a", b"other")):
+        monkeypatch.setenv("INCEPTIONN_SECRET", own)
+        assert shared(random) == hmac.digest(own.encode(), b"inceptionn group\0" + random, "sha256")
+        keys.add(shared(random))
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o602, 0o604])
