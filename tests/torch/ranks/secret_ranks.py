@@ -34,7 +34,7 @@ def stranger() -> int:
     seen = store()
     place, random = seen.get(JOB).decode().split("\n")
     try:
-        return summed(connect(1, 2, place, timeout=60, secret=random), 666)
+        return summed(connect(1, 2, place, timeout=60, nic=False, secret=random), 666)
     finally:
         seen.set("done", "1")
 
