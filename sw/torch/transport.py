@@ -18,6 +18,7 @@ from ..transport import TcpTransport, TransportError, TransportTimeout
 from ..transport.base import check_timeout
 from ..transport.tcp.formation import form
 from ..transport.tcp.rendezvous import listen
+from ..transport.tcp.secret import shared
 from ..wire import DEFAULT_TOS
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ _jobs = 0
 class TorchTransport(TcpTransport):
     """The ranks of a torch process group, over this package's own connections. All ranks make one.
 
-    Every layer and collective of this package takes it. The group's store carries rank 0's address and a
-    random secret, which keeps other processes out. After that torch is not involved.
+    Every layer and collective of this package takes it. The group's store carries rank 0's address and random
+    bytes. After that torch is not involved. The bytes are the group's secret, and whoever reads the store can
+    join. With ``INCEPTIONN_SECRET`` or ``INCEPTIONN_SECRET_FILE``, the same at all ranks, the secret is the
+    HMAC of the bytes under that key, and the store alone does not admit anyone (``docs/trust.md``).
 
     Parameters
     ----------
@@ -52,7 +55,8 @@ class TorchTransport(TcpTransport):
         This rank's own address. The default is ``INCEPTIONN_ADDRESS``, and without that the address from
         which it reaches the store.
 
-    Raises the errors of `connect`, and ``ValueError`` at a rank that is not in the group.
+    Raises the errors of `connect`, also where ranks have different secrets, and ``ValueError`` at a rank that
+    is not in the group.
     """
 
     def __init__(
@@ -75,7 +79,8 @@ class TorchTransport(TcpTransport):
         host: str | None,
     ) -> None:  # fmt: skip
         host = host or os.environ.get(ADDRESS)
-        listener, place, secret = None, "127.0.0.1:0", None
+        listener: socket.socket | None = None
+        place, secret = "127.0.0.1:0", None
         if size > 1:
             listener, place, secret = _rendezvous(store, rank, size, timeout, host)
             if listener is not None and listener.getsockname()[0] == "0.0.0.0":
@@ -124,30 +129,34 @@ def timeout_of(group: dist.ProcessGroup) -> float:
 
 def _rendezvous(
     store: dist.Store, rank: int, size: int, timeout: float, host: str | None
-) -> tuple[socket.socket | None, str, str]:
-    """Rank 0's listener, and at all ranks its address and the group's secret."""
+) -> tuple[socket.socket | None, str, bytes]:
+    """Rank 0's listener, and at all ranks its address and the group's secret.
+
+    If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason.
+    """
     limit = timedelta(seconds=timeout)
     store.set(f"host/{rank}", socket.gethostname())
     try:
         if rank == 0:
-            secret = os.urandom(32).hex()
+            random = os.urandom(32).hex()
             try:
+                secret = shared(random.encode())
                 here, name = _own_address(store, size, limit, host)
                 listener = listen((here, 0))
-            except TransportError as error:
+            except (TransportError, ValueError) as error:
                 store.set(_PLACE, f"{error}\n")
                 raise
             port = listener.getsockname()[1]
             place = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-            store.set(_PLACE, f"{place}\n{secret}")
+            store.set(_PLACE, f"{place}\n{random}")
             return listener, place, secret
         store.wait([_PLACE], limit)
     except RuntimeError as error:  # the store's error has its own class only since torch 2.3
         raise TransportTimeout(f"the store of the process group: {error}") from error
-    place, _, secret = store.get(_PLACE).decode().partition("\n")
-    if not secret:
+    place, _, random = store.get(_PLACE).decode(errors="replace").partition("\n")
+    if not random:
         raise TransportError(f"rank 0: {place}")
-    return None, place, secret
+    return None, place, shared(random.encode())
 
 
 def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from ..wire import DEFAULT_TOS
 from .base import DEFAULT_TIMEOUT, TransportError
 from .tcp import TcpTransport, connect
 from .tcp.rendezvous import listen
+from .tcp.secret import shared
 
 if TYPE_CHECKING:
     from ..codec import Codec
@@ -26,9 +27,10 @@ def connect_mpi(
 ) -> TcpTransport:
     """Joins the ranks of an mpi4py communicator over TCP. Arguments and errors are those of `connect`.
 
-    MPI carries only rank 0's address and a random secret, which keeps other processes out. The address is
-    rank 0's ``host`` if given. Otherwise it is the loopback address if all ranks are on one host, or else
-    rank 0's host name, which each rank resolves.
+    MPI carries only rank 0's address and random bytes. These bytes are the group's secret. With
+    ``INCEPTIONN_SECRET`` or ``INCEPTIONN_SECRET_FILE`` it is their HMAC under that key. The address is rank
+    0's ``host`` if given. Otherwise it is the loopback address if all ranks are on one host, or else rank 0's
+    host name, which each rank resolves.
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     names = comm.allgather(socket.gethostname())
@@ -46,7 +48,8 @@ def connect_mpi(
         raise TransportError(answer)
     name, port = answer
     rendezvous = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-    secret = comm.bcast(os.urandom(32) if rank == 0 else None, root=0)
+    random = comm.bcast(os.urandom(32) if rank == 0 else None, root=0)
     return connect(
-        rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, secret=secret, listener=listener
-    )
+        rank, size, rendezvous, timeout=timeout, nic=nic, tos=tos, host=host, secret=shared(random),
+        listener=listener,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -64,18 +64,21 @@ def torchrun(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Found]:
 
 @pytest.fixture
 def survivors(tmp_path: Path, port: int) -> Callable[..., Found]:
-    """``survivors(ranks, victim, program, *arguments)``: what the ranks but the victim have found.
+    """``survivors(ranks, victim, program, *arguments, own=())``: what the ranks but the victim have found.
 
-    Not by torchrun, which ends all ranks where one has died.
+    ``own`` holds further environment variables for each rank. Not by torchrun, which ends all ranks where
+    one has died.
     """
 
-    def run(ranks: int, victim: int, program: str, *arguments: str) -> Found:
+    def run(
+        ranks: int, victim: int | None, program: str, *arguments: str, own: Sequence[dict[str, str]] = ()
+    ) -> Found:
         group = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         others = [rank for rank in range(ranks) if rank != victim]
         started = [
             subprocess.Popen(
                 [sys.executable, str(PROGRAMS / program), *arguments],
-                env={**environment(tmp_path), **group, "RANK": str(rank)},
+                env={**environment(tmp_path), **group, "RANK": str(rank), **(own[rank] if own else {})},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

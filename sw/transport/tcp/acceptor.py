@@ -82,7 +82,8 @@ class Acceptor:
                     line.fill()
                     if len(line.lines) > 1:
                         raise ValueError("a candidate must wait for the answer to each object")
-                    said += [(line, decoded(line.lines.popleft())) for _ in range(len(line.lines))]
+                    said += [(line, decoded(one, stranger=True)) for one in line.lines]
+                    line.lines.clear()
                 except BlockingIOError:
                     continue
                 except (OSError, EOFError, ValueError):
@@ -130,7 +131,7 @@ class Acceptor:
         del self._candidates[line.sock.fileno()]
         self._poll.unregister(line.sock)
         self._challenged.discard(line)
-        line.stranger = False
+        line.trust()
 
     def reject(self, line: Line) -> None:
         """Closes a candidate that is not of the group."""

@@ -19,7 +19,7 @@ from typing import Any
 from ..base import PeerLost, TransportError, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the protocol on control and message connections; all ranks must have the same."""
 MAX_VALUE = (1 << 24) - 256
 """Length of the longest value that a rank may exchange, in bytes of JSON."""
@@ -71,6 +71,10 @@ class Control:
         self.silent: list[int] | None = None
         """Rank 0's answer to `wait_for`."""
         self._waits: dict[int, list[int]] = {}
+        self._asking: set[int] = set()
+        """Ranks that have asked for `silent` and not read what was sent to them before. Each has one answer
+        coming, whatever it asks meanwhile, so that a rank that never reads costs no memory.
+        """
         self._moved = False
         """Whether an exchange has advanced in this `pump`."""
         for peer, line in lines.items():
@@ -132,6 +136,9 @@ class Control:
                 if events & select.EPOLLOUT:
                     line.flush()
                     self._moved = True
+                    if peer in self._asking and not line.pending:
+                        self._asking.remove(peer)
+                        self._note(peer, self._waits.get(peer, []))
                 if events & ~select.EPOLLOUT:
                     line.fill()
                     self._moved |= not line.lines  # a part of a long value
@@ -173,6 +180,8 @@ class Control:
         elif "bye" in said:
             self.departed.add(peer)
         elif "waits" in said:
+            if len(said["waits"]) > self.size or any(rank >= self.size for rank in said["waits"]):
+                raise ValueError("it waits for ranks that do not exist")
             self._note(peer, said["waits"])
         else:
             self.silent = said["silent"]
@@ -206,6 +215,9 @@ class Control:
         if not peers:
             return
         self._waits[rank] = peers
+        if rank in self._lines and self._lines[rank].pending:
+            self._asking.add(rank)
+            return
         own = {} if self.own is None else {0: self.own()}
         answer = silent_of(peers, {**self._waits, **own})
         if rank == 0:

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import logging
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...system.address import parse_address, unspecified
+from ...system.address import parse_address
 from ...tos.mark import tag
 from ...wire import DEFAULT_TOS
 from ..base import DEFAULT_TIMEOUT, TransportError, name_of
 from ..probe import pattern, recognise
 from .channel import Channel
 from .control import PROTOCOL, Control
+from .joining import await_welcome, join
 from .line import HELLO_BYTES, Line
 from .mesh import Terms, mesh
-from .rendezvous import await_welcome, gather, join, listen
+from .rendezvous import gather, listen
 from .secret import nonce, secret_of
 from .transport import TcpTransport
 
@@ -186,17 +186,15 @@ def _rendezvous(
     hello["host"] = own
     if line is None:
         assert listener is not None
-        joined = gather(listener, hello, timeout, secret)
-        hellos = [hello, *(joined[other][1] for other in range(1, size))]
-        lines = {other: joined[other][0] for other in range(1, size)}
-        session = nonce()
-        for other in lines.values():
-            with suppress(OSError):  # `Control` detects lost ranks and tells the others
-                other.send({"welcome": hellos, "session": session})
+        lines, hellos, session = gather(listener, hello, timeout, secret)
     else:
-        hellos, session = await_welcome(line, hello, timeout, secret)
-        if unspecified(hellos[0]["host"]):
-            hellos[0]["host"] = line.sock.getpeername()[0]  # rank 0 listens at all addresses of its host
+
+        def again(left: float) -> Line:
+            other = join(address, left, host)
+            opened.append(other.sock)
+            return other
+
+        line, hellos, session = await_welcome(line, hello, timeout, secret, again)
         lines = {0: line}
         opened.remove(line.sock)
     return lines, hellos, session, accepting

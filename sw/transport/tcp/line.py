@@ -22,6 +22,8 @@ HELLO_BYTES = 1 << 13
 """Length of the longest object, in bytes, that is accepted from a process before it is known to be a rank."""
 _HELLO_BRACKETS = 64
 """Most opening brackets in such an object. The limit bounds the nesting depth before the object is parsed."""
+_CHUNK = 1 << 18
+"""Most bytes that one read takes."""
 _LONGEST_TEXT = 4096
 _MOST_RANKS = 1 << 16
 
@@ -54,13 +56,18 @@ def anything(value: Any) -> bool:
     return True
 
 
-def shortened(reason: str) -> str:
+def shortened(reason: str, longest: int = _LONGEST_TEXT) -> str:
     """The text, cut to the length that the other end accepts."""
-    return reason[:_LONGEST_TEXT]
+    return reason[:longest]
 
 
-def decoded(line: bytes | bytearray) -> dict[str, Any]:
-    """The object that a line holds. Raises ``ValueError`` for anything else."""
+def decoded(line: bytes | bytearray, *, stranger: bool = False) -> dict[str, Any]:
+    """The object that a line holds. Raises ``ValueError`` for anything else.
+
+    From a stranger, the object must also be flat.
+    """
+    if stranger and line.count(b"[") + line.count(b"{") > _HELLO_BRACKETS:
+        raise ValueError("an object is nested too deeply")
     try:
         said = json.loads(line)
     except RecursionError:
@@ -86,19 +93,25 @@ def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
 class Line:
     """Objects over one socket. The socket blocks for at most ``timeout`` seconds; with 0.0 it does not block.
 
-    ``stranger`` means that the other end is not known to be a rank; then only short, flat objects are
-    accepted.
+    ``stranger`` means that the other end is not known to be a rank; until `trust`, only short, flat objects
+    are accepted.
     """
 
     def __init__(self, sock: socket.socket, timeout: float, *, stranger: bool = False) -> None:
         self.sock = sock
         self.stranger = stranger
+        self.limit = HELLO_BYTES if stranger else MAX_LINE
+        """Length of the longest line that is accepted, in bytes."""
         self.lines: deque[bytearray] = deque()
         """Complete lines that have not been read yet."""
         self._partial = bytearray()
         self._out: deque[memoryview] = deque()
         sock.settimeout(timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def trust(self, limit: int = MAX_LINE) -> None:
+        """The other end has proved that it is a rank: accepts lines of up to ``limit`` bytes."""
+        self.stranger, self.limit = False, limit
 
     @property
     def pending(self) -> bool:
@@ -138,25 +151,23 @@ class Line:
 
         Raises ``EOFError`` at the end of the connection and ``ValueError`` for a line that is too long.
         """
-        data = self.sock.recv(1 << 18)
+        data = self.sock.recv(self.limit if self.stranger else _CHUNK)
         if not data:
             raise EOFError("the connection ended")
-        limit = HELLO_BYTES if self.stranger else MAX_LINE
         first, *others = data.split(b"\n")
         self._partial += first
         for rest in others:
-            self._add(limit)
+            self._add()
             self._partial = bytearray(rest)
-        if len(self._partial) > limit:
-            raise ValueError(f"a line is longer than {limit} bytes")
+        self._check()
 
-    def _add(self, limit: int) -> None:
-        line = self._partial
-        if len(line) > limit:
-            raise ValueError(f"a line is longer than {limit} bytes")
-        if self.stranger and line.count(b"[") + line.count(b"{") > _HELLO_BRACKETS:
-            raise ValueError("an object is nested too deeply")
-        self.lines.append(line)
+    def _add(self) -> None:
+        self._check()
+        self.lines.append(self._partial)
+
+    def _check(self) -> None:
+        if len(self._partial) > self.limit:
+            raise ValueError(f"a line is longer than {self.limit} bytes")
 
     def receive(self) -> list[dict[str, Any]]:
         """Reads once and returns the objects that are now complete.
@@ -164,6 +175,6 @@ class Line:
         Raises like `fill`, and ``ValueError`` for a line that is not an object.
         """
         self.fill()
-        said = [decoded(line) for line in self.lines]
+        said = [decoded(line, stranger=self.stranger) for line in self.lines]
         self.lines.clear()
         return said

@@ -9,17 +9,22 @@ import struct
 import time
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ...tos.mark import tag
 from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
 from .acceptor import Acceptor, accepted
-from .line import Form, Line, checked, digest, whole
-from .secret import proof, same
+from .line import Form, Line, checked, decoded, digest, whole
+from .secret import nonce, proof, same
 from .transport import TcpTransport
 
 _TCP_USER_TIMEOUT = 18
 _PORT = struct.Struct("<H")
-_CALLER: Form = {"from": whole, "token": digest}
+_CALLER: Form = {"from": whole, "nonce": digest}
+_NONCE: Form = {"nonce": digest}
+_TOKEN: Form = {"token": digest}
+_PAUSE = 0.05
+"""Seconds until a connection is made again that the peer closed before it knew this rank."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,12 @@ class Terms:
     secret: bytes
     session: str
 
-    def token(self, purpose: str, accepts: int, connects: int) -> str:
-        """The token by which one end of a connection between two ranks identifies itself to the other."""
-        return proof(self.secret, purpose, self.session, accepts, connects)
+    def token(self, purpose: str, accepts: int, connects: int, *nonces: str) -> str:
+        """The token by which one end of a connection between two ranks identifies itself to the other.
+
+        ``nonces`` are those of the rank that connects and of the one that accepts.
+        """
+        return proof(self.secret, purpose, self.session, accepts, connects, *nonces)
 
 
 def mesh(
@@ -46,9 +54,9 @@ def mesh(
 ) -> dict[int, socket.socket]:
     """Makes this rank's connections by peer, for messages or, with ``tagged``, for floats.
 
-    Other connections are dropped. Both ends of a connection for messages send each other a token. A
-    connection for floats may pass NICs, so it carries no token. It is recognised by its address and port,
-    which the peer has sent as a message.
+    Other connections are dropped. Both ends of a connection for messages send each other a nonce and then a
+    token; the rank that connects sends its own first. A connection for floats may pass NICs, so it carries no
+    token. It is recognised by its address and port, which the peer has sent as a message.
     """
     socks: dict[int, socket.socket] = {}
     try:
@@ -93,23 +101,42 @@ def _socket(where: tuple[str, int], source: str | None, timeout: float) -> tuple
 
 def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Terms) -> socket.socket:
     deadline = time.monotonic() + terms.timeout
-    sock, address = _socket(where, terms.host, terms.timeout)
-    try:
-        sock.connect(address)
-        line = Line(sock, terms.timeout)
-        line.send({"from": transport.rank, "token": terms.token("connects", peer, transport.rank)})
-        expected, said = terms.token("accepts", peer, transport.rank), b""
-        while len(said) < len(expected):  # not a byte more, since messages follow
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
-            if not (more := sock.recv(len(expected) - len(said))):
-                raise EOFError("it closed the connection")
-            said += more
-        if not same(expected, said.decode("latin-1")):
-            raise ValueError("what listens there does not belong to the group")
-    except BaseException:
+    while True:
+        sock, address = _socket(where, terms.host, terms.timeout)
+        try:
+            sock.connect(address)
+            try:
+                _identify(Line(sock, terms.timeout, stranger=True), transport.rank, peer, terms, deadline)
+            except (EOFError, ConnectionError):  # a flood of strangers may have replaced this connection
+                if time.monotonic() + _PAUSE > deadline:
+                    raise
+            else:
+                return sock
+        except BaseException:
+            sock.close()
+            raise
         sock.close()
-        raise
-    return sock
+        transport._control.pump()
+        time.sleep(_PAUSE)
+
+
+def _identify(line: Line, rank: int, peer: int, terms: Terms, deadline: float) -> None:
+    """Shows the peer a token, and checks the peer's."""
+    own = nonce()
+    line.send({"from": rank, "nonce": own})
+    while not line.lines:
+        line.sock.settimeout(max(0.001, deadline - time.monotonic()))
+        line.fill()
+    theirs = checked(decoded(line.lines.popleft(), stranger=True), _NONCE)["nonce"]
+    line.send({"token": terms.token("connects", peer, rank, own, theirs)})
+    expected, said = terms.token("accepts", peer, rank, own, theirs), b""
+    while len(said) < len(expected):  # not a byte more, since messages follow
+        line.sock.settimeout(max(0.001, deadline - time.monotonic()))
+        if not (more := line.sock.recv(len(expected) - len(said))):
+            raise EOFError("it closed the connection")
+        said += more
+    if not same(expected, said.decode("latin-1")):
+        raise ValueError("what listens there does not belong to the group")
 
 
 def _accept(
@@ -117,20 +144,31 @@ def _accept(
 ) -> None:
     deadline, rank = time.monotonic() + terms.timeout, transport.rank
     expected = set(range(rank + 1, transport.size))
+    asked: WeakKeyDictionary[Line, tuple[int, str, str]] = WeakKeyDictionary()
     with Acceptor(accepting, transport._control) as acceptor:
+
+        def take(line: Line, said: dict[str, Any]) -> None:
+            if line not in asked:
+                peer, own = checked(said, _CALLER)["from"], nonce()
+                line.send({"nonce": own})
+                asked[line] = peer, said["nonce"], own
+                acceptor.mark_challenged(line)
+                return
+            peer, *nonces = asked.pop(line)
+            token = terms.token("connects", rank, peer, *nonces)
+            if peer not in expected or not same(token, checked(said, _TOKEN)["token"]):
+                raise ValueError("not one of the group")
+            line.send_encoded(terms.token("accepts", rank, peer, *nonces).encode())
+            acceptor.admit(line)
+            socks[peer] = line.sock
+            expected.remove(peer)
+
         while expected:
             for line, said in acceptor.receive(deadline):
                 try:
-                    peer = checked(said, _CALLER)["from"]
-                    if peer not in expected or not same(terms.token("connects", rank, peer), said["token"]):
-                        raise ValueError("not one of the group")
-                    line.send_encoded(terms.token("accepts", rank, peer).encode())
+                    take(line, said)
                 except (OSError, ValueError):
                     acceptor.reject(line)
-                    continue
-                acceptor.admit(line)
-                socks[peer] = line.sock
-                expected.remove(peer)
             _check(transport, expected, deadline)
 
 

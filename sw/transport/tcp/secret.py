@@ -47,6 +47,25 @@ def secret_of(given: str | bytes | None) -> bytes:
     return given.encode() if isinstance(given, str) else given
 
 
+def shared(random: bytes) -> bytes:
+    """The key of a group whose ranks share random bytes that others may read too, such as in torch's store.
+
+    It is the HMAC of these bytes, keyed by this rank's own secret; without one, the bytes themselves.
+    """
+    own = secret_of(None)
+    return hmac.digest(own, b"inceptionn group\0" + random, "sha256") if own else random
+
+
+def missing(rank: int) -> str:
+    """The message for a rank without the secret."""
+    return f"rank {rank} has no secret, rank 0 has one: give secret=, or set {VARIABLE} or {FILE_VARIABLE}"
+
+
+def differs(one: str, other: str) -> str:
+    """The message for two ends with different secrets."""
+    return f"the secret differs: {one} has another one than {other} (secret=, {VARIABLE}, {FILE_VARIABLE})"
+
+
 def nonce() -> str:
     """32 random bytes as 64 hexadecimal digits."""
     return secrets.token_hex(32)

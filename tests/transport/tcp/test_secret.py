@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inceptionn import Codec
-from inceptionn.transport import TransportError, connect
+from inceptionn.transport import PeerLost, TransportError, connect
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL
+from inceptionn.transport.tcp.joining import await_welcome
 from inceptionn.transport.tcp.line import Line
-from inceptionn.transport.tcp.rendezvous import _Gathering, await_welcome, listen
-from inceptionn.transport.tcp.secret import nonce, proof, secret_of
+from inceptionn.transport.tcp.rendezvous import _Gathering, listen
+from inceptionn.transport.tcp.secret import nonce, proof, secret_of, shared
 
 
 def hello(rank: int, size: int, **fields: Any) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def test_ranks_with_the_secret_form_a_group(port: int, nic: Any) -> None:
     ("theirs", "text"),
     [
         (None, "rank 1 has no secret, rank 0 has one: give secret=, or set INCEPTIONN_SECRET or "),
-        ("wrong", "the secret differs: what listens at the rendezvous has another one than rank 1"),
+        ("wrong", "the secret differs: rank 1 has another one than rank 0 (secret=, INCEPTIONN_SECRET, "),
     ],
 )
 def test_a_rank_without_the_secret_is_refused_and_the_others_form(
@@ -93,14 +97,20 @@ def test_a_rank_with_a_secret_does_not_join_a_group_without(port: int) -> None:
     assert found == [[0, 1]] * 2
 
 
-def test_a_wrong_proof_is_refused(port: int) -> None:
-    found, threads = begun(port, 2, secret="right")
+DIFFERS = "the secret differs: rank 1 has another one than rank 0 (secret=, INCEPTIONN_SECRET, "
+
+
+def test_a_wrong_proof_is_refused_and_learns_nothing(port: int) -> None:
+    """No HMAC by which to guess the secret, and not the job."""
+    found, threads = begun(port, 2, secret="right", job="hidden")
     with socket.create_connection(("127.0.0.1", port)) as sock:
         line = Line(sock, 5)
         line.send(hello(1, 2))
-        assert line.receive()[0].keys() == {"challenge", "proof"}
+        assert line.receive()[0].keys() == {"challenge"}
         line.send({"proof": nonce()})
-        assert line.receive() == [{"refused": "the secret differs: rank 1 has another one than rank 0"}]
+        (said,) = line.receive()
+        assert said.keys() == {"refused"}
+        assert said["refused"].startswith(DIFFERS)
     end(threads)
     assert found == [[0, 1]] * 2
 
@@ -121,43 +131,85 @@ def test_who_was_asked_for_a_proof_and_went_is_forgotten(port: int) -> None:
             assert not gathering._asked
 
 
-def test_what_was_heard_cannot_be_used_again_or_sent_back(port: int) -> None:
-    """A whole conversation is repeated, and rank 0's own proof comes back as a rank's."""
+def test_what_was_heard_cannot_be_used_again(port: int) -> None:
     found, threads = begun(port, 2, secret="right")
     greeting = hello(1, 2)
-
-    with socket.create_connection(("127.0.0.1", port)) as sock:
-        line = Line(sock, 5)
-        line.send(greeting)
-        challenge = line.receive()[0]
-        line.send({"proof": challenge["proof"]})  # reflected
-        assert "refused" in line.receive()[0]
-
-    answer = {
-        "proof": proof(b"right", "rank", greeting, challenge["challenge"])
-    }  # as an eavesdropper heard it
-    with socket.create_connection(("127.0.0.1", port)) as sock:
-        line = Line(sock, 5)
-        line.send(greeting)
-        assert line.receive()[0]["challenge"] != challenge["challenge"]
-        line.send(answer)  # replayed
-        assert "refused" in line.receive()[0]
+    challenges = []
+    for answered in ("", proof(b"right", "rank", greeting, nonce())):  # as an eavesdropper heard it
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            line = Line(sock, 5)
+            line.send(greeting)
+            challenges.append(line.receive()[0]["challenge"])
+            line.send({"proof": answered or proof(b"right", "rank 0", greeting, challenges[0])})
+            assert "refused" in line.receive()[0]
+    assert challenges[0] != challenges[1]
     end(threads)
     assert found == [[0, 1]] * 2
 
 
-def test_what_only_claims_to_be_rank_0_is_found_out() -> None:
-    """It has seen a challenge of the true rank 0 before, and repeats it; or it asks for no proof."""
-    for reply, text in (
-        ({"challenge": nonce(), "proof": nonce()}, "the secret differs: what listens at the rendezvous"),
-        ({"welcome": [], "session": nonce()}, "rank 1 has a secret, what listens at the rendezvous has none"),
-    ):
-        with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
-            theirs, _ = listener.accept()
-            with theirs:
-                Line(theirs, 5).send(reply)
-                with pytest.raises(TransportError, match=text):
-                    await_welcome(Line(ours, 5), hello(1, 2), 5, b"right")
+@pytest.mark.parametrize(
+    ("replies", "error", "text"),
+    [
+        (
+            [{"challenge": nonce()}, {"proof": nonce()}],
+            TransportError,
+            "^the secret differs: what listens",
+        ),
+        ([{"welcome": [], "session": nonce()}], PeerLost, "is not rank 0: .*'challenge' is missing"),
+        ([{"challenge": nonce()}, {"refused": "no " * 900}], TransportError, "^no no no"),
+        ([{"challenge": nonce()}], PeerLost, "what listens at the rendezvous is not rank 0: EOFError"),
+    ],
+)
+def test_what_only_claims_to_be_rank_0_is_found_out(
+    replies: list[Any], error: type[Exception], text: str
+) -> None:
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+
+        def answer() -> None:
+            theirs = Line(listener.accept()[0], 5)
+            with theirs.sock:
+                for reply in replies:
+                    theirs.fill()
+                    theirs.send(reply)
+                theirs.sock.shutdown(socket.SHUT_WR)
+                theirs.sock.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(error, match=text):
+            await_welcome(Line(ours, 5, stranger=True), hello(1, 2), 5, b"right")
+        ours.close()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("proved", [False, True])
+def test_what_has_not_proved_itself_costs_no_memory(proved: bool) -> None:
+    """One endless line, before any proof, and as a welcome that a relay adds after rank 0's own proof."""
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        sent = 0
+
+        def flood() -> None:
+            nonlocal sent
+            theirs = Line(listener.accept()[0], 5)
+            with theirs.sock, suppress(OSError):
+                theirs.fill()
+                if proved:
+                    greeting, challenge = json.loads(theirs.lines.popleft()), nonce()
+                    theirs.send({"challenge": challenge})
+                    theirs.fill()
+                    theirs.send({"proof": proof(b"right", "rank 0", greeting, challenge)})
+                while sent < 1 << 27:
+                    sent += theirs.sock.send(b"0" * (1 << 16))
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        line = Line(ours, 5, stranger=True)
+        with pytest.raises(PeerLost, match="a line is longer than 8192 bytes"):
+            await_welcome(line, hello(1, 2), 5, b"right")
+        assert len(line._partial) <= 1 << 15
+        ours.close()
+        thread.join(10)
+        assert sent < 1 << 27
 
 
 def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -181,6 +233,19 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     file.unlink()
     with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
         secret_of(None)
+
+
+def test_the_key_of_a_group_that_others_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random bytes alone do not give it, once a rank has a secret of its own."""
+    monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
+    monkeypatch.delenv("INCEPTIONN_SECRET_FILE", raising=False)
+    assert shared(b"random") == b"random"
+    keys = {b"random"}
+    for own, random in (("a", b"random"), ("b", b"random"), ("a", b"other")):
+        monkeypatch.setenv("INCEPTIONN_SECRET", own)
+        assert shared(random) == hmac.digest(own.encode(), b"inceptionn group\0" + random, "sha256")
+        keys.add(shared(random))
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o602, 0o604])

@@ -260,7 +260,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
     thread.join(0.3)
     assert group(port, 3, listener) == [3] * 3
     thread.join(20)
-    assert said == ["job differs: rank 0 has '', rank 1 has 'another'"]
+    assert said == ["job differs: rank 0 has another one than rank 1, 'another'"]
 
 
 @pytest.mark.parametrize(

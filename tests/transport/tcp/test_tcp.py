@@ -28,7 +28,7 @@ from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
-from inceptionn.transport.tcp.secret import nonce
+from inceptionn.transport.tcp.secret import nonce, proof
 
 Tcp = Callable[..., list[Any]]
 
@@ -71,7 +71,6 @@ def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[A
     ("settings", "text"),
     [
         ({"sizes": [3, 3, 4]}, "size differs: rank 0 has 3, rank 2 has 4"),
-        ({"job": ["a", "b", "a"]}, "job differs: rank 0 has 'a', rank 1 has 'b'"),
         ({"nic": [None, None, False]}, "nic differs: rank 0 has 'ask', rank 2 has 'no'"),
         (
             {"nic": [Codec(), Codec(2**-8), Codec()]},
@@ -85,6 +84,21 @@ def test_disagreement_is_an_error_at_all_ranks(port: int, settings: dict[str, An
     for result in connected(port, [0, 1, 2], 3, **settings):
         assert isinstance(result, TransportError)
         assert text in str(result)
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        (None, "job differs: rank 0 has another one than rank 1, 'b'"),
+        ("of all", "job differs: rank 0 has 'a', rank 1 has 'b'"),
+    ],
+)
+def test_another_job_is_told_only_to_who_has_the_secret(port: int, secret: str | None, text: str) -> None:
+    found = connected(port, [0, 1, 2], 3, job=["a", "b", "a"], secret=[secret] * 3, timeout=[2.0] * 3)
+    assert all(isinstance(error, TransportError) for error in found)
+    assert str(found[1]) == text
+    for error in found[::2]:
+        assert "job differs: rank 0 has 'a', rank 1 has 'b'" in str(error)
 
 
 def test_version_of_the_protocol(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +282,10 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
         sock = socket.create_connection(("127.0.0.1", port))
         line = Line(sock, 5)
         hello = {"rank": 1, "size": 3, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
-        line.send(hello | {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False})
+        hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
+        line.send(hello)
+        challenge = line.receive()[0]["challenge"]
+        line.send({"proof": proof(b"", "rank", hello, challenge)})
         line.receive()
         sock.close()
 

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A group of torch processes with a secret of its own: the store alone admits nobody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Survivors = Callable[..., list[dict[str, Any]]]
+PROGRAM = "secret_ranks.py"
+DIFFERS = "the secret differs: rank 1 has another one than rank 0 (secret=, INCEPTIONN_SECRET, "
+
+
+@pytest.fixture(autouse=True)
+def _no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
+    monkeypatch.delenv("INCEPTIONN_SECRET_FILE", raising=False)
+
+
+def test_a_stranger_at_the_store_does_not_join(survivors: Survivors) -> None:
+    """It knows everything that the store holds, and comes before the rank whose place it wants."""
+    group = {"WORLD_SIZE": "2", "INCEPTIONN_SECRET": "of all ranks"}
+    zero, one, stranger = survivors(3, None, PROGRAM, "[]", own=[group, group, {"WORLD_SIZE": "2"}])
+    assert (zero["said"], one["said"]) == (1, 1)
+    assert stranger["said"].startswith(f"TransportError: {DIFFERS}")
+
+
+def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(survivors: Survivors) -> None:
+    secrets = [["right", "wrong"], ["right", None], [None, "right"], ["", "right"], ["right", "right"]]
+    zero, one = (found["said"] for found in survivors(2, None, PROGRAM, json.dumps(secrets)))
+    for case in range(3):
+        assert one[case].startswith(f"TransportError: {DIFFERS}")
+        assert zero[case].startswith(
+            "TransportError: rank 1 did not reach the rendezvous within 3 s; refused: "
+        )
+        assert DIFFERS in zero[case]
+    empty = "INCEPTIONN_SECRET is empty; give a secret or leave it out"
+    assert (zero[3], one[3]) == (f"ValueError: {empty}", f"TransportError: rank 0: {empty}")
+    assert (zero[4], one[4]) == (1, 1)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Attackers between ranks with the right secret, and members that never read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from inceptionn.transport import TcpTransport, TransportError, connect
+from inceptionn.transport.tcp import formation, mesh
+from inceptionn.transport.tcp.control import Control
+from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.rendezvous import listen
+
+SECRET = "of all ranks"
+Change = Callable[[bytes], bytes]
+
+
+def ranks(calls: list[Callable[[], TcpTransport]]) -> list[Any]:
+    """What each rank got: all ranks' numbers, and the value that its neighbour sent; or an error."""
+    found: list[Any] = [None] * len(calls)
+
+    def run(number: int) -> None:
+        try:
+            with calls[number]() as t:
+                got = bytearray(4)
+                t.sendrecv(1 - t.rank, b"%04d" % t.rank, 1 - t.rank, got)
+                found[number] = t.exchange(t.rank), bytes(got)
+        except Exception as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "a rank hangs"
+    return found
+
+
+def pair(listener: socket.socket, theirs: str, **settings: Any) -> list[Any]:
+    """Rank 0 at the listener, and rank 1, which reaches rank 0 at the address ``theirs``."""
+    own: dict[str, Any] = {"nic": False, "timeout": 10, "secret": SECRET} | settings
+    host, port = listener.getsockname()
+    return ranks([
+        lambda: connect(0, 2, f"{host}:{port}", listener=listener, **own),
+        lambda: connect(1, 2, theirs, **own),
+    ])  # fmt: skip
+
+
+GOOD = [([0, 1], b"0001"), ([0, 1], b"0000")]
+
+
+@contextmanager
+def relay(
+    to: tuple[str, int], change: Change = bytes, spy: Change | None = None, at: str = "127.0.0.1"
+) -> Iterator[tuple[str, int]]:
+    """A relay for one connection. ``change`` rewrites each line of an answer; ``spy`` sees questions."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen((at, 0)))
+        threads: list[threading.Thread] = []
+
+        def pipe(source: socket.socket, target: socket.socket, change: Change, lines: bool) -> None:
+            with suppress(OSError):
+                reader = source.makefile("rb")
+                while data := reader.readline() if lines else source.recv(1 << 16):
+                    target.sendall(change(data))
+            for sock in (source, target):
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+        def serve() -> None:
+            with suppress(OSError):
+                asking = stack.enter_context(listener.accept()[0])
+                answering = stack.enter_context(socket.create_connection(to, 10))
+                for args in ((asking, answering, spy or bytes, False), (answering, asking, change, not spy)):
+                    threads.append(threading.Thread(target=pipe, args=args, daemon=True))
+                    threads[-1].start()
+
+        first = threading.Thread(target=serve, daemon=True)
+        first.start()
+        yield listener.getsockname()
+        listener.close()
+        first.join(20)
+        for thread in threads:
+            thread.join(20)
+
+
+@pytest.mark.parametrize("resealed", [False, True])
+def test_a_relay_at_the_rendezvous_cannot_change_rank_0s_port(resealed: bool) -> None:
+    """Else it would lead rank 1's data through itself."""
+
+    def rewrite(data: bytes) -> bytes:
+        said = json.loads(data)
+        if "ranks" in said:
+            said["ranks"][0]["ports"] = [1]
+        elif "welcome" in said and resealed:
+            said["welcome"] = hashlib.sha256(b"another").hexdigest()
+        return json.dumps(said).encode() + b"\n"
+
+    with listen(("127.0.0.1", 0)) as listener, relay(listener.getsockname(), rewrite) as (host, port):
+        found = pair(listener, f"{host}:{port}")
+    assert isinstance(found[1], TransportError)
+    assert "changed on" in str(found[1])
+    assert isinstance(found[0], TransportError)
+
+
+def test_a_rank_does_not_take_a_relay_for_rank_0s_address() -> None:
+    """Rank 0 listens at all addresses of its host, so its own hello names none."""
+    peers: list[str] = []
+    with listen(("0.0.0.0", 0)) as listener:
+        port = listener.getsockname()[1]
+        with relay(("127.0.0.1", port), at="127.0.0.2") as (host, other):
+
+            def one() -> TcpTransport:
+                t = connect(1, 2, f"{host}:{other}", nic=False, timeout=10, secret=SECRET)
+                peers.append(t.sockets()[0].getpeername()[0])
+                return t
+
+            zero = {"nic": False, "timeout": 10, "secret": SECRET, "listener": listener}
+            found = ranks([lambda: connect(0, 2, f"0.0.0.0:{port}", **zero), one])
+    assert found == GOOD
+    assert peers == ["127.0.0.1"]
+
+
+def test_a_copy_of_a_data_connection_is_not_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sees what rank 1 sends repeats it at rank 0's data port, each time before it arrives."""
+    make = mesh._socket
+    answers: list[bytes] = []
+    with ExitStack() as stack:
+
+        def led(where: tuple[str, int], *rest: Any) -> Any:
+            thief = stack.enter_context(socket.create_connection(where, 10))
+            thief.settimeout(1)
+
+            def copy(data: bytes) -> bytes:
+                if len(answers) < 2:
+                    with suppress(OSError):
+                        thief.sendall(data)
+                        answers.append(thief.recv(1 << 12))
+                return data
+
+            return make(stack.enter_context(relay(where, spy=copy)), *rest)
+
+        monkeypatch.setattr(mesh, "_socket", led)
+        listener = stack.enter_context(listen(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+        assert pair(listener, f"127.0.0.1:{port}") == GOOD
+    assert json.loads(answers[0]).keys() == {"nonce"}
+    assert answers[1:] in ([], [b""])  # closed
+
+
+def test_a_rank_that_a_flood_has_replaced_joins_again() -> None:
+    """At the rendezvous."""
+    with listen(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def zero() -> TcpTransport:
+            for asked in (False, True, True):
+                listener.settimeout(10)
+                with listener.accept()[0] as sock:
+                    if asked:
+                        sock.recv(1 << 13)
+            return connect(0, 2, f"127.0.0.1:{port}", nic=False, timeout=10, secret=SECRET, listener=listener)
+
+        one = lambda: connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=10, secret=SECRET)  # noqa: E731
+        assert ranks([zero, one]) == GOOD
+
+
+def test_a_rank_that_a_flood_has_replaced_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a data port."""
+    whole = formation.mesh
+
+    def first(t: TcpTransport, hellos: list[Any], accepting: socket.socket, *rest: Any) -> Any:
+        if t.rank == 0:
+            for asked in (False, True):
+                accepting.settimeout(10)
+                with accepting.accept()[0] as sock:
+                    if asked:
+                        sock.recv(1 << 13)
+        return whole(t, hellos, accepting, *rest)
+
+    monkeypatch.setattr(formation, "mesh", first)
+    with listen(("127.0.0.1", 0)) as listener:
+        assert pair(listener, f"127.0.0.1:{listener.getsockname()[1]}") == GOOD
+
+
+def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None:
+    with listen(("127.0.0.1", 0)) as listener:
+        port, stop = listener.getsockname()[1], threading.Event()
+
+        def close() -> None:
+            listener.settimeout(0.05)
+            while not stop.is_set():
+                with suppress(TimeoutError):
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        try:
+            with pytest.raises(TransportError, match="what listens at the rendezvous is not rank 0"):
+                connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=0.5)
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+def test_a_member_that_never_reads_costs_rank_0_no_memory() -> None:
+    """It asks again and again for whom it waits, and reads no answer."""
+    size = 1000
+    with listen(("127.0.0.1", 0)) as listener, ExitStack() as stack:
+        theirs = stack.enter_context(socket.socket())
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        theirs.connect(listener.getsockname())
+        line = Line(stack.enter_context(listener.accept()[0]), 10)
+        line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        control = Control(0, size, {1: line})
+        stack.callback(control.close)
+        question = json.dumps({"waits": list(range(2, size))}).encode() + b"\n"
+        theirs.settimeout(10)
+        for _ in range(200):
+            theirs.sendall(question)
+            control.pump(0.01)
+        assert line.pending
+        assert sum(view.nbytes for view in line._out) < 2 * len(question)
+
+        theirs.sendall(b'{"waits":[3]}\n')  # its last question is answered once it reads
+        reader = threading.Thread(target=lambda: found.append(_until(theirs, b'{"silent":[3]}\n')))
+        found: list[bool] = []
+        reader.start()
+        for _ in range(1000):
+            control.pump(0.01)
+            if found:
+                break
+        assert found == [True]
+        reader.join(10)
+
+
+def _until(sock: socket.socket, last: bytes) -> bool:
+    """Reads until ``last`` has come."""
+    tail = b""
+    while last not in tail:
+        if not (data := sock.recv(1 << 16)):
+            return False
+        tail = tail[-len(last) :] + data
+    return True
+
+
+def test_ranks_that_do_not_exist_cannot_be_waited_for() -> None:
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
+        control = Control(0, 3, {1: Line(listener.accept()[0], 10)})
+        theirs.sendall(b'{"waits":[3]}\n')
+        with pytest.raises(TransportError, match="rank 1 sent .* it waits for ranks that do not exist"):
+            control.pump(10)
+        control.close()
