@@ -96,9 +96,10 @@ def allreduce_comp(
         otherwise.
 
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
-    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum, and
-    ``2 * b`` for the mean. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy
-    of a rank's values is below the bound. The first call is examined for that, and one of 17 after it.
+    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum.
+    A mean is that sum, divided at every rank after the last compression: its error is at most ``b``. A
+    ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's values is
+    below the bound. The first call is examined for that, and one of 17 after it.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
@@ -144,24 +145,22 @@ def _place(transport: Transport, settings: Settings) -> Place | None:
 
 def _move(call: Call, place: Place | None) -> None:
     settings, form, source, lanes = call.settings, call.form, call.source, call.lanes
-    size, legs = call.transport.size, settings.compressed_legs
+    size, legs, terms = call.transport.size, settings.compressed_legs, None
     up = form if legs in ("both", "up") else Raw(call.transport)
     down = form if legs in ("both", "down") else Raw(call.transport)
-    mean = call.mean()
 
     if size == 1:
         if lanes is not source:
             np.copyto(lanes, source)
     elif place is not None:
         if settings.algorithm == "paper_baseline":
-            mean = call.mean(tree_levels(size, settings.group_size)[-1])
-        aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), mean)
+            terms = tree_levels(size, settings.group_size)[-1]
+        aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block))
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)
-        ring(form, range(size), source, lanes, parts, all_reduce_steps(size), mean)
+        ring(form, range(size), source, lanes, parts, all_reduce_steps(size))
     else:
         hierarchical_all_reduce(
-            form, up, down, settings.group(size), settings.upper, source, lanes, settings.sub_block,
-            mean,
-        )  # fmt: skip
-    call.unscale(lanes, call.exponents[0])
+            form, up, down, settings.group(size), settings.upper, source, lanes, settings.sub_block
+        )
+    call.unscale(lanes, call.exponents[0], terms)

@@ -126,15 +126,15 @@ def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, se
         return buffers
 
     def move(call: Call) -> None:
-        form, size, mean = call.form, t.size, call.mean()
+        form, size = call.form, t.size
         blocks = RankBlocks(buffers.counts, settings.sub_block)
         if settings.algorithm == "ring":
             ring(
                 form, range(size), call.source, call.lanes, _one_each(blocks, size),
-                reduce_scatter_steps(size), mean,
+                reduce_scatter_steps(size),
             )  # fmt: skip
         else:
-            hierarchical_reduce_scatter(form, settings.group(size), call.source, call.lanes, blocks, mean)
+            hierarchical_reduce_scatter(form, settings.group(size), call.source, call.lanes, blocks)
         call.unscale(call.lanes[buffers.own], call.exponents[0])
 
     run(t, REDUCE_SCATTER, settings, check, move)

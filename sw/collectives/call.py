@@ -18,7 +18,7 @@ from .own_scale import CommonScale
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
-from .values.wire_form import Change, WireForm, wire_form
+from .values.wire_form import WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 
@@ -55,23 +55,18 @@ class Call:
         """The ranks."""
         return self.form.transport
 
-    def mean(self, terms: int | None = None) -> Change | None:
-        """What turns a sum of ``terms`` values (default: one per rank) into their mean; None if ``op`` is
-        SUM.
+    def unscale(self, lanes: Lanes, exponent: int = 0, terms: int | None = None) -> None:
+        """Divide complete lanes by ``2**exponent``, and those of a mean by ``terms`` (default: the ranks).
+
+        A mean is divided here, after the last compression: before it, the codec would round the quotient at
+        a bound that leaves room for the sum. Every rank multiplies the same sum by the same factor, so all
+        get the same bits.
         """
-        if self.settings.op is Op.SUM:
-            return None
-        factor = np.float32(1.0 / (terms or self.transport.size))
-
-        def divide(lanes: Lanes) -> None:
-            np.multiply(lanes, factor, out=lanes)
-
-        return divide
-
-    def unscale(self, lanes: Lanes, exponent: int) -> None:
-        """Divides lanes by ``2**exponent``."""
         if exponent:
             np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
+        terms = terms or self.transport.size
+        if self.settings.op is Op.MEAN and terms > 1:
+            np.multiply(lanes, np.float32(1 / terms), out=lanes)
 
 
 def run(

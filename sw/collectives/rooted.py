@@ -108,7 +108,7 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
     def move(call: Call) -> None:
         lanes, form = call.lanes, call.form
         parts = Parts(lanes.size, t.size, settings.sub_block)
-        ring(form, range(t.size), call.source, lanes, parts, reduce_scatter_steps(t.size), call.mean())
+        ring(form, range(t.size), call.source, lanes, parts, reduce_scatter_steps(t.size))
         gather_to(form, root, lanes, parts)
         if t.rank == root:
             call.unscale(lanes, call.exponents[0])

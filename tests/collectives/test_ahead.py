@@ -87,8 +87,8 @@ def test_the_limit_holds(tcp: Group, monkeypatch: pytest.MonkeyPatch, limit: int
         def receive(self, *arguments: Any) -> Incoming:
             incoming, form = super().receive(*arguments), self
 
-            def finish(change: Any, wait: Callable[[Any], int] = incoming.finish) -> int:
-                size = wait(change)
+            def finish(wait: Callable[[], int] = incoming.finish) -> int:
+                size = wait()
                 form.ahead -= size
                 return size
 

@@ -86,15 +86,17 @@ class Results:
     def verify(self) -> None:
         """Raises ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
 
-        A sum of *n* ranks passes *n* compressions, gathered values one; a mean's error is at most twice the
-        bound.
+        A sum of *n* ranks passes *n* compressions, gathered values one; a mean is the sum divided by *n*.
+        In halves, the quotient is compressed once more.
         """
         for key, row in self.rows.items():
             what = f"{key.variant}, {key.op} of {key.data} data at {rate_text(key.rate)}"
             if not row.same_bits and key.variant != MPI:
                 raise RuntimeError(f"{what}: the ranks ended with different bits")
-            limit = self.bound * {"mean": 2, ALL_GATHER: 1}.get(key.op, self.hosts) * _ROUNDING
-            if VARIANTS[key.variant].within_bound and row.largest_error > limit:
+            variant = VARIANTS[key.variant]
+            compressions = {"mean": 1 + variant.in_halves, ALL_GATHER: 1}.get(key.op, self.hosts)
+            limit = self.bound * compressions * _ROUNDING
+            if variant.within_bound and row.largest_error > limit:
                 raise RuntimeError(f"{what}: an error of {row.largest_error:.3g} is above {limit:.3g}")
 
 

@@ -70,7 +70,7 @@ def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]
         def call() -> None:
             flat = np.concatenate([gradient.reshape(-1) for gradient in gradients])
             used = form()
-            ring(used, range(size), flat, flat, Parts(flat.size, size), all_reduce_steps(size), used.settle)
+            ring(used, range(size), flat, flat, Parts(flat.size, size), all_reduce_steps(size))
 
         return call
 

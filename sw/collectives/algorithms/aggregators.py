@@ -9,13 +9,13 @@ Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Change, Incoming, Then, WireForm
+from ..values.wire_form import Incoming, Then, WireForm
 from .parts import Cut
 from .ring import POSTED
 
@@ -82,13 +82,13 @@ def paper_tree(ranks: int, group_size: int | None, rank: int) -> Place:
 
 def aggregate(
     up: WireForm, down: WireForm, place: Place, source: Lanes, lanes: Lanes, cut: Cut,
-    finish: Change | None,
+    finish: Callable[[Lanes], None] | None = None,
 ) -> None:  # fmt: skip
     """All-reduce along a tree, from ``source`` to ``lanes``. Each rank calls it with its own place.
 
-    ``up`` and ``down`` are the forms of lanes to and from the aggregators. ``finish`` is applied at the
-    top to each sub-block whose sum is complete. ``cut`` has one block. An aggregator adds its children's
-    values in their order, and to its own if it contributes any.
+    ``up`` and ``down`` are the forms of lanes to and from the aggregators. ``finish`` is applied at the top
+    to each sub-block whose sum is complete, before it goes down. ``cut`` has one block. An aggregator adds
+    its children's values in their order, and to its own if it contributes any.
     """
     subs = cut.subs
     below: deque[list[Incoming]] = deque()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Change, WireForm
+from ..values.wire_form import WireForm
 from .aggregators import aggregate, one_aggregator
 from .parts import Blocks, Parts, Shares
 from .ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
@@ -90,11 +90,10 @@ def hierarchical_all_reduce(
     source: Lanes,
     lanes: Lanes,
     target: int,
-    finish: Change | None,
 ) -> None:
     """All-reduce in groups of ``group_size`` consecutive ranks. The last group may be smaller.
 
-    ``upper`` is "ring", or "aggregator", which uses ``up`` and ``down``. ``finish`` is that of `ring`.
+    ``upper`` is "ring", or "aggregator", which uses ``up`` and ``down``.
     """
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, parts = groups.members, Parts(lanes.size, group_size, target)
@@ -105,28 +104,28 @@ def hierarchical_all_reduce(
         owners, own = groups.owners(column), lanes[parts.block(column)]
         if upper == "ring":
             above = Parts(own.size, len(owners), target)
-            ring(form, owners, own, own, above, all_reduce_steps(len(owners)), finish)
+            ring(form, owners, own, own, above, all_reduce_steps(len(owners)))
         else:
             place = one_aggregator(owners, groups.rank)
-            aggregate(up, down, place, own, own, Parts(own.size, 1, target), finish)
+            aggregate(up, down, place, own, own, Parts(own.size, 1, target))
         # The group's members get these values anyway, since the codec is idempotent in value.
         form.settle(own)
     ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)))
 
 
 def hierarchical_reduce_scatter(
-    form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks, finish: Change | None
+    form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks
 ) -> None:
     """Computes, at every rank, the sum of its block (one of ``blocks`` per rank) in ``lanes``.
 
-    ``finish`` is that of `ring`. The other blocks of ``lanes`` are working memory.
+    The other blocks of ``lanes`` are working memory.
     """
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, shares = groups.members, Shares(blocks, groups.by_rank())
     ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)))
     for column in groups.columns:
         owners, above = groups.owners(column), Shares(blocks, groups.ranks_of(column))
-        ring(form, owners, lanes, lanes, above, reduce_scatter_steps(len(owners)), finish)
+        ring(form, owners, lanes, lanes, above, reduce_scatter_steps(len(owners)))
 
 
 def hierarchical_all_gather(form: WireForm, group_size: int, lanes: Lanes, blocks: Blocks) -> None:

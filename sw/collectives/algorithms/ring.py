@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..values.wire_form import Change, Incoming, Then, WireForm
+from ..values.wire_form import Incoming, Then, WireForm
 from .parts import Cut
 
 POSTED = 2
@@ -69,16 +69,15 @@ def ring(
     lanes: Lanes,
     parts: Cut,
     steps: range,
-    finish: Change | None = None,
     settled: Callable[[slice], None] | None = None,
 ) -> None:
     """Runs steps of the ring among ``members`` (the transport's rank is one of them).
 
     ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (If only some of
-    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. ``finish`` is applied
-    to each sub-block of the own block whose sum is complete: it takes the mean. If steps follow in which the
-    block is sent, its owner keeps the values that the others get. ``settled``: called in the all-gather for
-    each sub-block of ``lanes`` that is final, once this rank has sent it on where it must.
+    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. If steps
+    follow in which a rank's own block is sent, the rank keeps the values that the others get. ``settled``:
+    called in the all-gather for each sub-block of ``lanes`` that is final, once this rank has sent it on
+    where it must.
 
     A rank sends its first block, but not much ahead of what it receives. Then it sends each sub-block as soon
     as it has arrived, while the processor's cache holds it. So the steps overlap, and with them compression,
@@ -92,8 +91,6 @@ def ring(
         for where in (parts.sub(0, sub) for sub in range(subs)):
             if lanes is not source:
                 lanes[where] = source[where]
-            if finish is not None:
-                finish(lanes[where])
             if settled is not None:
                 settled(where)
         return
@@ -120,7 +117,7 @@ def ring(
     def take() -> tuple[_Arrival, int]:
         """What arrives next, and its bytes."""
         arrival = posted.popleft()
-        size = arrival.incoming.finish(finish if arrival.step == ranks - 1 else None)
+        size = arrival.incoming.finish()
         if not arrival.relayed:
             arrival.incoming.drop()
         return arrival, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -70,10 +70,6 @@ def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend
     return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
 
-Change = Callable[[Lanes], None]
-"""Something that is done to lanes in their place."""
-
-
 class Then(Enum):
     """What becomes of arriving lanes, or of their sum with an addend."""
 
@@ -89,10 +85,10 @@ class Incoming(ABC):
     """Lanes in flight to this rank, to be stored, summed or relayed as `WireForm.receive` was told."""
 
     @abstractmethod
-    def finish(self, change: Change | None = None) -> int:
+    def finish(self) -> int:
         """Waits for the lanes, sums them, and returns the bytes of the message.
 
-        Lanes to be kept are stored. ``change`` is applied to the sum.
+        Lanes to be kept are stored.
         """
 
     @abstractmethod
@@ -154,15 +150,13 @@ class _Direct(Incoming):
         into = lanes if self._scratch is None else self._scratch[: lanes.size]
         self._request = form.transport.irecv_into(peer, into, tagged=form.tagged)
 
-    def finish(self, change: Change | None = None) -> int:
+    def finish(self) -> int:
         got = self._request.wait()
         if got != self._lanes.nbytes:
             raise ValueError(f"received {got} bytes, expected {self._lanes.nbytes}")
         if self._scratch is not None and self._addend is not None:
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)
-        if change is not None:
-            change(self._lanes)
         return got
 
     def relay(self, peers: Sequence[int]) -> None:
@@ -218,7 +212,7 @@ class _Stream(Incoming):
         self._length = 0
         self._request = form.transport.irecv_into(peer, self._buffer)
 
-    def finish(self, change: Change | None = None) -> int:
+    def finish(self) -> int:
         length = self._length = self._request.wait()
         stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
         if self._then is Then.KEPT:
@@ -226,11 +220,9 @@ class _Stream(Incoming):
                 codec.decompress(stream, lanes.size, out=lanes)
             else:
                 codec.decompress_add(stream, lanes, self._addend)
-                if change is not None:
-                    change(lanes)
         elif self._addend is not None:
             came, self._buffer = self._buffer, self._form.buffer(lanes.size)
-            self._length = len(self._form.compress_sum(stream, self._addend, self._buffer, change))
+            self._length = len(self._form.compress_sum(stream, self._addend, self._buffer))
             self._form.spare.append(came)
         return length
 
@@ -292,17 +284,13 @@ class Compressed(WireForm):
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))
 
-    def compress_sum(
-        self, stream: Any, addend: Lanes, out: NDArray[np.uint8], change: Change | None
-    ) -> bytes | memoryview:
-        """The stream of the changed sum of an addend and a stream's values; as `StreamCodec.compress`."""
-        if change is None and self._summing is not None:
+    def compress_sum(self, stream: Any, addend: Lanes, out: NDArray[np.uint8]) -> bytes | memoryview:
+        """The stream of the sum of an addend and a stream's values; as `StreamCodec.compress`."""
+        if self._summing is not None:
             return self._summing.compress_sum(stream, addend, out)
         if self._sum.size < addend.size:
             self._sum = np.empty(addend.size, np.float32)  # one for all sums, so that it stays in the cache
         total = self.codec.decompress_add(stream, self._sum[: addend.size], addend)
-        if change is not None:
-            change(total)
         return self.codec.compress(total, out)
 
     def receive(

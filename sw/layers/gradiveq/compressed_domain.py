@@ -116,4 +116,4 @@ class CompressedDomain:
                 self.sums[number][slices] = run.compressor.decompress(sums, slices.start)
 
         steps = all_reduce_steps(transport.size)
-        ring(form, range(transport.size), self, lanes, parts, steps, form.settle, decompress)
+        ring(form, range(transport.size), self, lanes, parts, steps, decompress)

@@ -225,7 +225,7 @@ class GradiVeQ:
             watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent
         parts = Parts(flat.size, size, SUB_BLOCK)
-        ring(form, range(size), flat, flat, parts, all_reduce_steps(size), form.settle)
+        ring(form, range(size), flat, flat, parts, all_reduce_steps(size))
         self._count(kind, before, flat.size)
         return flat
 

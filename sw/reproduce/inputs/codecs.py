@@ -44,7 +44,8 @@ def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
         total = gradients[block][where]
         for step in range(1, ranks):
             total = gradients[(block + step) % ranks][where] + lossy(total)
-        result[where] = lossy(total * np.float32(1 / ranks))
+        result[where] = lossy(total)
+    result *= np.float32(1 / ranks)
     return result
 
 
