@@ -119,7 +119,6 @@ def pays(
     check_outputs(json_file, csv_file, plot=plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
     (chosen_where,) = report.choices(where, WHERE, "--where")
-    tabulated = ratio in TABLE_III
     mode = _codec(codec, chosen_where, ratio)
     scaling = _scale(scale, chosen_where, ratio)
     (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")

@@ -74,8 +74,9 @@ def exponent_of(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
 def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> Ratio:
     """The ratio of values, for sums of independent gradients: a sum of n spreads as sqrt(n) times one.
 
-    ``scale``: that of the all-reduce among ``nodes``; None leaves values and bound as they are. Arrays of more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and
-    interpolated; it costs one compression of the sample each.
+    ``scale``: that of the all-reduce among ``nodes``; None leaves values and bound as they are. Arrays of
+    more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and interpolated;
+    it costs one compression of the sample each.
     """
     flat = np.ascontiguousarray(x.reshape(-1))
     exponent = exponent_of(flat, codec, scale, nodes)

@@ -60,7 +60,8 @@ def a2dtwp(
     finally:
         adt.force_path(before)
     kind = "processor time" if processor_time else "wall-clock time"
-    console.print(f"fp32 weights, {cache_text(4 * count)}, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
+    size_text = cache_text(4 * count)
+    console.print(f"fp32 weights, {size_text}, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
     console.print(table_of(found))
     figures = figures_of(found)
     device: dict[str, Any] | None = None

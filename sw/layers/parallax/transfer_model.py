@@ -100,8 +100,8 @@ def choose(
     ratio
         The codec's ratio for the gradients that are pushed, which have only the rows in use.
     all_reduce_ratio
-        Its ratio for what the all-reduce sends: partial sums of dense gradients, and their sum. Rows that nobody
-        uses are zeros there and compress well, so it is usually higher. Default: ``ratio``.
+        Its ratio for what the all-reduce sends: partial sums of dense gradients, and their sum. Rows that
+        nobody uses are zeros there and compress well, so it is usually higher. Default: ``ratio``.
     advantage
         All-reduce is chosen if it needs at most ``advantage`` times the server's bytes. The paper (end of
         Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, but gives no

@@ -4,8 +4,9 @@
 Two kinds of "here": exchanges measured between shaped hosts of this machine, with the software codec, and
 the paper's own cluster (10 Gbit/s, NICs) by the model of `inceptionn.pays` with Table II's other times.
 
-The aggregator's legs follow each other, as in the paper's formula (Sec. VIII-D) and in Table II: its link is busy
-for 4 n of gradients, and then for 4 n of weights. Fig. 15 here assumes the same, and so do the measurements.
+The aggregator's legs follow each other, as in the paper's formula (Sec. VIII-D) and in Table II: its link is
+busy for 4 n of gradients, and then for 4 n of weights. Fig. 15 here assumes the same, and so do the
+measurements.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from ..published import (
 
 FREE = Host(add=math.inf, stack=math.inf, message=0.0)
 HOST = Host(add=math.inf, stack=3e9, message=20e-6)
-"""A server's TCP; sums are Table II's. It decides every exchange that is faster than it, so both are printed: the
-time with links and engines alone, and with these hosts."""
+"""A server's TCP; sums are Table II's. It decides every exchange that is faster than it, so both are printed:
+the time with links and engines alone, and with these hosts."""
 RATE = 2e8
 """Slow enough that links and not the shared processors are the limit."""
 AGGREGATOR = f"{PAPERS} raw"
@@ -55,7 +56,7 @@ _SLACK, _FIT, _TOTAL = 1.1, 2, 4
 def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, float]]:
     """Seconds by system, 10 Gbit/s, NICs.
 
-    "exchange", "step": of links and engines alone. "hosted", "hosted step": with hosts whose rates are `HOST`'s.
+    "exchange", "step": of links and engines alone. "hosted", "hosted step": with hosts as `HOST`.
     """
     size, link, raw = SIZE_MB[network] * 1e6, Link(BANDWIDTH), Form()
     *parts, total = TABLE_II[network]
@@ -99,8 +100,8 @@ def make(settings: Settings) -> Artefact:
         ["model: inceptionn.pays, 10 Gbit/s, NICs of 64 Gbit/s per engine pair, Table II's other times, "
          "ratios of Table III (as printed); planes: that times planes / literal of HDC here",
          "one aggregator beside four workers, its legs one after the other; WA+C compresses the way up only",
-         "without \"hosts\": links and engines alone; \"with hosts\": the slowest of links, engines and hosts that "
-         f"move {HOST.stack / 1e9:g} GB/s through TCP, raw (assumed)"],
+         "without \"hosts\": links and engines alone; \"with hosts\": the slowest of links, engines and hosts "
+         f"that move {HOST.stack / 1e9:g} GB/s through TCP, raw (assumed)"],
     )  # fmt: skip
     chart: dict[str, dict[str, float]] = {}
     for network in NETWORKS:
@@ -134,8 +135,8 @@ def make(settings: Settings) -> Artefact:
                       "{} to {} x".format(*ABSTRACT_SPEEDUP) if mode == "literal" else None,
                       wa["hosted step"] / both["hosted step"], "x")  # fmt: skip
     found.notes.append(
-        "with hosts, INC+C takes what their TCP takes for raw values: the assumed rate decides it, and a better "
-        "ratio gains nothing, as Sec. VIII-C says of the network stack"
+        "with hosts, INC+C takes what their TCP takes for raw values: the assumed rate decides it, and a "
+        "better ratio gains nothing, as Sec. VIII-C says of the network stack"
     )
     _measured(settings, found)
     found.checks = paper_checks()
@@ -184,18 +185,18 @@ def paper_checks() -> list[Check]:
     found = [Check(
         f"{low} to {high} % less communication is more than a ring gives without compression", alone < high,
         f"each way, the busiest link carries {one_way} n at WA ({WORKERS} workers, one aggregator) and "
-        f"{wire_ring:g} n in a ring, which uses both ways at once. WA's ways follow each other, as Table II's times "
-        f"of three networks show: {2 * one_way} n against {wire_ring:g} n of time, {alone:.1f} % less without any codec (both ways at "
-        f"once: {overlapped:.1f} %)",
+        f"{wire_ring:g} n in a ring, which uses both ways at once. WA's ways follow each other, as Table II's "
+        f"times of three networks show: {2 * one_way} n against {wire_ring:g} n of time, {alone:.1f} % less "
+        f"without any codec (both ways at once: {overlapped:.1f} %)",
     )]  # fmt: skip
     for network in NETWORKS:
         taken = ring_seconds(network)
         needed = 8 * wire_ring * SIZE_MB[network] * 1e6 / BANDWIDTH
         found.append(Check(
             f"{network}: the paper's ring takes what its bytes need", taken <= _SLACK * needed,
-            f"INC: {100 - FIG_12_EXCHANGE_LESS[network]:g} % of Table II's {1e3 * TABLE_II[network][4] / 100:.1f} ms "
-            f"are {1e3 * taken:.1f} ms; {wire_ring:g} n at {BANDWIDTH / 1e9:g} Gbit/s need {1e3 * needed:.1f} ms: "
-            f"{taken / needed:.2f} times as long", f"{100 * (_SLACK - 1):.0f} %",
+            f"INC: {100 - FIG_12_EXCHANGE_LESS[network]:g} % of Table II's {10 * TABLE_II[network][4]:.1f} ms "
+            f"are {1e3 * taken:.1f} ms; {wire_ring:g} n at {BANDWIDTH / 1e9:g} Gbit/s need "
+            f"{1e3 * needed:.1f} ms: {taken / needed:.2f} times as long", f"{100 * (_SLACK - 1):.0f} %",
         ))  # fmt: skip
     implied = 100 * (1 - (1 - INC_C_LESS_THAN_WA / 100) / (1 - INC_C_LESS_THAN_INC / 100))
     found.append(Check(

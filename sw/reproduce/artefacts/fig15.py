@@ -63,11 +63,12 @@ def make(settings: Settings) -> Artefact:
     base = own["WA"][4]
     curves = {name: {p: value / base for p, value in line.items()} for name, line in own.items()}
     found.conditions.append(
-        "model: inceptionn.pays with the same numbers, NICs, synthetic values at 2^-10; results go down after all "
-        f"gradients have come up, as in the formula; hosts' TCP of {HOST.stack / 1e9:g} GB/s (assumed)"
+        "model: inceptionn.pays with the same numbers, NICs, synthetic values at 2^-10; results go down after "
+        f"all gradients have come up, as in the formula; hosts' TCP of {HOST.stack / 1e9:g} GB/s (assumed)"
     )
     if limited:
-        found.notes.append(f"with {', '.join(sorted(limited))} the assumed TCP of the hosts is the limit of INC+C")
+        modes = ", ".join(sorted(limited))
+        found.notes.append(f"with {modes} the assumed TCP of the hosts is the limit of INC+C")
     for p in MODELLED:
         found.row(f"model: WA, {p} nodes", paper_wa(p, n, beta) / first, curves["WA"][p])
         found.row(f"model: INC, {p} nodes", paper_inc(p, n, beta) / first, curves["INC"][p])
@@ -93,7 +94,7 @@ def make(settings: Settings) -> Artefact:
                 found.row(f"measured: {name}, {p} nodes", paper, seconds / start)
         found.conditions.append(
             f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
-            "machine's processors; WA's aggregator is one more host, and sends when it has received everything"
+            "machine's processors; WA's aggregator is one more host, and sends when it has received all"
         )
         rise = measured[RING_RAW][8] / measured[RING_RAW][4]
         found.checks.append(Check(

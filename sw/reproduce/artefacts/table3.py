@@ -20,7 +20,7 @@ BOUNDS = (10, 8, 6)
 WIDTHS = ("2-bit", "10-bit", "18-bit", "34-bit")
 EXCHANGED = ("alexnet", "vgg16")
 _ROUNDING, _SUM, _RATIO, _BEST = 0.11, 0.15, 0.15, 0.1
-"""Tolerances: percentage points of a sum of two printed shares, and of four; of ratios printed in the text."""
+"""Tolerances: percentage points of a sum of two printed shares, and of four; of two ratios in the text."""
 
 
 def make(settings: Settings) -> Artefact:
@@ -132,7 +132,8 @@ def draw(figure: Any, artefact: Artefact) -> None:
     # Without torch, only HDC has bars of its own: a group is drawn where there is something to compare.
     groups = [group for group in artefact.data["paper"] if group in artefact.data["ratios"]]
     modes = list(next(iter(artefact.data["ratios"].values())))
-    series: dict[str, list[float | None]] = {"paper, by its shares": [artefact.data["paper"][group] for group in groups]}
+    printed: list[float | None] = [artefact.data["paper"][group] for group in groups]
+    series = {"paper, by its shares": printed}
     for mode in modes:
         series[f"here, {mode}"] = [artefact.data["ratios"].get(group, {}).get(mode) for group in groups]
     bars(axes, groups, series, "{:.1f}")

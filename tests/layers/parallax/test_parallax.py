@@ -455,7 +455,7 @@ def test_the_choice_counts_what_a_machine_uses(threads: Group, local_aggregation
 
 
 class Rare:
-    """A model of one sparse variable whose first fifth every rank uses, with normally distributed gradients."""
+    """A model of one sparse variable whose first fifth every rank uses, with normal gradients."""
 
     ROWS, WIDTH = 2000, 16
 
@@ -474,7 +474,7 @@ class Rare:
 
 
 def test_the_choice_is_of_the_fewer_bytes_that_a_codec_leaves(threads: Group) -> None:
-    """Servers would send more: pulls are raw, and zeros of dense gradients compress better than what is pushed."""
+    """Servers would send more: pulls are raw, and zeros of dense gradients compress well."""
     codec = Codec(2**-10, "planes")
 
     def sent(t: Transport, strategy: Any) -> tuple[str, int]:

@@ -68,7 +68,8 @@ def make(settings: Settings) -> Artefact:
               f"{whole:.2f} to {packed:.2f} ms are {100 * (1 - packed / whole):.1f} % less: averages include "
               "models and phases with more bits", "1 point"),
     ]  # fmt: skip
-    found.data = {"paper": {name: list(row) for name, row in A2DTWP_TABLE_II.items()}, "here": here, "bytes": 4 * count}
+    paper = {name: list(row) for name, row in A2DTWP_TABLE_II.items()}
+    found.data = {"paper": paper, "here": here, "bytes": 4 * count}
     return found
 
 
