@@ -86,7 +86,8 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     if work > MOST_STEPS:
         raise ValueError(
             f"a simulation takes at most {MOST_STEPS:.0e} steps of all hosts "
-            f"(nodes x buckets x steps of a host), not {work:.0e}: take fewer nodes or buckets, or --topology hierarchical with small groups"
+            f"(nodes x buckets x steps of a host), not {work:.0e}: take fewer nodes or "
+            f"buckets, or --topology hierarchical with small groups"
         )
     random = np.random.default_rng(seed)
     group = scene.nodes if scene.topology == "ring" else scene.groups_of

@@ -100,7 +100,8 @@ def make(settings: Settings) -> Artefact:
         ["model: inceptionn.pays, 10 Gbit/s, NICs of 64 Gbit/s per engine pair, Table II's other times, "
          "ratios of Table III (as printed); planes: that times planes / literal of HDC here",
          "one aggregator beside four workers, its legs one after the other; WA+C compresses the way up only",
-         "without \"hosts\": links and engines alone; \"with hosts\": the slowest of links, engines and hosts "
+         "without \"hosts\": links and engines alone; \"with hosts\": the slowest of "
+         "links, engines and hosts "
          f"that move {HOST.stack / 1e9:g} GB/s through TCP, raw (assumed)"],
     )  # fmt: skip
     chart: dict[str, dict[str, float]] = {}
@@ -185,8 +186,9 @@ def paper_checks() -> list[Check]:
     found = [Check(
         f"{low} to {high} % less communication is more than a ring gives without compression", alone < high,
         f"each way, the busiest link carries {one_way} n at WA ({WORKERS} workers, one aggregator) and "
-        f"{wire_ring:g} n in a ring, which uses both ways at once. WA's ways follow each other, as Table II's "
-        f"times of three networks show: {2 * one_way} n against {wire_ring:g} n of time, {alone:.1f} % less "
+        f"{wire_ring:g} n in a ring, which uses both ways at once. WA's ways follow each other, as "
+        f"Table II's times of three networks show: {2 * one_way} n against "
+        f"{wire_ring:g} n of time, {alone:.1f} % less "
         f"without any codec (both ways at once: {overlapped:.1f} %)",
     )]  # fmt: skip
     for network in NETWORKS:
@@ -194,8 +196,8 @@ def paper_checks() -> list[Check]:
         needed = 8 * wire_ring * SIZE_MB[network] * 1e6 / BANDWIDTH
         found.append(Check(
             f"{network}: the paper's ring takes what its bytes need", taken <= _SLACK * needed,
-            f"INC: {100 - FIG_12_EXCHANGE_LESS[network]:g} % of Table II's {10 * TABLE_II[network][4]:.1f} ms "
-            f"are {1e3 * taken:.1f} ms; {wire_ring:g} n at {BANDWIDTH / 1e9:g} Gbit/s need "
+            f"INC: {100 - FIG_12_EXCHANGE_LESS[network]:g} % of Table II's {10 * TABLE_II[network][4]:.1f} "
+            f"ms are {1e3 * taken:.1f} ms; {wire_ring:g} n at {BANDWIDTH / 1e9:g} Gbit/s need "
             f"{1e3 * needed:.1f} ms: {taken / needed:.2f} times as long", f"{100 * (_SLACK - 1):.0f} %",
         ))  # fmt: skip
     implied = 100 * (1 - (1 - INC_C_LESS_THAN_WA / 100) / (1 - INC_C_LESS_THAN_INC / 100))

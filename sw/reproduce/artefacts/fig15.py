@@ -63,8 +63,9 @@ def make(settings: Settings) -> Artefact:
     base = own["WA"][4]
     curves = {name: {p: value / base for p, value in line.items()} for name, line in own.items()}
     found.conditions.append(
-        "model: inceptionn.pays with the same numbers, NICs, synthetic values at 2^-10; results go down after "
-        f"all gradients have come up, as in the formula; hosts' TCP of {HOST.stack / 1e9:g} GB/s (assumed)"
+        "model: inceptionn.pays with the same numbers, NICs, synthetic values at 2^-10; results go down "
+        f"after all gradients have come up, as in the formula; hosts' TCP of "
+        f"{HOST.stack / 1e9:g} GB/s (assumed)"
     )
     if limited:
         modes = ", ".join(sorted(limited))
