@@ -10,17 +10,24 @@ from typing import Any
 import numpy as np
 
 from ..commands.console import write_plot
+from .ratios import RatioAt
 from .scenario import Scenario, predict
 
 BANDWIDTHS = tuple(float(rate) for rate in np.geomspace(1e8, 4e11, 37))
 NODES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-def points(scene: Scenario) -> dict[str, Any]:
-    """Speed-ups over ring raw and ring bf16, by bandwidth and by nodes, all else as in the scenario."""
+def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
+    """Speed-ups over ring raw and ring bf16, by bandwidth and by nodes, all else as in the scenario.
+
+    ``ratio``: for each number of nodes, since a scale that ranks agree on depends on it.
+    """
     rates = [predict(replace(scene, link=replace(scene.link, bandwidth=rate))) for rate in BANDWIDTHS]
     # The group size is that of the scenario's number of nodes and not valid for others.
-    sizes = [predict(replace(scene, nodes=nodes, group=None)) for nodes in NODES]
+    sizes = [
+        predict(replace(scene, nodes=nodes, group=None, form=replace(scene.form, ratio=ratio(nodes))))
+        for nodes in NODES
+    ]
     return {
         "bandwidth": {"bits_per_second": list(BANDWIDTHS), "over_raw": [p.over_raw for p in rates],
                       "over_bf16": [p.over_bf16 for p in rates]},
@@ -29,11 +36,11 @@ def points(scene: Scenario) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(path: Path, scene: Scenario, title: str) -> None:
+def draw(path: Path, scene: Scenario, ratio: RatioAt, title: str) -> None:
     """Two panels; the scenario itself is marked."""
     from matplotlib.figure import Figure  # the extra `plot`
 
-    found, here = points(scene), predict(scene)
+    found, here = points(scene, ratio), predict(scene)
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     panels = (

@@ -12,7 +12,9 @@ import typer
 
 from ..bench.common import report
 from ..bench.common.environment import conditions, environment
-from ..codec import Codec
+from ..codec import MAX_SCALE, Codec
+from ..collectives.own_scale import CommonScale
+from ..collectives.settings import Scale, check_scale
 from ..commands.console import (
     Console,
     CsvFile,
@@ -24,10 +26,10 @@ from ..commands.console import (
     write_json,
 )
 from ..netns import rate_text
-from ..wire import DEFAULT_MODE, MODES, Mode
+from ..wire import DEFAULT_MODE, MODES, PAPER_MODES, Mode
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
-from .ratios import TABLE_III, Ratio, constant, of_file, of_synthetic, published
+from .ratios import TABLE_III, Ratio, RatioAt, constant, exponent_of, of_file, of_synthetic, published
 from .scenario import TOPOLOGIES, Prediction, Scenario, Topology, facts_of, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
@@ -52,8 +54,21 @@ def pays(
     latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
     topology: Annotated[str, typer.Option(help=f"{', '.join(TOPOLOGIES)}.")] = "ring",
     where: Annotated[str, typer.Option(help=f"What compresses: {', '.join(WHERE)}.")] = "nic",
-    codec: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.")] = DEFAULT_MODE,
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(MODES)}. Default: planes in software, as the hook; else and for Table III "
+            f"{DEFAULT_MODE}."
+        ),
+    ] = None,
     bound: report.Bound = 10,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPONENT",
+            help="auto, none, or -126..126, as of the collectives. Default: auto in software; else none.",
+        ),
+    ] = None,
     ratio: Annotated[
         str,
         typer.Option(
@@ -104,15 +119,17 @@ def pays(
     check_outputs(json_file, csv_file, plot=plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
     (chosen_where,) = report.choices(where, WHERE, "--where")
-    (mode,) = report.choices(codec, MODES, "--codec")
+    mode = _codec(codec, chosen_where, ratio)
+    scaling = _scale(scale, chosen_where, ratio)
     (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")
-    coder = Codec(2.0**-bound, _mode(mode), threads=1)
+    coder = Codec(2.0**-bound, mode, threads=1)
     stack = None if tcp_rate is None else _bytes_per_second(tcp_rate, "--tcp-rate")
     given = None if codec_rate is None else _bytes_per_second(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
+    ratio_at = _ratio(ratio, coder, bound, scaling)
     form = Form(
-        where=_where(chosen_where), ratio=_ratio(ratio, coder, bound),
+        where=_where(chosen_where), ratio=_at(ratio_at, nodes),
         engine=report.rate(engine_rate, "--engine-rate"),
         box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
     )  # fmt: skip
@@ -127,7 +144,7 @@ def pays(
         host = measure.host()
         form = replace(
             form, widen=host.add if dtype == "bfloat16" else None,
-            coder=_coder(given, coder) if chosen_where == "software" else None,
+            coder=_coder(given, coder, scaling, nodes) if chosen_where == "software" else None,
         )  # fmt: skip
         scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
         found = predict(scene)
@@ -135,7 +152,7 @@ def pays(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     facts, console = environment(seed), Console(json_file=json_file, csv_file=csv_file)
-    title = title_of(scene, mode, bound)
+    title = title_of(scene, mode, bound, scaling)
     console.print(f"{title}; {conditions(facts)}", soft_wrap=True)
     console.print(table_of(found))
     if trial is not None:
@@ -144,11 +161,12 @@ def pays(
     for reason in found.reasons():
         console.print(f"- {reason}")
     write_json(json_file, {
-        "command": "pays", "environment": facts, "title": title, "ratio": scene.form.ratio(1),
+        "command": "pays", "environment": facts, "title": title, "codec": mode, "scale": scaling,
+        "ratio": scene.form.ratio(1),
         "ratio_of_the_result": scene.form.ratio(scene.form.result(nodes)), **facts_of(found),
         "host": vars(host), "coder": None if form.coder is None else vars(form.coder),
         "simulated": None if trial is None else trial._asdict(),
-        "chart": chart.points(scene) if plot is not None else None,
+        "chart": chart.points(scene, ratio_at) if plot is not None else None,
     })  # fmt: skip
     write_csv(csv_file, [
         {
@@ -159,15 +177,16 @@ def pays(
         for option in found.options
     ])  # fmt: skip
     if plot is not None:
-        chart.draw(plot, scene, title)
+        chart.draw(plot, scene, ratio_at, title)
 
 
-def title_of(scene: Scenario, mode: str, bound: int) -> str:
+def title_of(scene: Scenario, mode: str, bound: int, scale: Scale) -> str:
     """The scenario in a line."""
+    scaled = "" if scale is None else f", scale {scale}"
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
-        f"{mode} at 2^-{bound}, ratio {scene.form.ratio(1):.2f}"
+        f"{mode} at 2^-{bound}{scaled}, ratio {scene.form.ratio(1):.2f}"
     )
 
 
@@ -209,9 +228,13 @@ def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: 
     return float(match[1]) * units[match[2].lower()]
 
 
-def _coder(rate: float | None, codec: Codec) -> Coder:
-    """A given rate, the same in all directions, or measured ones."""
-    return measure.coder(codec) if rate is None else Coder(rate, rate, rate, rate)
+def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
+    """A given rate, the same in all directions, or measured ones of synthetic values with their scale."""
+    if rate is not None:
+        return Coder(rate, rate, rate, rate)
+    x = measure.sample()
+    exponent = exponent_of(x, codec, scale, nodes)
+    return measure.coder(CommonScale(codec, exponent) if exponent else codec, x)
 
 
 def _bytes_per_second(text: str, option: str) -> float:
@@ -221,19 +244,56 @@ def _bytes_per_second(text: str, option: str) -> float:
     return given
 
 
-def _ratio(text: str, codec: Codec, bound: int) -> Ratio:
+def _codec(text: str | None, where: str, ratio: str) -> Mode:
+    """What is asked for; else the default of the hook in software, and of NICs."""
+    if text is None:
+        return "planes" if where == "software" and ratio not in TABLE_III else DEFAULT_MODE
+    (name,) = report.choices(text, MODES, "--codec")
+    if name not in PAPER_MODES and ratio in TABLE_III:
+        raise typer.BadParameter(
+            f"--ratio {ratio} is of the paper's codec, not of --codec {name}: give a number or a .npy file"
+        )
+    return next(mode for mode in MODES if mode == name)
+
+
+def _scale(text: str | None, where: str, ratio: str) -> Scale:
+    """What is asked for; else that of the hook in software, and none in NICs and for Table III."""
+    if text is None:
+        return "auto" if where == "software" and ratio not in TABLE_III else None
+    scale: Scale = None
+    try:
+        scale = "auto" if text == "auto" else None if text == "none" else check_scale(int(text))
+    except ValueError:
+        rule = f"auto, none or -{MAX_SCALE}..{MAX_SCALE}"
+        raise typer.BadParameter(f"--scale takes {rule}, not {text!r}") from None
+    if scale is not None and ratio in TABLE_III:
+        raise typer.BadParameter(f"--ratio {ratio} is of values that are not scaled, so --scale must be none")
+    return scale
+
+
+def _at(ratio: RatioAt, nodes: int) -> Ratio:
+    """The ratio among so many nodes. A wrong number of them is reported with the other settings."""
+    try:
+        return ratio(max(1, nodes))
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter(f"--scale: {error}") from error
+
+
+def _ratio(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
     if text == SYNTHETIC:
-        return of_synthetic(codec)
+        return of_synthetic(codec, scale)
     try:
         if text in TABLE_III:
-            return published(text, bound)
+            table = published(text, bound)
+            return lambda nodes: table
         try:
-            return constant(float(text))
+            number = constant(float(text))
+            return lambda nodes: number
         except ValueError:
             if not text.endswith(".npy"):
                 names = ", ".join((SYNTHETIC, *TABLE_III))
                 raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
-        return of_file(Path(text), codec)
+        return of_file(Path(text), codec, scale)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(f"--ratio: {error}") from error
     except OSError as error:
@@ -246,7 +306,3 @@ def _topology(text: str) -> Topology:
 
 def _where(text: str) -> Where:
     return next(name for name in get_args(Where) if name == text)
-
-
-def _mode(text: str) -> Mode:
-    return next(mode for mode in MODES if mode == text)

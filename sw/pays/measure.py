@@ -12,6 +12,7 @@ import numpy as np
 
 from ..codec import Codec
 from ..codec.speed import Calls, Floats, best_seconds, synthetic
+from ..collectives.own_scale import CommonScale
 from ..collectives.values.bfloat16 import BFloat16
 from .costs import Coder, Host
 
@@ -20,9 +21,14 @@ _VALUES = 1 << 17
 _SENT, _PIECE, _TRIES = 32 << 20, 1 << 19, 4
 
 
-def coder(codec: Codec | BFloat16, x: Floats | None = None, repeats: int = 20) -> Coder:
+def sample() -> Floats:
+    """float32 values for `coder`: synthetic ones, as many as it measures."""
+    return synthetic(_VALUES, 1)
+
+
+def coder(codec: Codec | CommonScale | BFloat16, x: Floats | None = None, repeats: int = 20) -> Coder:
     """Rates of a codec on sub-blocks, the best of ``repeats``; takes some milliseconds."""
-    x = synthetic(_VALUES, 1) if x is None else np.ascontiguousarray(x[:_VALUES])
+    x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     out: Any = bytearray(codec.max_compressed_size(x.size))
     stream = bytes(codec.compress(x, out))
     y = np.zeros_like(x)
@@ -38,7 +44,7 @@ def coder(codec: Codec | BFloat16, x: Floats | None = None, repeats: int = 20) -
 
 def host(repeats: int = 20) -> Host:
     """Rates of sums and of TCP over the loopback interface; takes a fraction of a second."""
-    x = synthetic(_VALUES, 1)
+    x = sample()
     y = np.zeros_like(x)
     seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, repeats)
     return Host(add=x.nbytes / seconds["add"], stack=max(_stack() for _ in range(_TRIES)))

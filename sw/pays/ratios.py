@@ -16,10 +16,15 @@ import numpy as np
 
 from ..codec import Codec
 from ..codec.speed import Floats, synthetic
+from ..collectives.agreement import common_scale, largest_exponent
+from ..collectives.settings import Scale
 from ..system import npy_file
 
 Ratio = Callable[[float], float]
 """Bytes of fp32 per compressed byte, of a sum by its number of ranks; 1/n stands for a mean of n."""
+
+RatioAt = Callable[[int], Ratio]
+"""A ratio by the number of nodes: a scale that all ranks agree on leaves room for the sum of all of them."""
 
 _SAMPLE = 1 << 19
 """Values of an array that are compressed to learn its ratio."""
@@ -58,20 +63,30 @@ def published(network: str, k: int, corrected: bool = True) -> Ratio:
     return constant(bits_ratio((zero, eight, sixteen, whole)))
 
 
-def of_values(x: Floats, codec: Codec) -> Ratio:
+def exponent_of(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
+    """The exponent by which ``nodes`` ranks with such values multiply in an all-reduce with this scale.
+
+    Raises ``ValueError`` for a scale that moves values out of fp32's range.
+    """
+    return common_scale(scale, [largest_exponent(np.ascontiguousarray(x), codec)], nodes)
+
+
+def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> Ratio:
     """The ratio of values, for sums of independent gradients: a sum of n spreads as sqrt(n) times one.
 
-    Arrays of more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and
-    interpolated; it costs one compression of the sample each.
+    ``scale``: that of the all-reduce among ``nodes``; None leaves values and bound as they are. Arrays of
+    more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and interpolated;
+    it costs one compression of the sample each.
     """
     flat = np.ascontiguousarray(x.reshape(-1))
+    exponent = exponent_of(flat, codec, scale, nodes)
     if flat.size > _SAMPLE:
         runs = flat[: flat.size // 64 * 64].reshape(64, -1)
         flat = np.ascontiguousarray(runs[:, : _SAMPLE // 64]).reshape(-1)
 
     @cache
     def at(octave: int) -> float:
-        return flat.nbytes / len(codec.compress(flat * np.float32(2 ** (octave / 2))))
+        return flat.nbytes / len(codec.compress(flat * np.float32(2 ** (octave / 2)), scale=exponent))
 
     def ratio(ranks: float) -> float:
         place = math.log2(ranks)
@@ -81,14 +96,15 @@ def of_values(x: Floats, codec: Codec) -> Ratio:
     return ratio
 
 
-def of_file(path: Path, codec: Codec) -> Ratio:
+def of_file(path: Path, codec: Codec, scale: Scale = None) -> RatioAt:
     """The ratio of a float32 ``.npy`` file; errors as `npy_file.load`, ``ValueError`` if it is empty."""
     values = npy_file.load(path)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
-    return of_values(values, codec)
+    return lambda nodes: of_values(values, codec, scale, nodes)
 
 
-def of_synthetic(codec: Codec) -> Ratio:
+def of_synthetic(codec: Codec, scale: Scale = None) -> RatioAt:
     """The ratio of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
-    return of_values(synthetic(_SAMPLE, 1), codec)
+    values = synthetic(_SAMPLE, 1)
+    return lambda nodes: of_values(values, codec, scale, nodes)

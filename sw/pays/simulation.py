@@ -18,9 +18,10 @@ from .scenario import Scenario
 
 Times = NDArray[np.float64]
 
-
 MOST_JITTER = 100
 """Most mean delay, in steps."""
+MOST_STEPS = 5_000_000_000
+"""Most steps of all hosts together: two minutes of work."""
 
 
 class Simulated(NamedTuple):
@@ -73,13 +74,21 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     """An exchange of a step, host by host; each of a host's steps takes up to some ``jitter`` longer.
 
     ``jitter``: mean of the exponentially distributed delay, as a share of a step. Raises ``ValueError`` for
-    another topology than ring and hierarchical, or a group that does not divide the nodes.
+    another topology than ring and hierarchical, a group that does not divide the nodes, or more than
+    `MOST_STEPS` steps of all hosts together.
     """
     if scene.topology not in ("ring", "hierarchical"):
         raise ValueError(f"the simulation knows ring and hierarchical, not {scene.topology!r}")
     if not 0 <= jitter <= MOST_JITTER:
         raise ValueError(f"jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     levels = _levels(scene)
+    work = scene.nodes * scene.buckets * sum(steps for _, _, _, steps in levels)
+    if work > MOST_STEPS:
+        raise ValueError(
+            f"a simulation takes at most {MOST_STEPS:.0e} steps of all hosts "
+            f"(nodes x buckets x steps of a host), not {work:.0e}: take fewer nodes or "
+            f"buckets, or --topology hierarchical with small groups"
+        )
     random = np.random.default_rng(seed)
     group = scene.nodes if scene.topology == "ring" else scene.groups_of
     ready = np.zeros((scene.nodes // group, group))

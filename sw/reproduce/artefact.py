@@ -61,11 +61,15 @@ class Row(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A claim about the paper's own numbers, whether it holds, and the arithmetic."""
+    """A claim about the paper's own numbers, whether it holds, and the arithmetic.
+
+    ``tolerance``: by how much a number may be off, in words; empty where the claim is compared as printed.
+    """
 
     claim: str
     holds: bool
     evidence: str
+    tolerance: str = ""
 
 
 @dataclass
@@ -130,10 +134,10 @@ def show(console: Console, artefact: Artefact, environment: dict[str, Any]) -> N
         table.add_row(row.name, text_of(row.paper, row.unit), text_of(row.here, row.unit), row.difference)
     console.print(table)
     if artefact.checks:
-        checked = Table("The paper against itself", "claim", "", "arithmetic", left=3, wrap=2)
+        checked = Table("The paper against itself", "claim", "", "arithmetic", "tolerance", left=4, wrap=2)
         for check in artefact.checks:
             verdict = Text("holds", "green") if check.holds else Text("does not hold", "red")
-            checked.add_row(check.claim, verdict, check.evidence)
+            checked.add_row(check.claim, verdict, check.evidence, check.tolerance or "none")
         console.print(checked)
     for note in artefact.notes:
         console.print(f"- {note}")

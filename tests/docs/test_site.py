@@ -243,3 +243,12 @@ def test_python_examples_run(page: str, number: int, body: str, tmp_path: Path) 
                           cwd=tmp_path, env=environment)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr  # of a thread
+
+
+def test_columns_fit_the_window() -> None:
+    """The theme's columns need 88 em, but its contents leave at 82 em: between them, the text gives way."""
+    css = (DOCS / "_static/site.css").read_text()
+    rules = dict(re.findall(r"^([^/@{}]+) \{([^}]*)\}", css, re.MULTILINE))
+    assert "min-width: 0" in rules[".main, .content"]
+    assert "flex-shrink: 0" in rules[".toc-drawer"]
+    assert re.search(r"gap: *[\d.]+r?em", rules[".mobile-header .header-right"])

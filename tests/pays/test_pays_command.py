@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from inceptionn import Codec, cli
 from inceptionn.bench.collective import pays as bench
 from inceptionn.bench.collective.variants import RING_BF16, RING_RAW
 from inceptionn.codec.speed import synthetic
+from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.pays import Coder, Form, Host, Link, constant, of_values
+from inceptionn.transport import LoopbackTransport, loopback
 
 
 def test_a_slow_link_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,6 +50,66 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "ratio 16.00" in capsys.readouterr().out
 
 
+def facts_of(folder: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON of a prediction."""
+    out = folder / "facts.json"
+    assert cli.main(["pays", "--tcp-rate", "4GB", "--codec-rate", "5GB", *arguments, "--json", str(out)]) == 0
+    facts: dict[str, Any] = json.loads(out.read_text())
+    return facts
+
+
+def test_software_has_the_ratio_that_training_will_have(tmp_path: Path) -> None:
+    """Bytes that four ranks send for a file's gradients, with the settings of the hook, by its collective."""
+    x = np.random.default_rng(3).standard_normal(40_000).astype(np.float32) * np.float32(2e-4)
+    np.save(tmp_path / "gradients.npy", x)
+    found = facts_of(tmp_path, "--where", "software", "--ratio", str(tmp_path / "gradients.npy"))
+    assert (found["codec"], found["scale"]) == ("planes", "auto")
+    codec = Codec(2**-10, "planes")
+    sent: list[int] = []
+
+    def rank(transport: LoopbackTransport) -> None:
+        with transport:
+            own = np.random.default_rng(transport.rank).permutation(x)
+            allreduce_comp(transport, None, own, MEAN, codec=codec, path="software")
+            sent.append(transport.bytes_sent)
+
+    threads = [threading.Thread(target=rank, args=(transport,)) for transport in loopback(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(sent) == 4
+    ratios = [1.5 * x.nbytes / size for size in sent]
+    # Half of what is sent are sums of one to three gradients, the other half means of four.
+    low, high = sorted((found["ratio"], found["ratio_of_the_result"]))
+    assert 0.85 * low < min(ratios) <= max(ratios) < 1.1 * high
+    unscaled = facts_of(
+        tmp_path, "--where", "software", "--scale", "none", "--ratio", str(tmp_path / "gradients.npy")
+    )
+    assert unscaled["ratio"] > 2 * max(ratios)
+
+
+def test_defaults_follow_what_compresses(tmp_path: Path) -> None:
+    nic = facts_of(tmp_path)
+    assert (nic["codec"], nic["scale"]) == ("bounded", None)
+    table = facts_of(tmp_path, "--where", "software", "--ratio", "resnet50")
+    assert (table["codec"], table["scale"]) == ("bounded", None)
+    fixed = facts_of(tmp_path, "--where", "software", "--scale", "-3")
+    assert fixed["scale"] == -3
+    assert fixed["ratio"] > facts_of(tmp_path, "--where", "software")["ratio"]
+
+
+def test_more_nodes_leave_more_room(tmp_path: Path) -> None:
+    """A scale leaves room for the sum of all ranks, so values take fewer bits among more of them."""
+    pytest.importorskip("matplotlib")
+    few = facts_of(tmp_path, "--where", "software", "--nodes", "2", "--plot", str(tmp_path / "p.png"))
+    many = facts_of(tmp_path, "--where", "software", "--nodes", "64")
+    assert many["ratio"] > few["ratio"]
+    chart = few["chart"]["nodes"]
+    at_64 = chart["over_raw"][chart["nodes"].index(64)]
+    assert at_64 == pytest.approx(many["speed_up_over_ring_raw"], rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -63,6 +127,11 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--overlap", "nan"], "overlap must be 0 to 1, not nan"),
         (["--where", "software", "--codec-rate", "0GB"], "--codec-rate must be 1kB to 10TB"),
         (["--simulate", "--topology", "parameter-server"], "the simulation knows ring and hierarchical"),
+        (["--simulate", "--nodes", "1000000"], "a simulation takes at most 5e+09 steps of all hosts"),
+        (["--codec", "planes", "--ratio", "alexnet"], "is of the paper's codec, not of --codec planes"),
+        (["--scale", "auto", "--ratio", "alexnet"], "is of values that are not scaled"),
+        (["--scale", "127"], "--scale takes auto, none or -126..126, not '127'"),
+        (["--scale", "much"], "--scale takes auto, none or -126..126, not 'much'"),
     ],
 )
 def test_impossible_parameters(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,6 +62,8 @@ class Variant(NamedTuple):
     legs: str = "both"
     in_halves: bool = False
     """By a reduce-scatter and an all-gather, one after the other."""
+    sub_block: int | None = None
+    """Values of a sub-block; None: the collectives' own."""
 
     def does(self, op: str) -> bool:
         """Whether it has this operation."""
@@ -77,8 +79,12 @@ class Variant(NamedTuple):
         if self.arguments is None:
             raise ValueError("MPI's own collectives take none of this package's settings")
         # Not scaled: errors are reported in bounds.
-        legs = {} if self.algorithm in RING_ALGORITHMS else {"legs": self.legs}
-        return {"algorithm": self.algorithm, "scale": None, **legs, **self.arguments(bound)}
+        found: Arguments = {"algorithm": self.algorithm, "scale": None}
+        if self.algorithm not in RING_ALGORITHMS:
+            found["legs"] = self.legs
+        if self.sub_block is not None:
+            found["sub_block"] = self.sub_block
+        return {**found, **self.arguments(bound)}
 
 
 RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES = "ring raw", "ring bf16", "ring bounded", "ring planes"
@@ -108,14 +114,16 @@ def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
 
 
 PAPERS = "paper's aggregator"
-_BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up")
+_WHOLE = 1 << 30
+"""Values of a sub-block that holds every array: the aggregator sends when it has received everything."""
+_BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up", sub_block=_WHOLE)
 FURTHER = {
     f"{PAPERS} raw": _BASELINE,
     **{f"{PAPERS} {mode}, up": _BASELINE._replace(arguments=_of_mode(mode)) for mode in MODES},
     **{f"ring {mode}": Variant(_of_mode(mode)) for mode in MODES},
 }
 """For ``inceptionn reproduce``: every mode of the codec in a ring and on the one leg of the paper's baseline,
-whose aggregator is the first rank and has no values of its own."""
+whose aggregator is the first rank, has no values of its own, and works on the vector as a whole."""
 
 
 def variant_of(name: str) -> Variant:

@@ -22,6 +22,7 @@ from ...commands.console import (
 )
 from ...layers.a2dtwp import adt, host_to_device
 from ..common import report
+from ..common.cache import cache_text
 from ..common.environment import conditions, environment
 
 TARGET = 0.5
@@ -59,7 +60,8 @@ def a2dtwp(
     finally:
         adt.force_path(before)
     kind = "processor time" if processor_time else "wall-clock time"
-    console.print(f"{size} MB of fp32 weights, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
+    size_text = cache_text(4 * count)
+    console.print(f"fp32 weights, {size_text}, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
     console.print(table_of(found))
     figures = figures_of(found)
     device: dict[str, Any] | None = None

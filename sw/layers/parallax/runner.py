@@ -122,7 +122,9 @@ class Runner:
         self._served = ServedVariables(
             transport, self.machines, optimizer, self._form, self.traffic, lambda: self.step
         )
-        self._tuning = Tuning(config, self.parameters, self._served, self._partitioners, self.traffic)
+        self._tuning = Tuning(
+            config, self.parameters, self._served, self._partitioners, self.traffic, self._sent
+        )
         self.alphas, self.architectures = self._tuning.alphas, self._tuning.architectures
         self.searches = self._tuning.searches
 
@@ -215,8 +217,8 @@ class Runner:
         config, size = self.config, self.transport.size
         dense: dict[str, Floats] = {}
         for key, gradient in gradients.items():
-            if key in self._tuning.sparse:
-                self._tuning.count(key, rows[key])
+            if isinstance(gradient, RowSparse):
+                self._tuning.count(key, rows[key], gradient)
             if isinstance(gradient, RowSparse) and self._path != "off" and config.strategy != "dense":
                 watch(self.transport)(f"key {key!r}", self._codec, gradient.values)
             if not isinstance(gradient, RowSparse):
@@ -244,17 +246,26 @@ class Runner:
         if not gradients:
             return
         flat = np.concatenate([np.asarray(value, np.float32).reshape(-1) for value in gradients.values()])
-        before = self.transport.bytes_sent
-        config = self.config
-        allreduce_comp(
-            self.transport, None, flat, op, codec=config.codec, path=config.path, scale=config.scale
-        )
-        self.traffic.count("dense", self.transport.bytes_sent - before)
+        self.traffic.count("dense", self._reduced(flat, op))
         start = 0
         for key, value in gradients.items():
             mean = flat[start : start + value.size].reshape(value.shape)
             self._dense.update(self._whole[key], self.parameters[key], mean, self.step)
             start += value.size
+
+    def _reduced(self, flat: Floats, op: Op) -> int:
+        """All-reduces an array in place; the bytes that this rank sent."""
+        before, config = self.transport.bytes_sent, self.config
+        allreduce_comp(
+            self.transport, None, flat, op, codec=config.codec, path=config.path, scale=config.scale
+        )
+        return self.transport.bytes_sent - before
+
+    def _sent(self, gradient: Floats) -> int:
+        """The bytes that this rank sends for a sparse variable's gradient in an all-reduce."""
+        sent = self._reduced(np.ascontiguousarray(gradient).reshape(-1), self.config.sparse_op)
+        self.traffic.count("trial", sent)
+        return sent
 
     def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
         """The gradient's values for exactly the pulled rows."""

@@ -84,8 +84,9 @@ class Choice:
 
 
 def choose(
-    w: float, N: int, alpha: float, *, row_bytes: float, ratio: float = 1.0, advantage: float = 1.0
-) -> Choice:
+    w: float, N: int, alpha: float, *, row_bytes: float, ratio: float = 1.0,
+    all_reduce_ratio: float | None = None, advantage: float = 1.0,
+) -> Choice:  # fmt: skip
     """The architecture that moves fewer bytes for one evenly partitioned variable (Sec. 3.1).
 
     Parameters
@@ -97,7 +98,10 @@ def choose(
     row_bytes
         Bytes of one row. Its number adds 4 bytes, or ``1/(8 alpha)`` if a bitmap is shorter.
     ratio
-        The codec's ratio for gradients, which applies to both legs of the all-reduce and to the push.
+        The codec's ratio for the gradients that are pushed, which have only the rows in use.
+    all_reduce_ratio
+        Its ratio for what the all-reduce sends: partial sums of dense gradients, and their sum. Rows that
+        nobody uses are zeros there and compress well, so it is usually higher. Default: ``ratio``.
     advantage
         All-reduce is chosen if it needs at most ``advantage`` times the server's bytes. The paper (end of
         Sec. 3.1) says that near alpha = 1 the even use of the network can outweigh more bytes, but gives no
@@ -106,16 +110,18 @@ def choose(
     On one machine nothing crosses a network, so the bytes are 0. The architecture is then that of two
     machines, since copying and summing cost work in the same proportions.
 
-    Raises Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
+    Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
     """
     _check(w, N, alpha)
-    for name, value in (("row_bytes", row_bytes), ("ratio", ratio), ("advantage", advantage)):
+    dense = ratio if all_reduce_ratio is None else all_reduce_ratio
+    above = {"row_bytes": row_bytes, "ratio": ratio, "all_reduce_ratio": dense, "advantage": advantage}
+    for name, value in above.items():
         if not value > 0:
             raise ValueError(f"{name} must be above 0, not {value!r}")
     if N == 1:
-        as_two = choose(w, 2, alpha, row_bytes=row_bytes, ratio=ratio, advantage=advantage)
+        as_two = choose(w, 2, alpha, **above)
         return Choice(as_two.architecture, 0.0, 0.0)
-    reduce = dense_ar_one(w, N) / ratio
+    reduce = dense_ar_one(w, N) / dense
     half = 2 * alpha * w * (N - 1) / N
     numbers = min(4 * alpha, 1 / 8) * w / row_bytes * 2 * (N - 1) / N
     serve = half + half / ratio + numbers

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...training import Parameters
+from ...training import Floats, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig
 from .exchange.row_sets import Rows
@@ -21,6 +21,8 @@ class Tuning:
 
     Attributes: ``alphas``, by key of the sparse variables; ``architectures``, by key; ``searches``, a
     `PartitionSearch` per partitioner; ``settled``, whether everything is known.
+
+    ``trial`` all-reduces a gradient, as the runner would, and returns the bytes that this rank sent.
     """
 
     def __init__(
@@ -30,8 +32,12 @@ class Tuning:
         served: ServedVariables,
         partitioners: Sequence[Sequence[str]],
         traffic: Traffic,
+        trial: Callable[[Floats], int],
     ) -> None:
         self.config, self.parameters, self.served, self.traffic = config, parameters, served, traffic
+        self._trial = trial
+        self._last: dict[str, RowSparse] = {}
+        """This rank's gradients of the last step that was taken, until the architectures are chosen."""
         self.transport, self.machines = served.transport, served.machines
         self.alphas: dict[str, float] = {}
         self.architectures: dict[str, str] = {}
@@ -67,8 +73,10 @@ class Tuning:
             if served:
                 self.served.serve(key, values, self.config.partitions)
 
-    def count(self, key: str, rows: Rows) -> None:
-        """Counts the rows of a sparse variable that a step uses."""
+    def count(self, key: str, rows: Rows, gradient: RowSparse) -> None:
+        """Counts the rows of a sparse variable that a step uses, and keeps its gradient for the choice."""
+        if not self.alphas:
+            self._last[key] = gradient
         width = self.parameters[key].size // len(self.parameters[key])
         self._meters[key].add(rows.size * width)
         if key in self.served and (together := self.served[key].machine_rows) is not None:
@@ -86,9 +94,12 @@ class Tuning:
     def _choose(self) -> None:
         """Computes the alphas of all workers, and chooses the architecture of each sparse variable."""
         own = {key: meter.alpha for key, meter in self._meters.items()}
+        trials = self._trials()
         together = {key: meter.alpha for key, meter in self._machine_meters.items()}
         pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
-        answers = self.transport.exchange({"alphas": own, "machine": together, "pushed": pushed, "raw": raw})
+        answers = self.transport.exchange(
+            {"alphas": own, "machine": together, "pushed": pushed, "raw": raw, "trials": trials}
+        )
         pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
         for key in own:
             self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
@@ -102,11 +113,28 @@ class Tuning:
                 float(np.mean([answers[chief]["machine"][key] for chief in self.machines.chiefs])),
                 row_bytes=self.served[key].row_bytes,
                 ratio=raw / pushed if pushed else 1.0,
+                all_reduce_ratio=self._all_reduce_ratio(key, [answer["trials"] for answer in answers]),
                 advantage=self.config.advantage,
             )
             self.architectures[key] = choice.architecture
             if choice.architecture == "all_reduce":
                 values[...] = self.served.pop(key).whole()
+
+    def _trials(self) -> dict[str, int]:
+        """The bytes that this rank sends where the servers' variables are all-reduced, by key.
+
+        The codec's ratio for dense gradients and their sums follows from no other bytes, so one all-reduce of
+        the last gradients is made. Empty without a codec, whose bytes are known.
+        """
+        last, self._last = self._last, {}
+        if self.config.strategy != "hybrid" or self.config.path == "off":
+            return {}
+        return {key: self._trial(last[key].dense()) for key in self.served if key in last}
+
+    def _all_reduce_ratio(self, key: str, trials: Sequence[dict[str, int]]) -> float | None:
+        """Raw bytes of all ranks' all-reduce over those of the trial; None without one."""
+        sent = sum(trial.get(key, 0) for trial in trials)
+        return 2 * (self.transport.size - 1) * self.parameters[key].nbytes / sent if sent else None
 
     def _next_search(self) -> None:
         """Begins the search for the next partitioner that has a variable on the servers."""

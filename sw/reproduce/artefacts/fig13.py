@@ -59,6 +59,7 @@ def make(settings: Settings) -> Artefact:
         "1 or 2 more epochs suffice", within and slowest - mean <= high + 0.5,
         f"HDC here: {mean:g} epochs without compression, at most {slowest} with"
         + ("" if within else f", and more than {2 * epochs} for some"),
+        "half an epoch",
     ))  # fmt: skip
     found.notes.append("An epoch of the digits is 14 steps, one of MNIST 600: epochs here are short ones.")
     return found

@@ -69,6 +69,7 @@ def make(settings: Settings) -> Artefact:
         max(bits_ratio(TABLE_III[key][6]) for key in TABLE_KEYS.values()) > 14.8,
         "the rows of Table III at 2^-6 give "
         + ", ".join(f"{bits_ratio(TABLE_III[key][6]):.1f}" for key in TABLE_KEYS.values()),
+        "0.1",
     ))  # fmt: skip
     found.data = {"accuracy": accuracy, "ratio": ratios}
     return found

@@ -52,7 +52,7 @@ def make(settings: Settings) -> Artefact:
     )
     found.checks.append(Check(
         "truncation of g affects accuracy less than that of w", sum(lost["g"]) <= sum(lost["w"]) + 0.3,
-        f"points lost here: {text}",
+        f"points lost here: {text}", "0.3 points",
     ))  # fmt: skip
     found.data = {"base": base, "truncated": accuracy, "codec": coded}
     return found

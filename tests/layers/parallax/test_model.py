@@ -35,6 +35,12 @@ def test_choice_follows_the_bytes() -> None:
     # A codec shrinks both legs of the all-reduce, and only one of the server's.
     assert choose(1e6, 4, 0.5, row_bytes=128, ratio=4).architecture == "all_reduce"
     assert choose(1e6, 4, 0.5, row_bytes=128).architecture == "parameter_server"
+    # Each leg has its own ratio: dense gradients are mostly zeros.
+    own = choose(1e6, 4, 0.2, row_bytes=128, ratio=4, all_reduce_ratio=12)
+    assert own.architecture == "all_reduce"
+    assert own.all_reduce_bytes == 3e6 / 12
+    assert own.parameter_server_bytes == choose(1e6, 4, 0.2, row_bytes=128, ratio=4).parameter_server_bytes
+    assert choose(1e6, 4, 0.2, row_bytes=128, ratio=4).architecture == "parameter_server"
     assert choose(1e6, 1, 0.1, row_bytes=128) == transfer_model.Choice("parameter_server", 0, 0)
     assert choose(1e6, 1, 1.0, row_bytes=128).architecture == "all_reduce"
     assert choose(1e6, 4, 0.6, row_bytes=128, advantage=2.0).architecture == "all_reduce"
@@ -47,6 +53,8 @@ def test_bad_arguments() -> None:
         transfer_model.dense_ar_one(1, 0)
     with pytest.raises(ValueError, match="row_bytes must be above 0, not 0"):
         choose(1, 2, 0.1, row_bytes=0)
+    with pytest.raises(ValueError, match="all_reduce_ratio must be above 0, not 0"):
+        choose(1, 2, 0.1, row_bytes=1, all_reduce_ratio=0)
     with pytest.raises(ValueError, match=r"used must be within 0\.\.10, not 11"):
         SparsityMeter(10).add(11)
 

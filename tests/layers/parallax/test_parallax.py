@@ -452,3 +452,47 @@ def test_the_choice_counts_what_a_machine_uses(threads: Group, local_aggregation
 
     chosen = "all_reduce" if local_aggregation else "parameter_server"
     assert threads(4, run) == [(pytest.approx(0.6), chosen)] * 4
+
+
+class Rare:
+    """A model of one sparse variable whose first fifth every rank uses, with normal gradients."""
+
+    ROWS, WIDTH = 2000, 16
+
+    def __init__(self, rank: int) -> None:
+        self.used, self.random = np.arange(self.ROWS // 5), np.random.default_rng(rank)
+
+    def initial(self, seed: int = 0) -> Parameters:
+        return {"words": np.zeros((self.ROWS, self.WIDTH), np.float32)}
+
+    def rows(self, batch: Any) -> dict[str, Any]:
+        return {"words": self.used}
+
+    def loss_and_gradients(self, parameters: Any, batch: float) -> tuple[float, Any]:
+        values = self.random.standard_normal((self.used.size, self.WIDTH)).astype(np.float32)
+        return batch, {"words": RowSparse(self.used, values, (self.ROWS, self.WIDTH))}
+
+
+def test_the_choice_is_of_the_fewer_bytes_that_a_codec_leaves(threads: Group) -> None:
+    """Servers would send more: pulls are raw, and zeros of dense gradients compress well."""
+    codec = Codec(2**-10, "planes")
+
+    def sent(t: Transport, strategy: Any) -> tuple[str, int]:
+        config = ParallaxConfig(strategy=strategy, codec=codec, path="software", alpha_steps=2)
+        # Every rank is a machine of its own.
+        runner = get_runner(Rare(t.rank), t, lambda: MomentumSGD(0.1), config, machine=str(t.rank))
+        for step in range(2):
+            runner.run(float(step))
+        before = runner.traffic.total
+        for step in range(4):
+            runner.run(float(step))
+        return runner.architectures["words"], runner.traffic.total - before
+
+    total = {}
+    for strategy in ("hybrid", "parameter_server", "dense"):
+        found = threads(4, lambda t, strategy=strategy: sent(t, strategy))
+        total[strategy] = sum(size for _, size in found)
+        assert len({name for name, _ in found}) == 1
+        if strategy == "hybrid":
+            assert found[0][0] == "all_reduce"
+    assert total["hybrid"] <= 1.05 * total["dense"] < total["parameter_server"]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sizes of arrays that a bench must time: larger than the processor's caches, within its memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+UNKNOWN = 32 << 20
+"""Bytes of the last-level cache where the system does not tell."""
+TIMES = 4
+"""An array of as many last-level caches is out of cache, also beside a second one."""
+_SHARE = 16
+"""Part of the available memory that one array may take; compressors take some more of its size."""
+_UNITS = {"K": 10, "M": 20, "G": 30}
+
+
+def last_level_cache(folder: Path = CACHES) -> int:
+    """Bytes of the first processor's cache of the highest level, by sysfs; `UNKNOWN` if that has none."""
+    found: list[tuple[int, int]] = []
+    for index in folder.glob("index*"):
+        try:
+            level, size = (int((index / "level").read_text()), (index / "size").read_text().strip())
+            found.append((level, int(size.rstrip("KMG")) << _UNITS.get(size[-1:], 0)))
+        except (OSError, ValueError):
+            continue
+    return max(found)[1] if found else UNKNOWN
+
+
+def available_memory() -> int:
+    """Bytes of memory that programs can still get."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def timed_bytes(real: float, quick: bool = False) -> int:
+    """Bytes of the array to time for one of ``real`` bytes: those, as far as memory allows, a multiple of 4.
+
+    ``quick``: no more than `TIMES` last-level caches, where rates no longer depend on the size.
+    """
+    most = TIMES * last_level_cache() if quick else real
+    return int(min(real, most, available_memory() / _SHARE)) // 4 * 4
+
+
+def cache_text(size: int) -> str:
+    """An array's size beside the cache's, for the conditions of a measurement."""
+    cache = last_level_cache()
+    inside = "" if size > cache else ", WITHIN it: rates are too high"
+    return f"{size / 1e6:.0f} MB (last-level cache {cache / 1e6:.0f} MB{inside})"
