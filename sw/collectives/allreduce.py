@@ -98,7 +98,8 @@ def allreduce_comp(
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
     compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum, and
     ``2 * b`` for the mean. A ``RuntimeWarning`` is issued once per communicator if half or more of the energy
-    of a rank's values is below the bound. The first call is examined for that, and one of 17 after it.
+    of a rank's values becomes zero, or all but a few outliers. The first call is examined for that, and one
+    of 17 after it.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`

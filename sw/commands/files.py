@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from .. import message, wire
 from ..codec import Codec, scale_exponent
-from ..collectives.values.lost_energy import LIMIT
+from ..collectives.values.lost_energy import loss_of
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
 from .choice import MODES, MOST_RELATIVE_ERROR, Choice, Errors, choices, recommended, scales_of
@@ -88,13 +88,10 @@ def encode(
     exponent = _exponent(scale, values, codec)
     packed = message.pack(values, codec, exponent)
     atomic_file.write(out, packed)
-    if (lost := 1 - Errors(codec, values.reshape(-1), exponent).kept) >= LIMIT:
-        own = math.ldexp(codec.error_bound, -exponent)
-        typer.echo(
-            f"inceptionn: warning: {lost:.0%} of the energy of the values is below the error bound {own:g} "
-            "and becomes zero; --scale auto or a larger --bound keeps it",
-            err=True,
-        )
+    if (loss := loss_of(codec, values, exponent)).warned_of:
+        remedy = ("" if scale == "auto" else "--scale auto or ") + "a larger --bound keeps more"
+        text = loss.text(math.ldexp(codec.error_bound, -exponent), remedy)
+        typer.echo(f"inceptionn: warning: {text}", err=True)
     ratio = values.nbytes / len(packed)
     _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
 

@@ -125,9 +125,9 @@ class _Scaled:
             exponent = scale_exponent(values, self.codec.mode) if isinstance(self.codec, Codec) else 0
         else:
             exponent = self.scale or 0
+        self._look("the push of gradients", self.codec, values, exponent, auto=self.scale == "auto")
         if exponent:
             values *= np.float32(2.0**exponent)
-        self._look("the push of gradients", self.codec, values)
         return exponent
 
     @staticmethod
