@@ -19,7 +19,8 @@ from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers
-from .values.wire_form import Raw, StreamCodec
+from .values.stream_codec import StreamCodec
+from .values.wire_form import Raw
 
 SUM, MEAN = Op.SUM, Op.MEAN
 
@@ -58,8 +59,8 @@ def allreduce_comp(
     op
         `SUM` or `MEAN`.
     codec
-        An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: the NICs' codec if
-        they are used, else ``Codec()``.
+        An `inceptionn.Codec`, or another `StreamCodec`, such as `BFloat16` or a class of your own. Default:
+        the NICs' codec if they are used, else ``Codec()``.
     path
         "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
         and "off" sends raw. "auto" is "nic" if every rank has a NIC that is set to this codec, else

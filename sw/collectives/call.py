@@ -93,11 +93,12 @@ def run(
     """
     size = transport.size
     error: Exception | None = None
-    agreed: dict[str, Any] = {"collective": collective.name, **settings.terms(), **terms}
+    agreed: dict[str, Any] = {"collective": collective.name, **terms}
     largest = None
     scaled: Scale = None
     try:
         settings.check(size, tuple(collective.algorithms))
+        agreed |= settings.terms()
         path, codec = choose_path(transport, settings.path, settings.codec)
         buffers = buffers_of()
         agreed |= buffers.terms()

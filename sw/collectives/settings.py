@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from ..codec import MAX_SCALE, Codec
-from ..transport.base import name_of
+from ..codec import MAX_SCALE
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
-from .values.wire_form import StreamCodec
+from .values.stream_codec import StreamCodec, check_codec, codec_text
 
 
 class Op(Enum):
@@ -68,6 +67,8 @@ class Settings:
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
         check_scale(self.scale)
+        if self.codec is not None:
+            check_codec(self.codec)
         if self.group_size is not None:
             self._check_group_size(self.group_size, ranks)
         if self.algorithm == "paper_baseline" and ranks is not None:
@@ -109,8 +110,3 @@ def check_scale(scale: Scale) -> Scale:
     if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
         raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")
     return scale
-
-
-def codec_text(codec: StreamCodec) -> str:
-    """A text of the codec's settings, which must be equal at all ranks."""
-    return name_of(codec) if isinstance(codec, Codec) else str(getattr(codec, "name", repr(codec)))

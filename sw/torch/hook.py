@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future as Result
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -14,7 +14,7 @@ from ..codec import Codec
 from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.settings import Path, Scale, Settings
-from ..collectives.values.wire_form import StreamCodec
+from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..error_feedback import ErrorFeedback
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
@@ -124,7 +124,7 @@ class CompressState:
                 raise TypeError(f"codec must be a codec or a function of the step, not {codec!r}")
             self._schedule = codec
         else:
-            self._codec = cast(StreamCodec | None, codec)
+            self._codec = None if codec is None else check_codec(codec)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...codec import Codec
 from ...transport import Transport
-from .wire_form import StreamCodec
+from .stream_codec import StreamCodec
 
 LIMIT = 0.5
 """Share of the energy (the sum of squares) above which the loss causes a warning."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ....codec import Codec, scale_exponent
 from ....collectives.agreement import choose_path
-from ....collectives.settings import Path, Scale, check_scale, codec_text
+from ....collectives.settings import Path, Scale, check_scale
 from ....collectives.values.lost_energy import LostEnergy
-from ....collectives.values.wire_form import StreamCodec
+from ....collectives.values.stream_codec import StreamCodec, codec_text
 from ....training import Floats
 from ....transport import Transport
 
