@@ -103,8 +103,8 @@ class Unfinished:
     [
         (
             Unfinished(),
-            "codec Unfinished lacks max_compressed_size, decompress, decompress_add, lossy, name (a str): make "
-            "it a subclass of inceptionn.collectives.StreamCodec",
+            "codec Unfinished lacks max_compressed_size, decompress, decompress_add, lossy, name (a str): "
+            "make it a subclass of inceptionn.collectives.StreamCodec",
         ),
         (Half, "codec must be an object, such as Half(), not the class"),
         (Half(name=3), "codec Half lacks name (a str): make it a subclass of"),  # type: ignore[arg-type]
