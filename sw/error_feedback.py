@@ -17,7 +17,7 @@ from .codec import Codec
 
 if TYPE_CHECKING:
     from .collectives.settings import Scale
-    from .collectives.values.wire_form import StreamCodec
+    from .collectives.values.stream_codec import StreamCodec
 
 __all__ = ["ErrorFeedback"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any, overload
 from zlib import crc32 as _zlib_crc32
@@ -185,6 +185,12 @@ class Codec:
         object.__setattr__(self, "_threads", threads)
         if _native is None:
             _say_that_it_is_slow()
+
+    @cached_property
+    def name(self) -> str:
+        """The settings as text. Two codecs with equal names make the same streams."""
+        numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(self.parameters).items())
+        return f"{self.mode} {self.error_bound!r} ({numbers})"
 
     def max_compressed_size(self, count: int) -> int:
         """Largest size in bytes of the stream of ``count`` values."""

@@ -10,6 +10,7 @@ from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op
 from .values.bfloat16 import BFloat16
 from .values.buffers import IN_PLACE
+from .values.stream_codec import StreamCodec, SummingCodec, examine
 
 __all__ = [
     "IN_PLACE",
@@ -20,9 +21,12 @@ __all__ = [
     "CompressedCommunicator",
     "MismatchError",
     "Op",
+    "StreamCodec",
+    "SummingCodec",
     "allgather_comp",
     "allreduce_comp",
     "bcast_comp",
+    "examine",
     "iallgather_comp",
     "iallreduce_comp",
     "ibcast_comp",

@@ -18,8 +18,8 @@ from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
 from ..wire import EXPONENT_BIAS, SHIM_VERSION
-from .settings import Path, Scale, codec_text
-from .values.wire_form import StreamCodec
+from .settings import Path, Scale
+from .values.stream_codec import StreamCodec, codec_text
 
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""

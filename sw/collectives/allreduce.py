@@ -19,7 +19,8 @@ from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers
-from .values.wire_form import Raw, StreamCodec
+from .values.stream_codec import StreamCodec
+from .values.wire_form import Raw
 
 SUM, MEAN = Op.SUM, Op.MEAN
 
@@ -58,8 +59,8 @@ def allreduce_comp(
     op
         `SUM` or `MEAN`.
     codec
-        An `inceptionn.Codec`, or another object with its methods (`BFloat16`). Default: the NICs' codec if
-        they are used, else ``Codec()``.
+        An `inceptionn.Codec`, or another `StreamCodec`, such as `BFloat16` or a class of your own. Default:
+        the NICs' codec if they are used, else ``Codec()``.
     path
         "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
         and "off" sends raw. "auto" is "nic" if every rank has a NIC that is set to this codec, else
@@ -96,10 +97,10 @@ def allreduce_comp(
         otherwise.
 
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
-    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum.
-    A mean is that sum, divided at every rank after the last compression: its error is at most ``b``. A
-    ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's values is
-    below the bound. The first call is examined for that, and one of 17 after it.
+    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum. A
+    mean is that sum, divided at every rank after the last compression: its error is at most ``b``. A
+    ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's values
+    becomes zero, or all but a few outliers. The first call is examined for that, and one of 17 after it.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`

@@ -18,7 +18,7 @@ from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import RING_ALGORITHMS, Op, Path, RingAlgorithm, Scale, Settings
 from .values.buffers import GatherBuffers, ScatterBuffers
-from .values.wire_form import StreamCodec
+from .values.stream_codec import StreamCodec
 
 REDUCE_SCATTER = Collective("reduce-scatter", algorithms=RING_ALGORITHMS)
 ALL_GATHER = Collective("all-gather", summed=False, algorithms=RING_ALGORITHMS)

@@ -88,11 +88,12 @@ def run(
     """
     size = transport.size
     error: Exception | None = None
-    agreed: dict[str, Any] = {"collective": collective.name, **settings.terms(), **terms}
+    agreed: dict[str, Any] = {"collective": collective.name, **terms}
     largest = None
     scaled: Scale = None
     try:
         settings.check(size, tuple(collective.algorithms))
+        agreed |= settings.terms()
         path, codec = choose_path(transport, settings.path, settings.codec)
         buffers = buffers_of()
         agreed |= buffers.terms()
@@ -113,22 +114,25 @@ def run(
         exponents = [common_scale(scaled, all_largest, size)] * size
     else:
         exponents = [common_scale(scaled, [one], 1) for one in all_largest]
+    exponent = exponents[transport.rank]
+    if path != "off" and size > 1 and collective.contributes:
+        # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
+        most = max((e for e in all_largest if e is not None), default=None)
+        if scaled != "auto" or not collective.summed or largest == most:
+            watch(transport)(
+                f"the {collective.name}", codec, own, exponent,
+                auto=scaled == "auto", feedback=feedback is not None,
+            )  # fmt: skip
     if feedback is not None:
         memory, name = feedback
-        own = memory.kept(own, name, codec, exponents[transport.rank], lanes[loaded.own])
+        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
         source = lanes
-    exponent = exponents[transport.rank]
     scaling = None
     if exponent and collective.summed and path == "software" and isinstance(codec, Codec):
         scaling, exponents = CommonScale(codec, exponent), [0] * size
     elif exponent and collective.contributes:
         np.multiply(own, np.float32(2.0**exponent), out=lanes[loaded.own])
-        source, own = lanes, lanes[loaded.own]
-    if path != "off" and size > 1 and collective.contributes:
-        # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
-        most = max((e for e in all_largest if e is not None), default=None)
-        if scaled != "auto" or not collective.summed or largest == most:
-            watch(transport)(f"the {collective.name}", codec, own, scaling.exponent if scaling else 0)
+        source = lanes
     with moving_data(transport):
         move(Call(settings, wire_form(transport, path, scaling or codec), source, lanes, exponents))
     buffers.store(lanes)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
-from .settings import Scale, codec_text
-from .values.wire_form import StreamCodec
+from .settings import Scale
+from .values.stream_codec import StreamCodec, codec_text
 
 Floats = NDArray[np.float32]
 
@@ -23,6 +23,7 @@ class CommonScale:
 
     def __init__(self, codec: Codec, exponent: int) -> None:
         self.codec, self.exponent = codec, exponent
+        self.name = f"{codec.name}, scale {exponent}"
 
     def max_compressed_size(self, count: int) -> int:
         """Bytes that a stream takes at most."""

@@ -14,7 +14,7 @@ from .call import Call, Collective, run
 from .requests import CollectiveRequest, in_order, start
 from .settings import Op, Path, Scale, Settings
 from .values.buffers import IN_PLACE, Buffers, RootBuffers
-from .values.wire_form import StreamCodec
+from .values.stream_codec import StreamCodec
 
 _ONLY_RING = ("ring",)
 

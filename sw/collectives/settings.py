@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from ..codec import MAX_SCALE, Codec
-from ..transport.base import name_of
+from ..codec import MAX_SCALE
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
-from .values.wire_form import StreamCodec
+from .values.stream_codec import StreamCodec, check_codec, codec_text
 
 
 class Op(Enum):
@@ -55,10 +54,10 @@ class Settings:
     dtype: Literal["bfloat16"] | None = None
     sub_block: int = SUB_BLOCK
 
-    def check(self, ranks: int, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
+    def check(self, ranks: int | None, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
         """Checks each value. Raises ``TypeError`` or ``ValueError`` with the wrong value.
 
-        ``algorithms`` are those that the collective has.
+        ``ranks`` is None if their number is not known yet. ``algorithms`` are those of the collective.
         """
         if not isinstance(self.op, Op):
             raise TypeError(f"op must be SUM or MEAN, not {self.op!r}")
@@ -68,12 +67,22 @@ class Settings:
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
         check_scale(self.scale)
-        if self.group_size is not None and not 1 <= self.group_size <= ranks:
-            raise ValueError(f"group_size must be 1..{ranks} of the {ranks} ranks, not {self.group_size!r}")
-        if self.algorithm == "paper_baseline":
+        if self.codec is not None:
+            check_codec(self.codec)
+        if self.group_size is not None:
+            self._check_group_size(self.group_size, ranks)
+        if self.algorithm == "paper_baseline" and ranks is not None:
             tree_levels(ranks, self.group_size)
         if self.sub_block < 1:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
+
+    @staticmethod
+    def _check_group_size(size: int, ranks: int | None) -> None:
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise TypeError(f"group_size must be an integer, not {size!r}")
+        if size < 1 or (ranks is not None and size > ranks):
+            limit = "at least 1" if ranks is None else f"1..{ranks} of the {ranks} ranks"
+            raise ValueError(f"group_size must be {limit}, not {size!r}")
 
     def terms(self) -> dict[str, Any]:
         """The settings that must be equal at all ranks, as JSON values."""
@@ -101,8 +110,3 @@ def check_scale(scale: Scale) -> Scale:
     if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
         raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")
     return scale
-
-
-def codec_text(codec: StreamCodec) -> str:
-    """A text of the codec's settings, which must be equal at all ranks."""
-    return name_of(codec) if isinstance(codec, Codec) else str(getattr(codec, "name", repr(codec)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
+from ..collectives.values.stream_codec import StreamCodec
 from ..wire import Mode
 
 CHUNK = 1 << 20
@@ -28,20 +30,22 @@ class Errors:
     ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one also smaller
     ones; ``exact`` counts values that come back to the bit. ``largest``: the largest error. ``relative``: the
     L2 norm of the errors over that of the values. ``kept``: the share of the energy, the sum of the squares,
-    in values that do not become zero. ``bias``: the relative growth of the sum of the magnitudes.
+    in values that do not become zero. ``bias``: the relative growth of the sum of the magnitudes. A codec of
+    another class is not scaled, and its bound is taken as 1.
     """
 
     BINS = 12
 
-    def __init__(self, codec: Codec, values: NDArray[np.float32], scale: int):
-        self.bound = math.ldexp(codec.error_bound, -scale)
+    def __init__(self, codec: StreamCodec, values: NDArray[np.float32], scale: int):
+        self.bound = math.ldexp(codec.error_bound, -scale) if isinstance(codec, Codec) else 1.0
+        lossy = partial(codec.lossy, scale=scale) if isinstance(codec, Codec) else codec.lossy
         self.counts = np.zeros(self.BINS + 8, np.int64)
         self.exact = 0
         self.largest = 0.0
         squares = norm = kept = zeroed = magnitudes = grown = 0.0
         for first in range(0, len(values), CHUNK):
             part = np.ascontiguousarray(values[first : first + CHUNK])
-            x, y = part.astype(np.float64), codec.lossy(part, scale=scale).astype(np.float64)
+            x, y = part.astype(np.float64), lossy(part).astype(np.float64)
             finite = np.isfinite(x)
             x, y = x[finite], y[finite]
             error = np.abs(x - y)
@@ -70,18 +74,25 @@ class Errors:
         return rows
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A mode, a bound of ``2**-k`` and a scale exponent; what they do to an array, as :class:`Errors`."""
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What a codec does to an array, as :class:`Errors`."""
 
-    mode: Mode
-    k: int
-    scale: int
+    name: str
     ratio: float
     largest_error: float
     relative_error: float
     energy_kept: float
     bias: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Effect):
+    """A mode, a bound of ``2**-k`` and a scale exponent, with their effect."""
+
+    mode: Mode
+    k: int
+    scale: int
 
     @property
     def text(self) -> str:
@@ -95,15 +106,21 @@ def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
     for scale in scales:
         for mode in MODES:
             for k in BOUNDS:
-                codec = Codec(2.0**-k, mode)
-                errors = Errors(codec, values, scale)
-                parts = (values[i : i + CHUNK] for i in range(0, len(values), CHUNK))
-                size = sum(len(codec.compress(part, scale=scale)) for part in parts)
-                ratio = values.nbytes / size if size else 1.0
-                found.append(
-                    Choice(mode, k, scale, ratio, errors.largest, errors.relative, errors.kept, errors.bias)
-                )
+                effect = effect_of(Codec(2.0**-k, mode), values, scale, f"{mode} 2**-{k}")
+                found.append(Choice(mode=mode, k=k, scale=scale, **asdict(effect)))
     return found
+
+
+def effect_of(codec: StreamCodec, values: NDArray[np.float32], scale: int = 0, name: str = "") -> Effect:
+    """What a codec does to a float32 array of one dimension. O(size). Only a `Codec` scales."""
+    errors = Errors(codec, values, scale)
+    compress = partial(codec.compress, scale=scale) if isinstance(codec, Codec) else codec.compress
+    size = sum(len(compress(values[i : i + CHUNK])) for i in range(0, len(values), CHUNK))
+    return Effect(
+        name=name or codec.name, ratio=values.nbytes / size if size else 1.0,
+        largest_error=errors.largest, relative_error=errors.relative, energy_kept=errors.kept,
+        bias=errors.bias,
+    )  # fmt: skip
 
 
 def recommended(found: Iterable[Choice]) -> Choice | None:

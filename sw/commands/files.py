@@ -20,10 +20,20 @@ from numpy.typing import NDArray
 
 from .. import message, wire
 from ..codec import Codec, scale_exponent
-from ..collectives.values.lost_energy import LIMIT
+from ..collectives.values.lost_energy import loss_of
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
-from .choice import MODES, MOST_RELATIVE_ERROR, Choice, Errors, choices, recommended, scales_of
+from .choice import (
+    MODES,
+    MOST_RELATIVE_ERROR,
+    Choice,
+    Effect,
+    Errors,
+    choices,
+    effect_of,
+    recommended,
+    scales_of,
+)
 from .console import (
     STANDARD_OUTPUT,
     Console,
@@ -35,6 +45,7 @@ from .console import (
     write_json,
     write_plot,
 )
+from .own_codec import OwnCodec, own_codec
 
 SUFFIX = ".inc"
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -88,13 +99,10 @@ def encode(
     exponent = _exponent(scale, values, codec)
     packed = message.pack(values, codec, exponent)
     atomic_file.write(out, packed)
-    if (lost := 1 - Errors(codec, values.reshape(-1), exponent).kept) >= LIMIT:
-        own = math.ldexp(codec.error_bound, -exponent)
-        typer.echo(
-            f"inceptionn: warning: {lost:.0%} of the energy of the values is below the error bound {own:g} "
-            "and becomes zero; --scale auto or a larger --bound keeps it",
-            err=True,
-        )
+    if (loss := loss_of(codec, values, exponent)).warned_of:
+        remedy = ("" if scale == "auto" else "--scale auto or ") + "a larger --bound keeps more"
+        text = loss.text(math.ldexp(codec.error_bound, -exponent), remedy)
+        typer.echo(f"inceptionn: warning: {text}", err=True)
     ratio = values.nbytes / len(packed)
     _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
 
@@ -132,18 +140,22 @@ def inspect(
     bound: Bound = wire.DEFAULT_K,
     mode: ModeOption = wire.DEFAULT_MODE,
     scale: Scale = "0",
+    own: OwnCodec = None,
     plot: PlotFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Show the contents of a message, or the result of compressing a .npy array: classes, size and errors.
 
     For an array, also compare both codecs at several bounds and recommend one: the highest ratio whose
-    relative L2 error is at most 0.1, with --scale auto if that is better.
+    relative L2 error is at most 0.1, with --scale auto if that is better. A codec of your own (--with) is
+    compared as it is, without a scale.
     """
     check_outputs(json_file, plot=plot)
-    codec, console = _codec(bound, mode), Console(json_file=json_file)
+    codec, other, console = _codec(bound, mode), own_codec(own), Console(json_file=json_file)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
+    if is_message and other is not None:
+        raise typer.BadParameter(f"--with compares codecs on a .npy file; {file.name} is a message")
     if is_message:
         header = message.parse(file.read_bytes())
         _print_header(console, header)
@@ -167,13 +179,14 @@ def inspect(
         _print_errors(console, errors)
         found = choices(values, scales_of(values) if scale == "0" else [exponent])
         best = recommended(found)
-        _print_choices(console, [choice for choice in found if choice.scale == exponent], best)
+        effect = None if other is None else effect_of(other, values)
+        _print_choices(console, [choice for choice in found if choice.scale == exponent], best, effect)
         write_json(json_file, {
             "values": values.size, "bytes": size, "classes": counts.tolist(),
             "mode": mode, "k": bound, "scale": exponent,
             "largest_error": errors.largest, "relative_error": errors.relative, "energy_kept": errors.kept,
             "choices": [asdict(choice) for choice in found],
-            "recommended": best and asdict(best),
+            "recommended": best and asdict(best), "with": effect and asdict(effect),
         })  # fmt: skip
     if plot is not None:
         _draw(plot, counts, errors, file.name)
@@ -246,19 +259,20 @@ def _print_errors(console: Console, errors: Errors) -> None:
     console.print(f"energy kept {errors.kept:.1%}; magnitudes {errors.bias:+.2%} on average")
 
 
-def _print_choices(console: Console, found: list[Choice], best: Choice | None) -> None:
+def _print_choices(console: Console, found: list[Choice], best: Choice | None, own: Effect | None) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
-    for choice in found:
-        if choice.mode != MODES[0] and choice.k == found[0].k:
+    sections = [own, *(choice for choice in found if choice.mode != MODES[0] and choice.k == found[0].k)]
+    for effect in [*found, *([] if own is None else [own])]:
+        if effect in sections:
             table.add_section()
         table.add_row(
-            f"{choice.mode} 2**-{choice.k}",
-            f"{choice.ratio:.2f}",
-            f"{choice.largest_error:.3g}",
-            f"{choice.relative_error:.3f}",
-            f"{choice.energy_kept:.1%}",
-            f"{choice.bias:+.2%}",
+            effect.name,
+            f"{effect.ratio:.2f}",
+            f"{effect.largest_error:.3g}",
+            f"{effect.relative_error:.3f}",
+            f"{effect.energy_kept:.1%}",
+            f"{effect.bias:+.2%}",
         )
     console.print(table)
     if best is None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from ..bench.common.environment import conditions
+from ..collectives.values.stream_codec import StreamCodec
 from ..commands.console import Console, Table, write_plot
 from ..system import atomic_file
 
@@ -25,6 +26,7 @@ class Settings:
     """How an artefact is made. ``quick``: fewer steps, seeds and rounds. ``torch``: whether to use it.
 
     ``network``: whether hosts may be made (needs root). ``step``: called with a text as work goes on.
+    ``codec``: one of the user's own, for comparison.
     """
 
     seed: int = 1
@@ -32,6 +34,7 @@ class Settings:
     torch: bool = True
     network: bool = True
     step: Callable[[str], None] = lambda text: None
+    codec: StreamCodec | None = None
 
     def of(self, full: int, quick: int) -> int:
         """A number for full or quick runs."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -15,6 +16,7 @@ import typer
 from ..bench.common import report
 from ..bench.common.environment import environment
 from ..commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from ..commands.own_codec import OwnCodec, own_codec
 from ..training.data import require_digits
 from .artefact import Artefact, Settings, show, write
 
@@ -30,6 +32,8 @@ class Source(NamedTuple):
     """With ``--quick``, alone, on two processors that are busy with other work."""
     network: bool = False
     torch: bool = False
+    codec: bool = False
+    """Whether it takes a codec of the user's own."""
 
 
 SECONDS, HALF, MINUTE, MINUTES = "a few seconds", "half a minute", "a minute", "one to two minutes"
@@ -42,7 +46,7 @@ ARTEFACTS = {
     "fig7": Source("fig7", "Fig. 7: what compression in software costs.", SECONDS),
     "fig12": Source("fig12", "Fig. 12: WA, WA+C, INC, INC+C.", HALF, True),
     "fig13": Source("fig13", "Fig. 13: epochs to equal accuracy.", HALF),
-    "fig14": Source("fig14", "Fig. 14: ratio and accuracy by truncation and bound.", MINUTES, torch=True),
+    "fig14": Source("fig14", "Fig. 14: ratio and accuracy by method.", MINUTES, torch=True, codec=True),
     "fig15": Source("fig15", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.", HALF, True),
     "ssd-sgd": Source("related.ssd_sgd", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
     "a2dtwp": Source("related.a2dtwp", "A2DTWP, Table II: parts of a batch.", SECONDS),
@@ -89,8 +93,10 @@ def _command(name: str) -> Callable[..., None]:
         torch: WithTorch = True,
         network: WithNetwork = True,
         json_file: JsonFile = None,
+        own: OwnCodec = None,
     ) -> None:
         settings = _prepared(out, seed, quick, torch, network, json_file)
+        settings = replace(settings, codec=own_codec(own))
         console, facts = Console(json_file=json_file), environment(seed)
         with new_progress(console, bar=False) as progress:
             task = progress.add_task(name, total=None)
@@ -102,6 +108,10 @@ def _command(name: str) -> Callable[..., None]:
         console.print(f"{artefact.seconds:.0f} s; {', '.join(map(str, paths))}")
         write_json(json_file, artefact.facts(facts))
 
+    if not source.codec:  # the option is not for this artefact
+        shown = signature(command)
+        parameters = [each for each in shown.parameters.values() if each.name != "own"]
+        command.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__doc__ = (
         f"{source.help} Prints paper | here | difference. Takes {source.time} with --quick.{_needs(source)}"
     )

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ..collectives import SUM, Op
+from ..collectives.settings import RING_ALGORITHMS
 from .hook import CompressState
 from .host_copy import FLOATS
 from .link import link_of
@@ -156,7 +157,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
             return None
         if any(tensor.dtype not in FLOATS or tensor.is_sparse for tensor in tensors):
             return None
-        return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel)) else wanted
+        return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel), self) else wanted
 
     def _other(self, tensors: Tensors) -> Any:
         """Torch's own backend for these tensors."""
@@ -177,18 +178,20 @@ def compressed(
 
     Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
     ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
-    those of `CompressState` except ``error_feedback``.
+    those of `CompressState` except ``error_feedback``; the algorithm is "ring" or "hierarchical".
 
     Returns the state, which has counters. Assign its ``codec`` to change it. Call `CompressState.advance`
     after each step if the codec is a function of the step. Raises ``TypeError`` for a group of another
-    backend.
+    backend, and `MismatchError` at every rank if ``warm_up`` or ``smallest`` differ.
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
     if settings.get("error_feedback"):
         raise ValueError("error_feedback needs compress_hook, since a group cannot identify tensors")
     state = CompressState(group, codec=codec, **settings)
-    link_of(group)
+    if (algorithm := state.settings["algorithm"]) not in RING_ALGORITHMS:
+        raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
+    state.agree(group)
     group.state, group.all_gather = state, all_gather
     return state
 

@@ -25,7 +25,7 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
     """
     _no_feedback(state)
     group = state.process_group
-    if state.travels_raw(gradient):
+    if state.travels_raw(gradient, group):
         # Not every backend has AVG, so this divides, like torch's own hooks.
         if output is None:
             dist.all_reduce(gradient, group=group)
@@ -65,7 +65,7 @@ class CompressedReduceScatter:
     ) -> dist.Work | None:
         """This rank's block of the sum or mean of all ranks' inputs."""
         wanted = operation(op)
-        if wanted is None or self.state.travels_raw(input_tensor):
+        if wanted is None or self.state.travels_raw(input_tensor, group):
             return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
         work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, self.state.arguments)
         if async_op:
@@ -83,7 +83,7 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
     _no_feedback(state)
 
     def hook(gradient: torch.Tensor) -> None:
-        if state.travels_raw(gradient):
+        if state.travels_raw(gradient, state.process_group):
             dist.all_reduce(gradient, group=state.process_group)
             gradient.div_(dist.get_world_size(state.process_group))
         else:

@@ -2,7 +2,9 @@
 """`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from concurrent.futures import Future as Result
+from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import torch
 import torch.distributed as dist
@@ -10,23 +12,33 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from ..codec import Codec
 from ..collectives import MEAN
-from ..collectives.settings import Path, Scale, check_scale
-from ..collectives.values.wire_form import StreamCodec
+from ..collectives.agreement import agree
+from ..collectives.settings import Path, Scale, Settings
+from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..error_feedback import ErrorFeedback
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
-from .link import link_of
+from .link import Link, link_of
 from .residuals import Residuals
+from .transport import ranks_of
 from .work import all_reduce
+
+NAME = "compressed gradients"
+"""In messages about ranks that differ."""
 
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""
+
+ALGORITHMS = ("ring", "hierarchical", "worker_aggregator")
+"""Those whose sum has a term of every rank."""
 
 Schedule = Callable[[int], StreamCodec | None]
 
 
 class CompressState:
     """What `compress_hook` and the hooks of FSDP know: how to compress, the step, the residuals.
+
+    A state serves one DDP module. A module that is wrapped anew gets a new state, and `load_state_dict`.
 
     ::
 
@@ -36,14 +48,15 @@ class CompressState:
     Parameters
     ----------
     process_group
-        DDP's; the default one if None. Its store brings the ranks together at the first compressed bucket.
+        DDP's; the default one if None. Its store brings the ranks together at the first bucket.
     codec
         An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
         gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
         ``Codec(2**-10, "planes")``.
         Assign `codec` to change it between two steps, the same at all ranks.
     path, scale, algorithm, group_size
-        As `inceptionn.collectives.allreduce_comp`. The NICs are found by its probe.
+        As `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
+        by its probe.
     error_feedback
         Whether what compression takes from a gradient is added to the next one; a number is its decay. It
         costs the memory of the gradients once more, in the host.
@@ -54,6 +67,10 @@ class CompressState:
 
     Attributes: ``step``, which DDP's last bucket advances (with FSDP: call `advance`); ``compressed`` and
     ``raw``, calls so far. ``ValueError``, ``TypeError`` for wrong settings.
+
+    ``warm_up``, ``smallest`` and the step decide which buckets travel raw. So the ranks compare them before
+    the first bucket, in each step of the warm-up, and after a change. If they differ, all raise
+    `MismatchError`.
 
     An error of the transport, such as `PeerLost` with the rank that is gone, is raised by the backward pass,
     as a ``RuntimeError`` that names it, at every rank.
@@ -75,11 +92,16 @@ class CompressState:
         self.process_group = process_group
         self.codec = codec
         self.settings: dict[str, Any] = {
-            "path": path, "scale": check_scale(scale), "algorithm": algorithm, "group_size": group_size,
+            "path": path, "scale": scale, "algorithm": algorithm, "group_size": group_size,
         }  # fmt: skip
+        Settings(**self.settings).check(ranks_of(process_group), ALGORITHMS)
         self.warm_up = _at_least_0("warm_up", warm_up)
         self.smallest = _at_least_0("smallest", smallest)
         self.step = self.compressed = self.raw = 0
+        self._agreed: WeakKeyDictionary[Link, tuple[int, int, int]] = WeakKeyDictionary()
+        self._parameters: dict[int, ref[torch.Tensor]] | None = None
+        """The module's, by id, after its first step; `_first` until then."""
+        self._first: dict[int, ref[torch.Tensor]] = {}
         self.residuals: Residuals | None = None
         if error_feedback is not False:
             self.residuals = Residuals(ErrorFeedback(Codec(), float(error_feedback)))
@@ -102,7 +124,7 @@ class CompressState:
                 raise TypeError(f"codec must be a codec or a function of the step, not {codec!r}")
             self._schedule = codec
         else:
-            self._codec = cast(StreamCodec | None, codec)
+            self._codec = None if codec is None else check_codec(codec)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -113,8 +135,25 @@ class CompressState:
         """One step further: for FSDP, whose hooks cannot know when a step ends."""
         self.step += 1
 
-    def travels_raw(self, tensor: torch.Tensor) -> bool:
-        """Whether a gradient goes as it is, by torch; counts the call."""
+    def agree(self, group: dist.ProcessGroup | None, error: Exception | None = None) -> None:
+        """Compares with all ranks of a group what decides which gradients travel raw, unless that was done.
+
+        Raises `MismatchError` at every rank if they differ, or if another rank has an ``error``. This rank
+        raises its own.
+        """
+        link = link_of(group)
+        now = min(self.step, self.warm_up), self.warm_up, self.smallest
+        if error is None and self._agreed.get(link) == now:
+            return
+        terms = {"step": self.step, "warm_up": self.warm_up, "smallest": self.smallest}
+        result = link.submit(lambda: agree(link.transport, {"collective": NAME, **terms}, None, error))
+        link.run_until(result)
+        result.result()
+        self._agreed[link] = now
+
+    def travels_raw(self, tensor: torch.Tensor, group: dist.ProcessGroup | None) -> bool:
+        """Whether a gradient goes as it is, by torch, after `agree`; counts the call."""
+        self.agree(group)
         raw = self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
         if raw:
             self.raw += 1
@@ -124,10 +163,16 @@ class CompressState:
 
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
-        buffer = bucket.buffer()
-        layout = None if self.residuals is None else self.residuals.layout(bucket.parameters())
-        raw, arguments = self.travels_raw(buffer), self.arguments
-        if last := bucket.is_last():
+        buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
+        try:
+            self.agree(self.process_group, self._wrong_module(parameters, last))
+        except Exception as error:
+            refused: Result[None] = Result()
+            refused.set_exception(error)
+            return future_of(refused, [], lambda: buffer)
+        layout = None if self.residuals is None else self.residuals.layout(parameters)
+        raw, arguments = self.travels_raw(buffer, self.process_group), self.arguments
+        if last:
             self.advance()
         if raw:
             return allreduce_hook(self.process_group, bucket)
@@ -136,7 +181,10 @@ class CompressState:
         def run() -> None:
             feedback = None
             if self.residuals is not None and layout is not None:
-                self.residuals.prepare(layout)
+                try:
+                    self.residuals.prepare(layout)
+                except ValueError as error:
+                    agree(link.transport, {}, None, error)  # in place of the call's, so that all ranks raise
                 feedback = self.residuals.feedback, layout
             all_reduce(link.transport, copy.array, MEAN, arguments, feedback)
             copy.store()
@@ -145,6 +193,22 @@ class CompressState:
         if last and copy.device is None:
             link.run_until(result)  # the backward pass is over
         return future_of(result, [copy], lambda: buffer)
+
+    def _wrong_module(self, parameters: list[torch.Tensor], last: bool) -> ValueError | None:
+        """An error if a bucket has a parameter that the first step's buckets did not have."""
+        if self._parameters is None:
+            self._first |= {id(parameter): ref(parameter) for parameter in parameters}
+            if last:
+                self._parameters = self._first
+            return None
+        for parameter in parameters:
+            known = self._parameters.get(id(parameter))
+            if known is None or known() is not parameter:
+                return ValueError(
+                    f"this CompressState serves another module, whose step is {self.step}: a DDP module "
+                    "needs a state of its own"
+                )
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """The step (and with it warm-up and schedule), this rank's residuals, and an assigned codec.
@@ -165,11 +229,13 @@ class CompressState:
         """Resumes from a `state_dict`, before the first step of a newly wrapped module.
 
         ``ValueError`` for what is none, or has residuals where ``error_feedback`` is off; nothing is changed.
+        So does a residual of another size than its parameter. Before the first step the parameters are not
+        known. Then the first compressed bucket raises it, at every rank.
         """
         if missing := {"step", "codec", "residuals"} - set(state):
             raise ValueError(f"the state has no {sorted(missing)[0]!r}")
         step = _at_least_0("step", state["step"])
-        residuals = {int(number): values.numpy() for number, values in state["residuals"].items()}
+        residuals = {int(number): _array(number, values) for number, values in state["residuals"].items()}
         if residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
         assigned = None if state["codec"] is None else Codec(**state["codec"])
@@ -188,6 +254,12 @@ def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.future
     torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``.
     """
     return state.mean(bucket)
+
+
+def _array(number: int, residual: Any) -> Any:
+    if not isinstance(residual, torch.Tensor):
+        raise ValueError(f"the residual of parameter {number} must be a tensor, not {residual!r}")
+    return residual.cpu().numpy()
 
 
 def _at_least_0(name: str, value: int) -> int:

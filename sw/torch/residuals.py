@@ -38,13 +38,17 @@ class Residuals:
         return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in parameters)
 
     def prepare(self, layout: Layout) -> None:
-        """Collects the residuals of a bucket from the buckets that held its parameters before."""
+        """Collects the residuals of a bucket from the buckets that held its parameters before.
+
+        Raises ``ValueError`` if a loaded residual has another size than its parameter, and changes nothing.
+        """
         if layout in self._layouts:
             return
         numbers = dict(layout)
         flat = self.feedback.state_dict()
         moved = {name: flat.pop(name) for name in [*flat] if not numbers.keys().isdisjoint(dict(name))}  # type: ignore[call-overload]
         parts = _split(moved)
+        _check_sizes(parts, numbers)
         if moved:
             flat[layout] = np.concatenate(
                 [parts.pop(number, np.zeros(size, np.float32)) for number, size in layout]
@@ -58,7 +62,17 @@ class Residuals:
         return _split(self.feedback.state_dict())
 
     def load(self, residuals: Mapping[int, Floats]) -> None:
-        """Replaces all residuals. Raises ``ValueError`` unless they are finite float32 arrays."""
+        """Replaces all residuals.
+
+        Raises ``ValueError`` unless they are flat float32 arrays of finite values, of the sizes of the
+        parameters that are known.
+        """
+        for number, values in residuals.items():
+            if values.ndim != 1:
+                raise ValueError(
+                    f"the residual of parameter {number} must be flat, not of shape {values.shape}"
+                )
+        _check_sizes(residuals, {number: parameter.numel() for number, parameter in enumerate(self._seen)})
         self.feedback.load_state_dict(_alone(residuals))
         self._layouts.clear()
 
@@ -69,6 +83,16 @@ def _split(flat: Mapping[Any, Floats]) -> dict[int, Floats]:
         ends = np.cumsum([size for _, size in layout])
         found |= zip((number for number, _ in layout), np.split(values, ends[:-1]), strict=True)
     return found
+
+
+def _check_sizes(residuals: Mapping[int, Floats], sizes: Mapping[int, int]) -> None:
+    for number, values in residuals.items():
+        size = sizes.get(number, values.size)
+        if values.size != size:
+            raise ValueError(
+                f"the residual of parameter {number} has {values.size} values, the parameter has {size}: "
+                "the state is that of another module"
+            )
 
 
 def _alone(parts: Mapping[int, Floats]) -> dict[Any, Floats]:

@@ -113,6 +113,13 @@ def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
     return members
 
 
+def ranks_of(group: dist.ProcessGroup | None) -> int | None:
+    """The number of ranks of a group. None at a rank that is not in it, and before there are groups."""
+    if group is None:
+        return dist.get_world_size() if dist.is_initialized() else None
+    return group.size() if isinstance(group, dist.ProcessGroup) else None
+
+
 def timeout_of(group: dist.ProcessGroup) -> float:
     """A group's time-out in seconds, or torch's default if its backends do not tell it."""
     if isinstance(own := getattr(group, "timeout", None), timedelta):

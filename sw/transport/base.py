@@ -13,8 +13,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -279,8 +277,6 @@ def ranks_text(ranks: Collection[int]) -> str:
     return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, sorted(ranks)))}"
 
 
-@lru_cache
 def name_of(codec: Codec) -> str:
     """The codec's settings as text. Two codecs with equal texts make the same streams."""
-    numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(codec.parameters).items())
-    return f"{codec.mode} {codec.error_bound!r} ({numbers})"
+    return codec.name

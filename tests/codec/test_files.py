@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -92,8 +93,8 @@ def test_a_bound_that_takes_most_of_the_energy_is_said(
         arguments = ["encode", str(tmp_path / "small.npy"), "--mode", mode, "--force"]
         assert cli.main(arguments) == 0
         assert capsys.readouterr().err == (
-            f"inceptionn: warning: {lost:.0%} of the energy of the values is below the error bound "
-            "0.000976562 and becomes zero; --scale auto or a larger --bound keeps it\n"
+            f"inceptionn: warning: {math.floor(1000 * lost) / 1000:.1%} of the energy of the values becomes "
+            "zero at the error bound 0.000977; --scale auto or a larger --bound keeps more\n"
         )
         assert cli.main([*arguments, "--scale", "auto"]) == 0
         assert not capsys.readouterr().err

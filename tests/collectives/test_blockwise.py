@@ -24,7 +24,7 @@ from inceptionn.transport import Transport
 Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 PATHS = ("off", "software", "nic")
-quiet = pytest.mark.filterwarnings("ignore:.* below the error bound:RuntimeWarning")
+quiet = pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
 
 
 def values(ranks: int, count: int, scale: float = 1e-2) -> np.ndarray:

@@ -45,7 +45,7 @@ def test_every_tree_is_one(group_size: int | None) -> None:
         assert [place.contributes for place in places] == [False] * (ranks - workers) + [True] * workers
 
 
-@pytest.mark.filterwarnings("ignore:.* below the error bound:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
 @pytest.mark.parametrize("path", ["off", "software", "nic"])
 @pytest.mark.parametrize(("ranks", "group_size"), [(2, None), (5, None), (4, 2), (7, 2), (9, 3)])
 def test_sum_of_the_workers(threads: Group, ranks: int, group_size: int | None, path: str) -> None:

@@ -24,7 +24,7 @@ def results_of(found: list[Any]) -> list[Any]:
     return found
 
 
-@pytest.mark.filterwarnings("ignore:.* below the error bound:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
 @pytest.mark.parametrize("path", ["off", "software", "nic"])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_every_root(threads: Group, ranks: int, path: str) -> None:

@@ -16,6 +16,7 @@ import typer
 from ...codec import Codec, active_path, available_paths, force_path
 from ...codec.paths import NUMPY
 from ...codec.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ...collectives.values.stream_codec import StreamCodec
 from ...commands.choice import MODES, Choice, choices
 from ...commands.console import (
     Console,
@@ -30,12 +31,13 @@ from ...commands.console import (
     write_json,
     write_plot,
 )
+from ...commands.own_codec import OwnCodec, own_codec
 from ...training.data import require_digits
 from ...wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ..common import data, report
 from ..common.environment import conditions, environment, installed
 from .memory import peak_of
-from .peers import PEERS, Peer
+from .peers import PEERS, Peer, Ready
 
 SMALL = 1024
 """Values of a small message."""
@@ -54,7 +56,7 @@ TARGETS = {
 """Shares of memcpy with one thread, by mode; avx512: its best path."""
 SLOW_SECONDS = 3.0
 """Seconds that one row may take beyond its first rounds."""
-OWN, PEER = "inceptionn", "peer"
+OWN, PEER, WITH = "inceptionn", "peer", "with"
 
 
 @dataclass
@@ -100,6 +102,7 @@ def codec(
     ] = None,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
+    own: OwnCodec = None,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
     json_file: JsonFile = None,
@@ -112,9 +115,10 @@ def codec(
     bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
     1e-3 to 1e-2. "real": gradients of a network during training on handwritten digits (scikit-learn). Other
     compressors get the same error bound; those that are not installed are named (the extra `bench` installs
-    all). About three minutes, with --quick half a minute.
+    all). A codec of your own (--with) has its own bound. About three minutes, with --quick half a minute.
     """
     check_outputs(json_file, csv_file, plot=plot)
+    other = own_codec(own)
     known = (data.SYNTHETIC, data.REAL)
     chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
     missing = None
@@ -130,12 +134,12 @@ def codec(
     arrays = _arrays(chosen, file, count, seed)
     rows, absent = [], []
     with new_progress(console) as progress:
-        jobs = list(_jobs(peers))
+        jobs = [*_jobs(peers), *([] if other is None else [_peer_of(other)])]
         task = progress.add_task("", total=len(jobs) * len(arrays))
         for kind, x in arrays.items():
             for job in jobs:
                 progress.update(task, description=f"{kind}: {_title(job)}")
-                if isinstance(job, Peer) and installed(job.package) is None:
+                if isinstance(job, Peer) and job.package and installed(job.package) is None:
                     absent.append(job)
                 elif isinstance(job, Peer):
                     rows.append(_peer(kind, job, x, 2.0**-bound, repeats))
@@ -191,6 +195,11 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
         yield from PEERS
 
 
+def _peer_of(codec: StreamCodec) -> Peer:
+    """A user's codec, with its own error bound, as one of the others."""
+    return Peer(codec.name, "", lambda bound: Ready(codec.compress, codec.decompress))
+
+
 def _title(job: Job | Peer) -> str:
     if isinstance(job, Peer):
         return job.name
@@ -243,7 +252,7 @@ def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
     small_stream = compress(small)
     peaks = _memory(compress, decompress, size, x)
     return Row(
-        data=kind, name=peer.name, kind=PEER, threads=1,
+        data=kind, name=peer.name, kind=PEER if peer.package else WITH, threads=1,
         memcpy=x.nbytes / seconds[MEMCPY] / 1e9,
         compress=x.nbytes / seconds["c"] / 1e9,
         decompress=x.nbytes / seconds["d"] / 1e9,
@@ -341,7 +350,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
             f"{row.largest_error:.3f}",
             f"{row.small_compress * 1e6:.1f}, {row.small_decompress * 1e6:.1f}",
             f"{max(peaks):.2f}" if peaks else "-",
-            style=None if row.kind == OWN else "dim",
+            style="dim" if row.kind == PEER else None,
         )  # fmt: skip
     return table
 

@@ -27,7 +27,7 @@ class Ready(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A compressor: how tables call it, the package that brings it, and how it is set up."""
+    """A compressor: how tables call it, the package that brings it (a user's: ""), and how it is set up."""
 
     name: str
     package: str

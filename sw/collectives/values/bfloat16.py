@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .wire_form import add_decompressed
+from .stream_codec import add_decompressed
 
 _QUIET = np.uint16(0x0040)
 _UPPER = 1 if sys.byteorder == "little" else 0

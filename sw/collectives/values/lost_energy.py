@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A warning, issued once, if a codec's error bound removes most of a gradient."""
+"""A warning, issued once, if a codec's error bound removes most of a gradient, or all but its outliers."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Hashable
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...codec import Codec
 from ...transport import Transport
-from .wire_form import StreamCodec
+from .stream_codec import StreamCodec
 
 LIMIT = 0.5
 """Share of the energy (the sum of squares) above which the loss causes a warning."""
@@ -25,6 +26,46 @@ of a model's buckets has its turn."""
 _REST = 100
 """The same after a sample that showed more loss than the whole array."""
 _CHUNK = 1 << 18
+_OUTLIERS = 4096
+"""One value in so many may be kept if all others are lost, for these to be outliers."""
+_ENOUGH = 32
+"""Number of values that are not zero below which none is an outlier."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a codec makes zero of some values.
+
+    ``share`` is that of the energy, NaN if a value is not finite. ``kept`` of the ``count`` values that are
+    not zero stay so; ``largest`` is the largest magnitude.
+    """
+
+    share: float
+    kept: int
+    count: int
+    largest: float
+
+    @property
+    def by_outliers(self) -> bool:
+        """Whether a few outliers have set a bound that nothing else passes: at most one value in 4096."""
+        few = max(1, self.count // _OUTLIERS)
+        return math.isfinite(self.share) and 0 < self.kept <= few and self.count >= _ENOUGH
+
+    @property
+    def warned_of(self) -> bool:
+        """Whether to warn."""
+        return self.share >= LIMIT or self.by_outliers
+
+    def text(self, bound: float, remedy: str) -> str:
+        """What happens to the values at an error bound in their own unit, and what to do."""
+        if self.share >= LIMIT:
+            amount = "all" if self.kept == 0 else f"{math.floor(1000 * self.share) / 1000:.1%}"
+            what = f"{amount} of the energy of the values"
+        else:
+            outliers = f"an outlier of {self.largest:.3g}" if self.kept == 1 else f"{self.kept} outliers"
+            what = f"all of {self.count} values but {outliers}"
+            remedy = f"clip the values; {remedy}"
+        return f"{what} becomes zero at the error bound {bound:.3g}; {remedy}"
 
 
 class LostEnergy:
@@ -34,50 +75,57 @@ class LostEnergy:
         self._rest: dict[Hashable, float] = {}
 
     def __call__(
-        self, key: Hashable, codec: StreamCodec, values: NDArray[np.float32], scale: int = 0
+        self,
+        key: Hashable,
+        codec: StreamCodec,
+        values: NDArray[np.float32],
+        scale: int = 0,
+        *,
+        auto: bool = False,
+        feedback: bool = False,
     ) -> None:
-        """Issues a ``RuntimeWarning`` if at least half of the energy of ``values`` is below the bound of
-        ``codec``.
+        """Issues a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero, or all but a
+        few outliers.
 
-        ``scale`` is the exponent by which the codec scales the values. Codecs with a relative error are not
-        checked.
+        ``scale`` is the exponent by which the values will be scaled. ``auto`` tells that scale "auto" chose
+        it, ``feedback`` that what is lost is added to the next call's values. Only a `Codec` is checked.
         """
         if not isinstance(codec, Codec):
             return
         if rest := self._rest.get(key, 0):
             self._rest[key] = rest - 1
             return
-        if not lost_share(codec, _sample(values), scale) >= LIMIT:  # also if it is NaN
+        if not loss_of(codec, _sample(values), scale).warned_of:
             self._rest[key] = _PAUSE
             return
-        share = lost_share(codec, values, scale)
-        if not share >= LIMIT:
+        loss = loss_of(codec, values, scale)
+        if not loss.warned_of:
             self._rest[key] = _REST
             return
         self._rest[key] = math.inf
-        warnings.warn(
-            f"{key}: {share:.0%} of the energy of the gradients is below the error bound "
-            f"{codec.error_bound:g} and becomes zero; scale='auto' or a smaller error_bound keeps it",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        remedy = ("" if auto else "scale='auto' or ") + "a smaller error_bound keeps more"
+        if feedback:
+            remedy = f"error feedback keeps the rest for the next step; {remedy}"
+        text = loss.text(math.ldexp(codec.error_bound, -scale), remedy)
+        warnings.warn(f"{key}: {text}", RuntimeWarning, stacklevel=3)
 
 
-def lost_share(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> float:
-    """The share of the energy of ``values`` that is in values which the codec makes zero. O(size).
-
-    It is 0 if all are zero, and NaN if one is not finite.
-    """
+def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
+    """What a codec makes zero of ``values``, which it scales by ``2**scale``. O(size)."""
     flat = values.reshape(-1)
-    lost = energy = 0.0
+    lost = energy = largest = 0.0
+    kept = count = 0
     for start in range(0, flat.size, _CHUNK):
         part = flat[start : start + _CHUNK]
+        zero = codec.lossy(part, scale=scale) == 0
         squares = np.square(part, dtype=np.float64)
         energy += float(squares.sum())
-        lost += float(squares[codec.lossy(part, scale=scale) == 0].sum())
-    if not math.isfinite(energy):
-        return math.nan
-    return lost / energy if energy else 0.0
+        lost += float(squares[zero].sum())
+        kept += part.size - int(np.count_nonzero(zero))
+        count += int(np.count_nonzero(part))
+        largest = max(largest, float(squares.max(initial=0.0)))
+    share = lost / energy if energy and math.isfinite(energy) else energy and math.nan
+    return Loss(share, kept, count, math.sqrt(largest))
 
 
 def _sample(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,66 +8,16 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...transport import Request, Transport
+from .stream_codec import StreamCodec, SummingCodec
 
 Lanes = NDArray[np.float32]
-
-
-class StreamCodec(Protocol):
-    """The interface of a codec for the software path, such as `inceptionn.Codec` or `BFloat16`.
-
-    Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size). A codec
-    must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``. It may be a `SummingCodec` as well.
-    """
-
-    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The stream of ``x``, which has any shape, as new bytes, or as the part of the buffer ``out`` that
-        holds it.
-
-        ``max_compressed_size(x.size)`` bytes of ``out`` are always enough.
-        """
-
-    def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """Decompresses float32[count]. If ``out``, of the same size, is given, it is filled and returned.
-
-        Raises ``ValueError`` for a malformed stream, or one with another count.
-        """
-
-    def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:
-        """Adds a stream to an array of the same size and returns the array.
-
-        Raises the errors of `decompress`.
-
-        With ``addend``, which may be the accumulator, the array becomes ``addend`` plus the stream.
-        """
-
-    def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
-        """The values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
-
-    def max_compressed_size(self, count: int) -> int:
-        """The largest size in bytes of a stream of ``count`` values."""
-
-
-@runtime_checkable
-class SummingCodec(StreamCodec, Protocol):
-    """A codec that can also do what most steps of a ring need without a sum in memory."""
-
-    def compress_sum(self, stream: Any, addend: Lanes, out: Any) -> memoryview:
-        """The stream, in ``out``, of ``addend`` plus the values of another stream, as if by `decompress_add`
-        and `compress`.
-        """
-
-
-def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
-    """`StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
-    values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
-    return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
 
 class Then(Enum):

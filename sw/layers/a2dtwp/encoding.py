@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...collectives.values.wire_form import add_decompressed
+from ...collectives.values.stream_codec import add_decompressed
 from ...training import Floats
 from ..fields import Fields
 from .adt import Bytes, bitpack, bitunpack, truncate

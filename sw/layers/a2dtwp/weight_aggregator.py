@@ -12,9 +12,10 @@ from ...collectives.agreement import agree, moving_data
 from ...collectives.algorithms.aggregators import aggregate, one_aggregator
 from ...collectives.algorithms.parts import Parts
 from ...collectives.own_scale import with_scale
-from ...collectives.settings import Scale, check_scale, codec_text
+from ...collectives.settings import Scale, check_scale
 from ...collectives.values.lost_energy import watch
-from ...collectives.values.wire_form import Compressed, Raw, StreamCodec, WireForm
+from ...collectives.values.stream_codec import StreamCodec, codec_text
+from ...collectives.values.wire_form import Compressed, Raw, WireForm
 from ...training import Floats, Parameters, copy_of, shapes_of
 from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...collectives.values.wire_form import add_decompressed
+from ...collectives.values.stream_codec import add_decompressed
 from ...training import Floats
 from ..fields import Fields
 

@@ -12,9 +12,10 @@ from ...collectives.agreement import agree, moving_data
 from ...collectives.algorithms.parts import SUB_BLOCK, Parts
 from ...collectives.algorithms.ring import all_reduce_steps, ring
 from ...collectives.own_scale import with_scale
-from ...collectives.settings import Scale, check_scale, codec_text
+from ...collectives.settings import Scale, check_scale
 from ...collectives.values.lost_energy import watch
-from ...collectives.values.wire_form import Compressed, Raw, StreamCodec, WireForm
+from ...collectives.values.stream_codec import StreamCodec, codec_text
+from ...collectives.values.wire_form import Compressed, Raw, WireForm
 from ...training import Floats, Parameters, shapes_of
 from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy

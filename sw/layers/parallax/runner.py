@@ -14,8 +14,8 @@ from ...codec import crc32
 from ...collectives import Op, allreduce_comp
 from ...collectives.agreement import agree, choose_path
 from ...collectives.own_scale import with_scale
-from ...collectives.settings import codec_text
 from ...collectives.values.lost_energy import watch
+from ...collectives.values.stream_codec import codec_text
 from ...collectives.values.wire_form import WireForm, wire_form
 from ...training import Floats, Gradients, Parameters, RowSparse
 from ...transport.mpi import transport_of

@@ -11,7 +11,7 @@ import numpy as np
 from ...pays.ratios import TABLE_III, bits_ratio
 from ..artefact import Artefact, Check, Settings, bars
 from ..inputs import imagenet
-from ..inputs.codecs import codecs, ratio, truncated
+from ..inputs.codecs import Lossy, codecs, ratio, truncated
 from ..inputs.digits import DATA, baseline, ring_of, train
 from ..published import BEST_RATIO, DROP_AT_6, TABLE_KEYS, TRUNCATION_RATIO
 
@@ -31,20 +31,21 @@ def make(settings: Settings) -> Artefact:
     found.row("HDC: Base, accuracy", None, base, "%")
     x = np.concatenate(list(baseline(epochs, settings.seed).gradients.values()))
     accuracy, ratios = {"Base": base}, {"Base": 1.0}
-    forms = {f"{bits}b-T": partial(truncated, bits=bits) for bits in BITS}
+    forms: dict[str, Lossy] = {f"{bits}b-T": partial(truncated, bits=bits) for bits in BITS}
+    papers = {f"{bits}b-T": TRUNCATION_RATIO[bits] for bits in BITS}
+    papers |= {f"literal 2^-{k}": bits_ratio(TABLE_III["hdc"][k]) for k in BOUNDS}
     ratios |= {f"{bits}b-T": 32 / (32 - bits) for bits in BITS}
     for k in BOUNDS:
         for mode, codec in codecs(k).items():
-            forms[f"{mode} 2^-{k}"] = codec.lossy  # type: ignore[assignment]
+            forms[f"{mode} 2^-{k}"] = codec.lossy
             ratios[f"{mode} 2^-{k}"] = ratio(codec, x)
+    own = settings.codec
+    if own is not None:
+        forms[own.name], ratios[own.name] = own.lossy, ratio(own, x)
     for name, lossy in forms.items():
         settings.step(name)
         accuracy[name] = float(np.mean([train(epochs, seed, ring_of(lossy)).final for seed in chosen]))
-        k = int(name.rsplit("-", 1)[1]) if "2^-" in name else 0
-        paper = TRUNCATION_RATIO[int(name[:2])] if not k else None
-        if name.startswith("literal"):
-            paper = bits_ratio(TABLE_III["hdc"][k])
-        found.row(f"HDC: {name}, ratio", paper, ratios[name], "x")
+        found.row(f"HDC: {name}, ratio", papers.get(name), ratios[name], "x")
         found.row(f"HDC: {name}, accuracy less Base", None, accuracy[name] - base, "points")
     if settings.torch and imagenet.missing() is None:
         for network in imagenet.NETWORKS:
@@ -56,6 +57,8 @@ def make(settings: Settings) -> Artefact:
                 for mode, codec in codecs(k).items():
                     paper = bits_ratio(TABLE_III[TABLE_KEYS[network]][k]) if mode == "literal" else None
                     found.row(f"{network}: {mode} 2^-{k}, ratio", paper, ratio(codec, sample.last), "x")
+            if own is not None:
+                found.row(f"{network}: {own.name}, ratio", None, ratio(own, sample.last), "x")
         found.conditions.append(f"ImageNet networks: {imagenet.IMAGES}; ratios only")
     else:
         found.notes.append(imagenet.missing() or "the ImageNet networks were left out (--no-torch)")

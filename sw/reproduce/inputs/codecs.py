@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...codec import Codec
+from ...collectives.values.stream_codec import StreamCodec
 from ...training import Floats
 from ...wire import MODES
 
@@ -20,7 +21,7 @@ def codecs(k: int) -> dict[str, Codec]:
     return {str(mode): Codec(2.0**-k, mode, threads=1) for mode in MODES}
 
 
-def ratio(codec: Codec, x: Floats) -> float:
+def ratio(codec: StreamCodec, x: Floats) -> float:
     """Bytes of fp32 per compressed byte."""
     return x.nbytes / len(codec.compress(np.ascontiguousarray(x)))
 

@@ -215,7 +215,7 @@ def test_legs_give_back_what_they_can_hold(leg: Leg) -> None:
 def test_a_scale_of_its_own_moves_the_bound() -> None:
     """Values below 2^-10 vanish at that bound; scaled up by their largest magnitude they do not."""
     parts = [("a", f32(2**-12, 2**-13))]
-    with pytest.warns(RuntimeWarning, match="the push of gradients: 100% of the energy"):
+    with pytest.warns(RuntimeWarning, match="the push of gradients: all of the energy"):
         meta, data = CodecLeg(Codec(), None).encode(parts)
     assert CodecLeg(Codec()).decode(meta, data, [("a", 2)])[0].tolist() == [0, 0]
     meta, data = CodecLeg(Codec()).encode(parts)

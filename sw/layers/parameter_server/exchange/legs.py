@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ....codec import Codec, scale_exponent
 from ....collectives.agreement import choose_path
-from ....collectives.settings import Path, Scale, check_scale, codec_text
+from ....collectives.settings import Path, Scale, check_scale
 from ....collectives.values.lost_energy import LostEnergy
-from ....collectives.values.wire_form import StreamCodec
+from ....collectives.values.stream_codec import StreamCodec, codec_text
 from ....training import Floats
 from ....transport import Transport
 
@@ -125,9 +125,9 @@ class _Scaled:
             exponent = scale_exponent(values, self.codec.mode) if isinstance(self.codec, Codec) else 0
         else:
             exponent = self.scale or 0
+        self._look("the push of gradients", self.codec, values, exponent, auto=self.scale == "auto")
         if exponent:
             values *= np.float32(2.0**exponent)
-        self._look("the push of gradients", self.codec, values)
         return exponent
 
     @staticmethod

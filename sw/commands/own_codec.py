@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The option ``--with``: a codec of the user's own, compared with this package's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from ..collectives.values.stream_codec import StreamCodec, examine
+
+OwnCodec = Annotated[
+    str | None,
+    typer.Option("--with", metavar="MODULE:CLASS", help="Compare a codec of your own, a StreamCodec, too."),
+]
+
+
+def own_codec(text: str | None) -> StreamCodec | None:
+    """The codec of ``--with``, examined; None for None. Modules are also searched in the current folder.
+
+    ``MODULE:CLASS`` names a class that needs no arguments, a function that returns a codec, or a codec.
+    Raises ``typer.BadParameter`` for what is none.
+    """
+    if text is None:
+        return None
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise typer.BadParameter(f"--with must be MODULE:CLASS, not {text!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        codec: StreamCodec = found if hasattr(found, "compress") and not isinstance(found, type) else found()
+        examine(codec)
+    except Exception as error:  # whatever the user's code raises
+        raise typer.BadParameter(f"--with {text}: {type(error).__name__}: {error}") from error
+    return codec

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A codec of the user's own: in collectives, in the example, and in the commands with ``--with``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli
+from inceptionn.collectives import (
+    BFloat16,
+    MismatchError,
+    StreamCodec,
+    SummingCodec,
+    allgather_comp,
+    allreduce_comp,
+    bcast_comp,
+    examine,
+)
+from inceptionn.collectives.own_scale import CommonScale, OwnScale
+from inceptionn.error_feedback import ErrorFeedback
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "own_codec.py"
+
+
+class Half(StreamCodec):
+    """The least that a subclass needs."""
+
+    def __init__(self, name: str = "half") -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def max_compressed_size(self, count: int) -> int:
+        return 2 * count
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        stream = x.astype("<f2").tobytes()
+        if out is None:
+            return stream
+        room = memoryview(out).cast("B")[: len(stream)]
+        room[:] = stream
+        return room
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        values = np.frombuffer(stream, "<f2", count).astype(np.float32)
+        if out is None:
+            return values
+        np.copyto(out, values.reshape(out.shape))
+        return out
+
+
+def test_it_works_in_every_collective(group: Group) -> None:
+    x = np.random.default_rng(2).normal(scale=0.1, size=(3, 5000)).astype(np.float32)
+
+    def run(t: Transport) -> tuple[np.ndarray, ...]:
+        total, parts, sent = np.empty(5000, np.float32), np.empty((3, 5000), np.float32), x[0].copy()
+        allreduce_comp(t, x[t.rank], total, codec=Half())
+        feedback = ErrorFeedback(Half())
+        allreduce_comp(t, x[t.rank], total, codec=Half(), feedback=(feedback, "w"))
+        allgather_comp(t, x[t.rank], parts, codec=Half())
+        bcast_comp(t, sent, 0, codec=Half())
+        assert np.array_equal(feedback.residual("w"), x[t.rank] - Half().lossy(x[t.rank]))
+        return total, parts, sent
+
+    results = group(3, run)
+    for total, parts, sent in results:
+        assert np.array_equal(total, results[0][0])
+        assert np.abs(total - x.sum(axis=0)).max() < 1e-3
+        assert np.array_equal(parts, Half().lossy(x))
+        assert np.array_equal(sent, Half().lossy(x[0]))
+
+
+def test_ranks_compare_names(group: Group) -> None:
+    def run(t: Transport) -> None:
+        x = np.ones(10, np.float32)
+        allreduce_comp(t, x, x.copy(), codec=Half(f"half {t.rank}"))
+
+    for result in group(2, run):
+        assert isinstance(result, MismatchError)
+        assert str(result) == "codec differs: rank 0 has 'half 0', rank 1 has 'half 1'"
+
+
+class Unfinished:
+    def compress(self, x: Any, out: Any = None) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        (
+            Unfinished(),
+            "codec Unfinished lacks max_compressed_size, decompress, decompress_add, lossy, name (a str): "
+            "make it a subclass of inceptionn.collectives.StreamCodec",
+        ),
+        (Half, "codec must be an object, such as Half(), not the class"),
+        (Half(name=3), "codec Half lacks name (a str): make it a subclass of"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_missing_is_listed_at_all_ranks(group: Group, codec: Any, text: str) -> None:
+    def run(t: Transport) -> str:
+        x = np.ones(10, np.float32)
+        with pytest.raises(MismatchError if t.rank else TypeError) as raised:
+            allreduce_comp(t, x, x.copy(), codec=None if t.rank else codec)
+        t.barrier()
+        return str(raised.value)
+
+    own, theirs = group(2, run)
+    assert own.startswith(text)
+    assert theirs == f"rank 0 cannot take part: TypeError: {own}"
+
+
+def test_a_subclass_without_a_method_is_not_made() -> None:
+    class NoStream(StreamCodec):
+        name = "none"
+
+    with pytest.raises(TypeError, match="compress"):
+        NoStream()  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    "codec", [Codec(), Codec(mode="planes"), BFloat16(), Half()], ids=lambda codec: codec.name
+)
+def test_what_keeps_its_promises_passes(codec: StreamCodec) -> None:
+    examine(codec)
+    examine(OwnScale(codec, "auto") if isinstance(codec, Codec) else codec)
+    assert isinstance(codec, SummingCodec) == isinstance(codec, Codec)
+    assert isinstance(CommonScale(Codec(), 3), SummingCodec)
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "text"),
+    [
+        ("max_compressed_size", lambda self, count: count, "at most max_compressed_size bytes"),
+        ("decompress", lambda self, stream, count, out=None: np.frombuffer(stream, "<f2"), "returns float32"),
+        ("lossy", lambda self, x, out=None: x, "lossy(x) is what decompress returns"),
+        ("compress", lambda self, x, out=None: x.astype("<f2").tobytes(), "the part of out"),
+        ("decompress_add", lambda self, stream, accumulator, addend=None: accumulator, "their sum"),
+    ],
+)
+def test_a_broken_promise_is_named(method: str, wrong: Any, text: str) -> None:
+    broken = type("Broken", (Half,), {method: wrong})
+    with pytest.raises(ValueError, match="half, 3000 values: not so") as raised:
+        examine(broken())
+    assert text in str(raised.value)
+
+
+def test_the_example_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=120, check=True, cwd="/"
+    )
+    assert done.stdout.startswith("1 ranks, largest error ")
+
+
+def test_the_example_under_mpirun(mpirun: Callable[..., str]) -> None:
+    said = mpirun(3, "-m", "mpi4py", str(EXAMPLE))
+    assert said.startswith("3 ranks, largest error ")
+    assert float(said.split()[4].rstrip(",")) < 1e-2
+
+
+@pytest.fixture
+def at_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The repository's root as working directory; a folder with ``g.npy``."""
+    monkeypatch.chdir(ROOT)
+    values = np.random.default_rng(4).normal(scale=0.01, size=9000).astype(np.float32)
+    np.save(tmp_path / "g.npy", values)
+    return tmp_path
+
+
+def test_inspect_compares_it(at_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["inspect", str(at_root / "g.npy"), "--with", "examples.own_codec:Half"]
+    assert cli.main(arguments) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "float16" in line)
+    assert "2.00" in row
+    assert cli.main([*arguments, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)["with"]
+    x = np.load(at_root / "g.npy").astype(np.float64)
+    y = x.astype(np.float16).astype(np.float64)
+    assert found["name"] == "float16"
+    assert found["ratio"] == 2
+    assert found["relative_error"] == pytest.approx(np.linalg.norm(x - y) / np.linalg.norm(x), rel=1e-3)
+
+
+def test_bench_codec_measures_it(at_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--quick", "--size", "1", "--file", str(at_root / "g.npy"), "--no-peers", "--json"]
+    out = str(at_root / "b.json")
+    assert cli.main(["bench", "codec", *arguments, out, "--with", "examples.own_codec:Half"]) == 0
+    (row,) = (row for row in json.loads(Path(out).read_text())["rows"] if row["kind"] == "with")
+    assert (row["name"], row["ratio"]) == ("float16", 2)
+    assert "float16" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_fig14_trains_with_it(at_root: Path) -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    arguments = ["--quick", "--no-torch", "--no-network", "--out", str(at_root)]
+    assert cli.main(["reproduce", "fig14", *arguments, "--with", "examples.own_codec:Half"]) == 0
+    rows = {row["name"]: row for row in json.loads((at_root / "fig14.json").read_text())["rows"]}
+    assert rows["HDC: float16, ratio"]["here"] == 2
+    assert rows["HDC: float16, ratio"]["paper"] is None
+    assert abs(rows["HDC: float16, accuracy less Base"]["here"]) < 5
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("Half", "--with must be MODULE:CLASS, not 'Half'"),
+        ("no_such:Half", "--with no_such:Half: ModuleNotFoundError"),
+        ("examples.own_codec:Whole", "has no attribute 'Whole'"),
+        ("json:JSONDecoder", "TypeError: codec JSONDecoder lacks"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    at_root: Path, capsys: pytest.CaptureFixture[str], option: str, text: str
+) -> None:
+    assert cli.main(["inspect", str(at_root / "g.npy"), "--with", option]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_only_fig14_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "fig4", "--with", "examples.own_codec:Half"]) == 2
+    assert "No such option: --with" in capsys.readouterr().err
