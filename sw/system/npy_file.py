@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.lib import format as npy
@@ -13,6 +14,11 @@ from numpy.typing import NDArray
 
 _ZIP = b"PK\x03\x04"
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_DAMAGE = (ValueError, KeyError, EOFError, TokenError, SyntaxError, TypeError, ArithmeticError, MemoryError,
+           RecursionError)  # fmt: skip
+"""What NumPy raises for damaged headers."""
+_LONGEST = 2**48
+"""Values that an axis may have; more overflow in NumPy, even if another axis is empty."""
 
 
 def load(path: Path) -> NDArray[np.float32]:
@@ -27,11 +33,14 @@ def load(path: Path) -> NDArray[np.float32]:
         file.seek(0)
         try:
             shape, _, dtype = _READERS[npy.read_magic(file)](file)
-        except (ValueError, KeyError, EOFError):
+            wanted = math.prod(shape) * dtype.itemsize
+            if any(length < 0 or length > _LONGEST for length in shape):
+                raise ValueError("no shape of an array")
+        except _DAMAGE:
             raise ValueError(f"{path} is not a .npy file, or its header is damaged") from None
         if dtype != np.float32:
             raise TypeError(f"{path} must hold float32 values, not {dtype}")
-        there, wanted = os.fstat(file.fileno()).st_size - file.tell(), math.prod(shape) * dtype.itemsize
+        there = os.fstat(file.fileno()).st_size - file.tell()
         if there < wanted:
             raise ValueError(f"{path} ends too early: {there} bytes of values, not {wanted}")
         file.seek(0)

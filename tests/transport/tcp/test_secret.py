@@ -192,7 +192,7 @@ def test_a_secret_that_all_users_can_read_is_said(
     file.write_bytes(b"known")
     file.chmod(mode)
     monkeypatch.setenv("INCEPTIONN_SECRET_FILE", str(file))
-    with pytest.warns(UserWarning, match="is open to every user of this host: chmod 600 .*secret$"):
+    with pytest.warns(UserWarning, match="is open to other users of this host: chmod 600 .*secret$"):
         assert secret_of(None) == b"known"
 
 
