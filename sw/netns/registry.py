@@ -60,8 +60,8 @@ def _open_private(path: str, flags: int) -> int:
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
     """Takes the smallest free number. ``names`` returns the namespaces for a number.
 
-    ``files``: a folder that goes with them; its name begins with `FILES`. The caller makes it after this call,
-    so that `sweep` knows it however early its owner is killed.
+    ``files``: a folder that goes with them; its name begins with `FILES`. The caller makes it after this
+    call, so that `sweep` knows it however early its owner is killed.
 
     Networks of owners that are dead are removed first. Raises `NetworkError` if another program holds the
     lock for a minute.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are written completely or not at all.
 
-The data goes to a file without a name in the target's folder, reaches the disk, and gets its name: a reader sees
-the former file or the new one. A link is followed and an existing file keeps its mode. Nothing is left behind
-after an error, nor if the program is killed. (File systems without ``O_TMPFILE``, such as NFS, keep a partial
-file of a killed program.)
+The data goes to a file without a name in the target's folder, reaches the disk, and gets its name: a reader
+sees the former file or the new one. A link is followed and an existing file keeps its mode. Nothing is left
+behind after an error, nor if the program is killed. (File systems without ``O_TMPFILE``, such as NFS, keep a
+partial file of a killed program.)
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _target(path: str | os.PathLike[str]) -> Path:
 
 
 def _unnamed(partial: Path) -> BinaryIO:
-    """A new file in the folder of ``partial``; it has that name only if the file system knows no other way."""
+    """A new file in the folder of ``partial``; it has that name only where every file needs one."""
     if _DESCRIPTORS.is_dir():  # by which `_named` finds the file
         with suppress(OSError):  # the next line fails for the same reason, unless O_TMPFILE is the reason
             descriptor = os.open(partial.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)

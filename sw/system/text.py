@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 LONGEST = 1000
@@ -23,3 +25,9 @@ def brief(value: Any) -> str:
     except ValueError:  # Python refuses to write whole numbers of more than 4,300 digits
         return f"a {type(value).__name__} with a whole number of too many digits"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'ring'?)`` for a name that is close to a known one, else nothing."""
+    found = get_close_matches(name.lower(), known, 1)
+    return f" (did you mean {found[0]!r}?)" if found else ""

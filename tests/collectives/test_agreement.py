@@ -173,7 +173,7 @@ def test_floats_of_another_length_name_the_link(threads: Group) -> None:
     def run(t: Transport) -> None:
         if t.rank == 1:
             real = t.isend
-            t.isend = lambda peer, buffer, **how: real(peer, buffer[:-1], **how)  # type: ignore
+            t.isend = lambda to, data, **how: real(to, data[:-1], **how)  # type: ignore[method-assign]
         allreduce_comp(t, np.ones(300, np.float32), np.empty(300, np.float32), path="off")
 
     link = "rank 2 received a malformed stream from rank 1: 444 bytes, expected 448"
