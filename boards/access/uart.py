@@ -55,7 +55,8 @@ class SerialLine:
             if found := wanted.search(heard):
                 return found
             if no := refused.search(heard):
-                raise BusError(f"{command!r} at {str(self.path)!r}: {printable(no[1].decode('ascii', 'backslashreplace'))}")
+                reason = printable(no[1].decode("ascii", "backslashreplace"))
+                raise BusError(f"{command!r} at {str(self.path)!r}: {reason}")
         raise BusError(
             f"no answer to {command!r} at {str(self.path)!r} within {_PATIENCE:g} s: {heard[-80:]!r}"
         )
