@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...system.address import unspecified
+from ...system.text import printable
 from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
 from .acceptor import BACKLOG, Acceptor
 from .line import Form, Line, anything, checked, decoded, digest, shortened, text, whole
@@ -236,7 +237,7 @@ def await_welcome(line: Line, hello: Hello, timeout: float, secret: bytes = b"")
         elif secret and "refused" not in said:
             raise TransportError(f"rank {rank} has a secret, {there} has none")
         if "refused" in said:
-            raise TransportError(checked(said, {"refused": text})["refused"])
+            raise TransportError(printable(checked(said, {"refused": text})["refused"]))
         welcome = checked(said, _WELCOME)["welcome"]
         if not isinstance(welcome, list) or len(welcome) != hello["size"]:
             raise ValueError("the welcome has another number of ranks")
