@@ -14,9 +14,11 @@ import typer
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
+from inceptionn.system.text import nearest
 
 from . import output_folder
 from .board import Board, Options
+from .inline.recipes import RECIPES
 from .module_names import DEFAULT_PREFIX
 from .package_files import package
 
@@ -33,7 +35,10 @@ BOARDS = tuple(
 def load_board(name: str) -> Board:
     """The board of this name. Raises ``ValueError`` for any other."""
     if name not in BOARDS:
-        raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
+        hint = nearest(name, BOARDS)
+        if found := [board for board in RECIPES if board.startswith(name.lower())]:
+            hint = f" (the inline device: inceptionn inline build --board {found[0]})"
+        raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}{hint}")
     board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}.target").BOARD
     return board
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from inceptionn.commands.console import Console, Table, whole
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
+from inceptionn.system.text import nearest
 
 from .models.cache import build_root
 from .models.waves import fst_available, wave_format
@@ -65,7 +66,7 @@ def component(name: str) -> Entry:
     """The catalogue's entry of this name. Raises ``ValueError`` for one that has no bench of its own."""
     known = benches()
     if name not in known:
-        raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}")
+        raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}{nearest(name, known)}")
     return CATALOGUE[name]
 
 

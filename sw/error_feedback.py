@@ -124,13 +124,15 @@ class ErrorFeedback:
         if scale != "auto":
             return scale or 0
         # Other users of this module do not need the collectives.
-        from .collectives.agreement import common_scale, effective, largest_exponent
+        from .collectives.agreement import common_scale, effective, largest_exponent, whole_number
         from .transport.mpi import transport_of
 
         if effective(scale, "software", self.codec) is None:
             return 0
         transport = transport_of(self.comm)
-        return common_scale(scale, transport.exchange(largest_exponent(values, self.codec)), transport.size)
+        answers = transport.exchange(largest_exponent(values, self.codec))
+        largest = [whole_number(rank, answer) for rank, answer in enumerate(answers)]
+        return common_scale(scale, largest, transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
         """A copy of a tensor's residual, float32 in its shape.

@@ -13,7 +13,7 @@ from .bus import WORD_BYTES, Bus, BusError
 from .uart import SerialLine
 
 _REPORT = re.compile(
-    " ".join(rf"{name}=(?P<{name}>\d+)" for name in VALUES).encode()
+    " ".join(rf"{name}=(?P<{name}>\d{{1,20}})" for name in VALUES).encode()
     + rb" (?P<verdict>%s)\r\n" % b"|".join(verdict.upper().encode() for verdict in VERDICTS)
 )
 _DONE = re.compile(rb"\r\nok\r\n")

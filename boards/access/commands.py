@@ -108,13 +108,13 @@ def get_command(
     name: Name, bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None,
     uart: Uart = None, baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
-    """Print one value: a register in hexadecimal, a field or counter in decimal."""
+    """Print one value: a register or field in hexadecimal, a counter in decimal."""
     check_outputs(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         register, part = _usage(lambda: bus.find(name))
         value = bus.read(name)
-    full = part is None and register.fields
-    Console(json_file=json_file).print(f"{value:#010x}" if full else str(value))
+    text = f"{value:#x}" if part else f"{value:#010x}" if register.fields else str(value)
+    Console(json_file=json_file).print(text)
     write_json(json_file, {name.upper(): value})
 
 

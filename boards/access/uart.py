@@ -11,6 +11,8 @@ import time
 import tty
 from pathlib import Path
 
+from inceptionn.system.text import printable
+
 from .bus import BusError
 
 BAUD = 115_200
@@ -53,7 +55,8 @@ class SerialLine:
             if found := wanted.search(heard):
                 return found
             if no := refused.search(heard):
-                raise BusError(f"{command!r} at {str(self.path)!r}: {no[1].decode()}")
+                reason = printable(no[1].decode("ascii", "backslashreplace"))
+                raise BusError(f"{command!r} at {str(self.path)!r}: {reason}")
         raise BusError(
             f"no answer to {command!r} at {str(self.path)!r} within {_PATIENCE:g} s: {heard[-80:]!r}"
         )

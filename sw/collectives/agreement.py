@@ -14,13 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import MAX_SCALE, Codec, scale_exponent
+from ..system.text import brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
 from ..wire import EXPONENT_BIAS, SHIM_VERSION
 from .settings import Path, Scale
 from .values.stream_codec import StreamCodec, codec_text
+from .values.wire_form import MalformedStream
 
+EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
+"""What a rank's largest exponent may be."""
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""
 
@@ -33,35 +37,66 @@ class MismatchError(ValueError):
 
 
 def agree(
-    transport: Transport, terms: dict[str, Any], largest: int | None, error: Exception | None
+    transport: Transport,
+    terms: dict[str, Any],
+    largest: int | None,
+    error: Exception | None,
+    allowed: range = EXPONENTS,
 ) -> list[int | None]:
     """Returns all ranks' ``largest``, if all have the same ``terms`` and no rank has an ``error``.
 
     Otherwise every rank raises: its own error if it has one, else `MismatchError`. The latter names the first
     term that differs, two ranks and both values. Ranks exchange a digest of the terms, and the terms
-    themselves only if digests differ.
+    themselves only if digests differ. What a rank sends is checked: `MismatchError` names a rank whose answer
+    has another form, or a ``largest`` that is not in ``allowed``.
     """
     own = {"version": SHIM_VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
-    digest = blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=8).hexdigest()
-    answers = transport.exchange([digest, largest, wrong])
+    answers = transport.exchange([_digest(own), largest, wrong])
     if error is not None:
         raise error
-    for rank, (_, _, problem) in enumerate(answers):
-        if problem is not None:
-            raise MismatchError(f"rank {rank} cannot take part: {problem}")
+    for rank, answer in enumerate(answers):
+        match answer:
+            case [str(), _, None]:
+                whole_number(rank, answer[1], allowed)
+            case [str(), _, str(problem)]:
+                raise MismatchError(f"rank {rank} cannot take part: {printable(problem)}")
+            case _:
+                raise _malformed(rank, answer)
     if len({theirs for theirs, _, _ in answers}) > 1:
-        _name_the_difference(transport.exchange(own))
+        _name_the_difference([theirs for theirs, _, _ in answers], transport.exchange(own))
     return [exponent for _, exponent, _ in answers]
 
 
-def _name_the_difference(all_terms: list[dict[str, Any]]) -> None:
+def whole_number(rank: int, value: Any, allowed: range = EXPONENTS) -> int | None:
+    """What a rank sent, if it is None or a whole number of ``allowed``; else raises `MismatchError`."""
+    if value is not None and (type(value) is not int or value not in allowed):
+        raise _malformed(rank, value)
+    number: int | None = value
+    return number
+
+
+def _malformed(rank: int, value: Any) -> MismatchError:
+    return MismatchError(f"rank {rank} sent a malformed agreement: {brief(value)}")
+
+
+def _digest(terms: dict[str, Any]) -> str:
+    return blake2b(json.dumps(terms, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
+    for rank, theirs in enumerate(all_terms):
+        if not isinstance(theirs, dict) or _digest(theirs) != digests[rank]:
+            raise MismatchError(
+                f"rank {rank} sent a malformed agreement: {brief(theirs)} does not belong to its digest"
+            )
     first = all_terms[0]
     for rank, theirs in enumerate(all_terms):
         for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
             if theirs.get(word) != first.get(word):
                 raise MismatchError(
-                    f"{word} differs: rank 0 has {first.get(word)!r}, rank {rank} has {theirs.get(word)!r}"
+                    f"{printable(word)} differs: rank 0 has {brief(first.get(word))}, "
+                    f"rank {rank} has {brief(theirs.get(word))}"
                 )
 
 
@@ -70,12 +105,15 @@ def moving_data(transport: Transport) -> Iterator[None]:
     """A context for the data transfer after an agreement.
 
     An error in it also ends the wait of all other ranks. A ``ValueError``, which means malformed data,
-    becomes a `TransportError`.
+    becomes a `TransportError`. Lanes that arrive name their link: see `values.wire_form.arriving`.
     """
     try:
         yield
     except TransportError:
         raise
+    except MalformedStream as problem:
+        transport.abort(str(problem))
+        raise TransportError(str(problem)) from problem
     except BaseException as problem:
         transport.abort(f"{type(problem).__name__}: {problem}")
         if isinstance(problem, ValueError):

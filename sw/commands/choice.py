@@ -99,6 +99,14 @@ class Choice(Effect):
         """The options of ``inceptionn encode``."""
         return f"--mode {self.mode} --bound {self.k} --scale {self.scale}"
 
+    def arguments(self, scale: str) -> str:
+        """Those of `CompressState` and `allreduce_comp`; ``scale`` is the one of ``inspect --scale``.
+
+        Of scales that the user did not choose, every one but 0 is that of "auto".
+        """
+        chosen = "None" if not self.scale else "'auto'" if scale in ("0", "auto") else str(self.scale)
+        return f"codec=Codec(2**-{self.k}, {self.mode!r}), scale={chosen}"
+
 
 def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
     """Both codecs at several bounds and every scale on a float32 array of one dimension. O(size) each."""

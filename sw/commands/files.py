@@ -167,7 +167,10 @@ def inspect(
         errors = None
         write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
     else:
-        values = npy_file.load(file).reshape(-1)
+        array = npy_file.load(file)
+        if not array.size:
+            raise ValueError(f"{file} holds no values: its shape is {array.shape}")
+        values = array.reshape(-1)
         exponent = _exponent(scale, values, codec)
         counts = codec.histogram(values, scale=exponent)
         size = _stream_size(counts)
@@ -180,7 +183,14 @@ def inspect(
         found = choices(values, scales_of(values) if scale == "0" else [exponent])
         best = recommended(found)
         effect = None if other is None else effect_of(other, values)
-        _print_choices(console, [choice for choice in found if choice.scale == exponent], best, effect)
+        _print_choices(
+            console, [choice for choice in found if choice.scale == exponent], best, scale, effect
+        )
+        if strange := values.size - int(np.isfinite(values).sum()):
+            console.print(
+                f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
+                "reach all ranks in a sum"
+            )
         write_json(json_file, {
             "values": values.size, "bytes": size, "classes": counts.tolist(),
             "mode": mode, "k": bound, "scale": exponent,
@@ -259,7 +269,9 @@ def _print_errors(console: Console, errors: Errors) -> None:
     console.print(f"energy kept {errors.kept:.1%}; magnitudes {errors.bias:+.2%} on average")
 
 
-def _print_choices(console: Console, found: list[Choice], best: Choice | None, own: Effect | None) -> None:
+def _print_choices(
+    console: Console, found: list[Choice], best: Choice | None, scale: str, own: Effect | None
+) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
     sections = [own, *(choice for choice in found if choice.mode != MODES[0] and choice.k == found[0].k)]
@@ -282,6 +294,7 @@ def _print_choices(console: Console, found: list[Choice], best: Choice | None, o
             f"recommended: {best.text} (1:{best.ratio:.2f}, relative L2 error {best.relative_error:.3f}, "
             f"energy kept {best.energy_kept:.1%})"
         )
+        console.print(f"in training: CompressState({best.arguments(scale)})")
 
 
 def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit: str = "values") -> None:

@@ -59,6 +59,6 @@ def agree_on_step(
                 break
     if error is None and len(gradients) != len(shapes):
         error = ValueError(f"there is no key {sorted(set(gradients) - set(shapes))[0]!r}")
-    answers = agree(transport, {"step": step}, finite + 2 * vote, error)
+    answers = agree(transport, {"step": step}, finite + 2 * vote, error, range(4))
     known = [answer or 0 for answer in answers]
     return StepTerms(finite, sum(answer & 1 for answer in known), sum(answer >> 1 for answer in known))

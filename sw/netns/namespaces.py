@@ -9,6 +9,8 @@ from __future__ import annotations
 import atexit
 import ipaddress
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -133,7 +135,6 @@ class Namespaces:
         """Folder for temporary files of this set of hosts; deleted with it."""
         self._number: int | None = None
         self._pid = 0
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._handlers: dict[signal.Signals, Any] = {}
 
     def names(self, number: int) -> list[str]:
@@ -149,9 +150,9 @@ class Namespaces:
         atexit.register(self.close)
         self._handlers.update(unwind_on_signals())
         try:
-            self._temporary = tempfile.TemporaryDirectory(prefix=registry.FILES)
-            self.folder = Path(self._temporary.name)
+            self.folder = Path(tempfile.gettempdir()) / f"{registry.FILES}{secrets.token_hex(8)}"
             self._number = registry.claim(self.names, self.folder)
+            self.folder.mkdir(mode=0o700)
             names = self.names(self._number)
             for name in names:
                 ip("netns", "add", name)
@@ -185,14 +186,14 @@ class Namespaces:
         blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked) if main else set()
         try:
-            if self._number is not None:
-                registry.release(self._number, self.names(self._number))
-                self._number = None
+            number, self._number = self._number, None
+            if number is not None:
+                registry.remove(self.names(number))
             for host in self.hosts:
                 host.reap()
-            if self._temporary is not None:
-                self._temporary.cleanup()
-                self._temporary = None
+            if number is not None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                registry.release(number)
             atexit.unregister(self.close)
         finally:
             if main:

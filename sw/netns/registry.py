@@ -45,15 +45,23 @@ def folder() -> Path:
     return path
 
 
-def _open(path: str, flags: int) -> int:
+def _open(path: str, flags: int, mode: int = 0o644) -> int:
     """An opener for `open` that never follows a link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def _open_private(path: str, flags: int) -> int:
+    """As `_open`, for a file that other users cannot open: who can open the lock can hold it."""
+    descriptor = _open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
     """Takes the smallest free number. ``names`` returns the namespaces for a number.
 
-    ``files``: a folder that goes with them; its name begins with `FILES`.
+    ``files``: a folder that goes with them; its name begins with `FILES`. The caller makes it after this
+    call, so that `sweep` knows it however early its owner is killed.
 
     Networks of owners that are dead are removed first. Raises `NetworkError` if another program holds the
     lock for a minute.
@@ -71,9 +79,8 @@ def claim(names: Callable[[int], list[str]], files: Path) -> int:
     return number
 
 
-def release(number: int, names: list[str]) -> None:
-    """Ends all processes in these namespaces, removes them, and frees their number."""
-    remove(names)
+def release(number: int) -> None:
+    """Frees a number whose namespaces and folder have been removed."""
     _file(number).unlink(missing_ok=True)
 
 
@@ -181,7 +188,7 @@ def _owner(pid: int) -> dict[str, Any]:
 @contextmanager
 def _lock() -> Iterator[None]:
     path = folder() / "lock"
-    with open(path, "w", opener=_open) as lock:
+    with open(path, "w", opener=_open_private) as lock:
         deadline = time.monotonic() + _LOCK_SECONDS
         while True:
             try:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are written completely or not at all.
 
-The data goes to a file next to the target, reaches the disk, and is renamed: a reader sees the former file or
-the new one. A link is followed, an existing file keeps its mode, and after an error nothing is left behind.
+The data goes to a file without a name in the target's folder, reaches the disk, and gets its name: a reader
+sees the former file or the new one. A link is followed and an existing file keeps its mode. Nothing is left
+behind after an error, nor if the program is killed. (File systems without ``O_TMPFILE``, such as NFS, keep a
+partial file of a killed program.)
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import BinaryIO
 
 PREFIX = ".partial-"
 """How the names of unfinished files begin."""
+_DESCRIPTORS = Path("/proc/self/fd")
 
 
 def check(path: str | os.PathLike[str], force: bool = True) -> None:
@@ -52,18 +55,21 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield file
             return
         partial = target.with_name(PREFIX + secrets.token_hex(8))
-        # Not "xb": NumPy writes to such a file without Python and loses the reason for a failure.
-        with partial.open("x+b") as file:
+        with _unnamed(partial) as file:
             if target.exists():
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(target)
+            if not partial.exists() and not _named(file, target):
+                _named(file, partial)
+        if partial.exists():
+            partial.replace(target)
         _sync(target.parent)
     except OSError as error:
         named = target if error.filename is None else Path(error.filename)
-        if error.errno is None or (named != target and not named.name.startswith(PREFIX)):
+        own = named == target or named.name.startswith(PREFIX) or named.parent == _DESCRIPTORS
+        if error.errno is None or not own:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
@@ -81,6 +87,28 @@ def write(path: str | os.PathLike[str], data: bytes | memoryview | str) -> None:
 def _target(path: str | os.PathLike[str]) -> Path:
     """The file that is written. The link of a pipe, ``/dev/stdout``, leads to no path: it stays as it is."""
     return Path(path) if _is_special(Path(path)) else Path(os.path.realpath(path))
+
+
+def _unnamed(partial: Path) -> BinaryIO:
+    """A new file in the folder of ``partial``; it has that name only where every file needs one."""
+    if _DESCRIPTORS.is_dir():  # by which `_named` finds the file
+        with suppress(OSError):  # the next line fails for the same reason, unless O_TMPFILE is the reason
+            descriptor = os.open(partial.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            return os.fdopen(descriptor, "w+b")
+    # Not "xb": NumPy writes to such a file without Python and loses the reason for a failure.
+    return partial.open("x+b")
+
+
+def _named(file: BinaryIO, path: Path) -> bool:
+    """Gives a file without a name one; False if another file has it."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:  # with a folder's descriptor Python calls linkat(2), which follows the link in /proc
+        os.link(_DESCRIPTORS / str(file.fileno()), path.name, dst_dir_fd=folder)
+    except FileExistsError:
+        return False
+    finally:
+        os.close(folder)
+    return True
 
 
 def _is_special(target: Path) -> bool:

@@ -6,13 +6,30 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from tokenize import TokenError
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 _ZIP = b"PK\x03\x04"
+_PICKLE = b"\x80\x02"
+"""How the files of torch before 1.6 begin; later ones are ZIP archives."""
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_DAMAGE = (ValueError, KeyError, EOFError, TokenError, SyntaxError, TypeError, ArithmeticError, MemoryError,
+           RecursionError)  # fmt: skip
+"""What NumPy raises for damaged headers."""
+_LONGEST = 2**48
+"""Values that an axis may have; more overflow in NumPy, even if another axis is empty."""
+
+
+def _is_torch(path: Path) -> bool:
+    try:
+        with ZipFile(path) as archive:
+            return any(name.endswith("data.pkl") for name in archive.namelist())
+    except BadZipFile:
+        return False
 
 
 def load(path: Path) -> NDArray[np.float32]:
@@ -22,16 +39,28 @@ def load(path: Path) -> NDArray[np.float32]:
     that are not float32; ``OSError`` from the system.
     """
     with path.open("rb") as file:
-        if file.read(len(_ZIP)) == _ZIP:
+        start = file.read(len(_ZIP))
+        if start[:2] == _PICKLE or (start == _ZIP and _is_torch(path)):
+            raise ValueError(
+                f"{path} is a file of torch.save; of a tensor t in it, "
+                "np.save('t.npy', t.detach().float().cpu().numpy()) makes a .npy file"
+            )
+        if start == _ZIP:
             raise ValueError(f"{path} holds several arrays; save them one by one")
         file.seek(0)
         try:
             shape, _, dtype = _READERS[npy.read_magic(file)](file)
-        except (ValueError, KeyError, EOFError):
+            wanted = math.prod(shape) * dtype.itemsize
+            if any(length < 0 or length > _LONGEST for length in shape):
+                raise ValueError("no shape of an array")
+        except _DAMAGE:
             raise ValueError(f"{path} is not a .npy file, or its header is damaged") from None
         if dtype != np.float32:
-            raise TypeError(f"{path} must hold float32 values, not {dtype}")
-        there, wanted = os.fstat(file.fileno()).st_size - file.tell(), math.prod(shape) * dtype.itemsize
+            remedy = f": np.save({path.name!r}, np.load({path.name!r}).astype('float32')) converts it"
+            raise TypeError(
+                f"{path} must hold float32 values, not {dtype}{remedy if dtype.kind in 'fiu' else ''}"
+            )
+        there = os.fstat(file.fileno()).st_size - file.tell()
         if there < wanted:
             raise ValueError(f"{path} ends too early: {there} bytes of values, not {wanted}")
         file.seek(0)

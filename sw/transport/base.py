@@ -232,6 +232,8 @@ class Transport(ABC):
             self.abort(f"{type(error).__name__}: {error}")
 
     def __repr__(self) -> str:
+        if not {"rank", "size"} <= vars(self).keys():
+            return f"<{type(self).__name__}, not connected>"
         return f"<{type(self).__name__} rank {self.rank} of {self.size}{', NIC' if self.nic else ''}>"
 
 

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import subprocess
+import threading
+import tty
 from pathlib import Path
 
 import pytest
 
 from inceptionn.boards.access.bar import BarBus
+from inceptionn.boards.access.bring_up import BringUpBus
 from inceptionn.boards.access.bus import BusError
+from inceptionn.boards.access.uart import SerialLine
+from inceptionn.boards.bring_up.registers import VALUES
 from inceptionn.boards.generate import BOARDS, load_board
 from inceptionn.boards.templates import render
 from inceptionn.cli import main
@@ -80,7 +86,7 @@ def test_get_set_bound(bar: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert regs(bar, "get", "parameters") == 0
     assert regs(bar, "get", "TOS.value") == 0
     assert regs(bar, "get", "TX_BYTES_IN") == 0
-    assert capsys.readouterr().out.split() == [f"{bound_word(8):#010x}", "48", str(COUNT)]
+    assert capsys.readouterr().out.split() == [f"{bound_word(8):#010x}", "0x30", str(COUNT)]
 
 
 @pytest.mark.parametrize(
@@ -197,3 +203,33 @@ def test_every_readme_shows_the_bound_and_the_class_counters(name: str, codec: s
         "<I", (tmp_path / "resource").read_bytes(), at + registers["PARAMETERS"].offset
     )
     assert written == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"no such command\xff\x1b[2J: try\r\n", r"no such command\xff\x1b[2J: try"),
+        (b"\xff\xfe\x1b[2J\r\n", r"b'\xff\xfe\x1b[2J\r\n'"),
+        (" ".join(f"{name}={'9' * 5000}" for name in VALUES).encode() + b" PASS\r\n", "no answer to"),
+    ],
+)
+def test_wrong_bytes_of_a_serial_line_are_one_line(
+    answer: bytes, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inceptionn.boards.access.uart._PATIENCE", 0.5)
+    master, slave = os.openpty()
+    tty.setraw(slave)
+
+    def serve() -> None:
+        os.read(master, 100)
+        os.write(master, answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with BringUpBus(SerialLine(Path(os.ttyname(slave)))) as bus, pytest.raises(BusError) as raised:
+        bus.read("SECONDS")
+    thread.join(20)
+    os.close(master)
+    os.close(slave)
+    assert text in str(raised.value)
+    assert str(raised.value).isprintable()

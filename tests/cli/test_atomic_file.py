@@ -6,7 +6,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +68,35 @@ def test_an_error_leaves_the_former_file_and_no_partial(tmp_path: Path, error: t
         fail_halfway()
     assert path.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("former", [None, "old"])
+def test_a_killed_program_leaves_no_partial_file(
+    tmp_path: Path, number: signal.Signals, former: str | None
+) -> None:
+    path = tmp_path / "file"
+    if former is not None:
+        path.write_text(former)
+    program = (
+        "import sys, time; from inceptionn.system import atomic_file\n"
+        "with atomic_file.writing(sys.argv[1]) as file:\n"
+        "    file.write(bytes(1 << 20)); file.flush(); print('half', flush=True); time.sleep(60)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    with writer.stdout as lines:
+        assert lines.readline() == "half\n"
+        writer.send_signal(number)
+        assert writer.wait(20) == -number
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == (former and {"file": former} or {})
+
+
+def test_a_file_system_that_names_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic_file, "_DESCRIPTORS", tmp_path / "missing")
+    for text in ("new", "newer"):
+        atomic_file.write(tmp_path / "file", text)
+        assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"file": text}
 
 
 @pytest.mark.parametrize("write", [np.save, np.savez], ids=["npy", "npz"])

@@ -55,6 +55,12 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["generate", "--board", "x", "--out", "y"], "of corundum, generic, netfpga-sume, vc709, not 'x'"),
         (["simulate"], "name a module; --list prints them"),
         (["simulate", "nothing"], "module must be one of "),
+        (["simulate", "tag_decodr"], "not 'tag_decodr' (did you mean 'tag_decoder'?)"),
+        (["generate", "--board", "vc790", "--out", "x"], "not 'vc790' (did you mean 'vc709'?)"),
+        (
+            ["generate", "--board", "ecpix5", "--out", "x"],
+            "not 'ecpix5' (the inline device: inceptionn inline build --board ecpix5-85f)",
+        ),
         (["simulate", "registers", "--simulator", "vcs"], "'vcs'"),
         (["simulate", "registers", "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
         (["replay", str(CAPTURE), "--bound", "15"], "k in 1..14, not k = 15"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -192,7 +194,14 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "g.npy", "-k", "15"], "error bound must be 2**-k with k in 1..14, not k = 15"),
         (["encode", "g.npy", "--mode", "exact"], "one of literal, bounded, planes, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], "the scale must be a whole number or auto, not 'big'"),
-        (["encode", "wide.npy"], "wide.npy must hold float32 values, not float64"),
+        (
+            ["encode", "wide.npy"],
+            "wide.npy must hold float32 values, not float64: "
+            "np.save('wide.npy', np.load('wide.npy').astype('float32')) converts it",
+        ),
+        (["inspect", "empty.npy"], "empty.npy holds no values: its shape is (0, 3)"),
+        (["inspect", "weights.pt"], "weights.pt is a file of torch.save; of a tensor t in it, np.save("),
+        (["inspect", "old.pt"], "old.pt is a file of torch.save"),
         (["encode", "text.npy"], "text.npy is not a .npy file, or its header is damaged"),
         (["inspect", "short.npy"], "short.npy ends too early: 599872 bytes of values, not 600000"),
         (["encode", "short.npy"], "short.npy ends too early: 599872 bytes of values, not 600000"),
@@ -217,6 +226,10 @@ def test_errors(
     np.save("wide.npy", np.ones(3))
     np.savez("several.npz", np.ones(3, np.float32))
     np.save("pickled.npy", np.array([{}]), allow_pickle=True)
+    np.save("empty.npy", np.empty((0, 3), np.float32))
+    with zipfile.ZipFile("weights.pt", "w") as archive:
+        archive.writestr("weights/data.pkl", b"")
+    Path("old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9")
     Path("text.npy").write_text("text")
     Path("short.npy").write_bytes(gradients.read_bytes()[:-128])
     Path("good.inc").write_bytes(message.pack(np.load(gradients), Codec()))
@@ -226,6 +239,46 @@ def test_errors(
     assert error.startswith("inceptionn: ")
     assert error.count("\n") == 1
     assert text in error
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (10, ",  # TokenError
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 10000000000000000000), }",  # OverflowError
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 'ab', }",
+        "{'descr': '<f4', 'fortran_order': 7, 'shape': (1,), }",
+        "{'descr': [1], 'fortran_order': False, 'shape': (1,), }",
+        "(" * 3000,
+        "\x00" * 30,
+        "{[]: 1}",
+    ],
+)
+def test_a_damaged_header_names_the_file(
+    header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "d.npy"
+    text = header.encode() + b"\n"
+    file.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64))
+    assert cli.main(["inspect", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert error == f"inceptionn: {file} is not a .npy file, or its header is damaged\n"
+
+
+def test_inspect_says_what_strange_values_do_and_what_training_needs(
+    gradients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.load(gradients)
+    x[0, :3] = np.nan, np.inf, -np.inf
+    np.save(gradients, x)
+    assert cli.main(["inspect", str(gradients)]) == 0
+    out = capsys.readouterr().out
+    assert "3 values are NaN or infinite: they are sent unchanged" in out
+    (line,) = (line for line in out.splitlines() if line.startswith("in training: CompressState("))
+    found = re.fullmatch(r".*\(codec=Codec\(2\*\*-(\d+), '(\w+)'\), scale=(None|'auto')\)", line)
+    assert found is not None
+    assert f"recommended: --mode {found[2]} --bound {found[1]} " in out
 
 
 def test_no_energy_is_kept_of_values_below_the_bound() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, SUM, MismatchError, agreement, allreduce_comp
+from inceptionn.error_feedback import ErrorFeedback
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 Group = Callable[..., list[Any]]
@@ -159,10 +160,85 @@ def test_malformed_streams_break_the_group_at_all_ranks(group: Group) -> None:
 
     results = group(3, run, timeout=5)
     assert isinstance(results[2], TransportError)
-    assert "malformed" in str(results[2])
+    link = "rank 2 received a malformed stream from rank 1: "
+    assert str(results[2]).startswith(link)
     for rank in (0, 1):
         assert isinstance(results[rank], PeerLost)
-        assert "malformed" in str(results[rank])
+        assert str(results[rank]).startswith(f"rank 2 gave up: {link}")
+
+
+def test_floats_of_another_length_name_the_link(threads: Group) -> None:
+    """Raw values, in a message that is shorter than the receiver's block."""
+
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            real = t.isend
+            t.isend = lambda to, data, **how: real(to, data[:-1], **how)  # type: ignore[method-assign]
+        allreduce_comp(t, np.ones(300, np.float32), np.empty(300, np.float32), path="off")
+
+    link = "rank 2 received a malformed stream from rank 1: 444 bytes, expected 448"
+    results = threads(3, run, timeout=5)
+    assert str(results[2]) == link
+    assert [str(result) for result in results[:2]] == [f"rank 2 gave up: {link}"] * 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None, 7, "abc", [], ["x", None], ["x", None, None, None], {"a": 1}, [7, None, None],
+        ["x", "big", None], ["x", 1.5, None], ["x", True, None], ["x", [1], None], ["x", 127, None],
+        ["x", -127, None], ["x", 10**400, None], ["x", 10**4200, None], ["x", float("inf"), None],
+        ["x", float("nan"), None], ["x", None, 7], ["x", None, ["a"]],
+    ],
+    ids=lambda answer: str(answer)[:20],
+)  # fmt: skip
+def test_a_malformed_agreement_names_its_rank(threads: Group, answer: Any) -> None:
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange(answer)
+        else:
+            allreduce_comp(t, X, X.copy(), scale="auto")
+
+    for rank in (0, 2):
+        error = threads(3, run, timeout=5)[rank]
+        assert isinstance(error, MismatchError), error
+        assert str(error).startswith("rank 1 sent a malformed agreement: ")
+        assert len(str(error)) < 1200
+
+
+@pytest.mark.parametrize("terms", [None, 5, [1], {}, {"a": 1}])
+def test_terms_that_are_not_those_of_the_digest_name_their_rank(threads: Group, terms: Any) -> None:
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange(["another digest", None, None])
+            t.exchange(terms)
+        else:
+            allreduce_comp(t, X, X.copy())
+
+    for rank in (0, 2):
+        error = threads(3, run, timeout=5)[rank]
+        assert isinstance(error, MismatchError), error
+        assert str(error) == f"rank 1 sent a malformed agreement: {terms!r} does not belong to its digest"
+
+
+def test_what_another_rank_says_is_printed_escaped(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange(["x", None, "\x1b[2Jgone\nrank 0 is lost"])
+        else:
+            allreduce_comp(t, X, X.copy())
+
+    assert str(threads(2, run)[0]) == r"rank 1 cannot take part: \x1b[2Jgone\nrank 0 is lost"
+
+
+def test_a_malformed_exponent_for_error_feedback_names_its_rank(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange("large")
+        else:
+            ErrorFeedback(Codec(), comm=t)(X.copy(), scale="auto")
+
+    assert "rank 1 sent a malformed agreement: 'large'" in str(threads(2, run)[0])
 
 
 def test_a_rank_that_never_calls(group: Group) -> None:

@@ -208,6 +208,37 @@ def test_the_fallback_is_roots_own(fallback: Path) -> None:
     assert (fallback / "lock").exists()
 
 
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_only_root_can_hold_the_lock(before: int | None, fallback: Path) -> None:
+    fallback.mkdir()
+    lock = fallback / "lock"
+    if before is not None:
+        lock.touch(before)
+    registry.sweep()
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_owner_killed_before_its_claim_leaves_no_folder(fallback: Path) -> None:
+    """The lock is held, so the owner waits with its claim when it is killed."""
+    registry.sweep()
+    program = (
+        "import os, tempfile; from inceptionn.netns import registry, Namespaces\n"
+        f"tempfile.tempdir = {str(fallback.parent)!r}\n"
+        f"registry.folder = lambda: __import__('pathlib').Path({str(fallback)!r})\n"
+        "lock = registry._lock\n"
+        "registry._lock = lambda: (print('claims', flush=True), lock())[1]\n"
+        "Namespaces(1).__enter__()\n"
+    )
+    with registry._lock():
+        owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        assert owner.stdout is not None
+        with owner.stdout as lines:
+            assert lines.readline() == "claims\n"
+            owner.kill()
+            owner.wait(20)
+    assert not list(fallback.parent.glob(f"{registry.FILES}*"))
+
+
 @pytest.mark.parametrize("whose", ["nobody's", "all users'", "a link"])
 def test_a_fallback_that_others_write_to_is_refused(whose: str, fallback: Path) -> None:
     victim = fallback.with_name("victim")

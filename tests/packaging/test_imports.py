@@ -25,7 +25,7 @@ PACKAGES = {
 NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
-PRINTS_AND_WRITES = ("inceptionn.commands.console", "inceptionn.system.atomic_file")
+PRINTS_AND_WRITES = ("inceptionn.commands.console", "inceptionn.system.atomic_file", "inceptionn.system.text")
 """What all commands share."""
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),

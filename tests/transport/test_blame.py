@@ -87,3 +87,14 @@ def test_who_waits_for_whom() -> None:
     assert silent_of({1}, {1: [2], 2: [3, 4], 4: [1]}) == [3]
     assert silent_of({1, 5}, {1: [2]}) == [2, 5]
     assert silent_of({1}, {1: [2], 2: [1]}) == [1]
+
+
+def test_the_reason_of_another_rank_is_printed_escaped(tcp: Group) -> None:
+    def run(t: TcpTransport) -> None:
+        t.barrier()
+        if t.rank == 1:
+            t.abort("\x1b[2J\nall is well")
+        else:
+            t.recv_into(1, bytearray(1))
+
+    assert str(tcp(2, run)[0]) == r"rank 1 gave up: \x1b[2J\nall is well"

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -29,6 +30,23 @@ class Then(Enum):
     """They are only relayed; where they would be stored there may be anything."""
     SETTLED = auto()
     """They are relayed, and the values that the next receiver gets are stored."""
+
+
+@contextmanager
+def arriving(rank: int, peer: int) -> Iterator[None]:
+    """A context that decodes what ``rank`` received from ``peer``.
+
+    A ``ValueError``, which means a malformed stream, becomes `MalformedStream`, whose text names both.
+    """
+    try:
+        yield
+    except ValueError as problem:
+        link = f"rank {rank} received a malformed stream from rank {peer}"
+        raise MalformedStream(f"{link}: {problem}") from problem
+
+
+class MalformedStream(ValueError):
+    """What one rank received from another is no stream of the codec, or has another length."""
 
 
 class Incoming(ABC):
@@ -95,7 +113,7 @@ class _Direct(Incoming):
     """Lanes that are received directly into their place, or into a buffer and then added."""
 
     def __init__(self, form: Raw, peer: int, lanes: Lanes, addend: Lanes | None, then: Then) -> None:
-        self._form, self._lanes, self._addend, self._then = form, lanes, addend, then
+        self._form, self._peer, self._lanes, self._addend, self._then = form, peer, lanes, addend, then
         self._scratch = None if addend is None else form.scratch(lanes.size)
         into = lanes if self._scratch is None else self._scratch[: lanes.size]
         self._request = form.transport.irecv_into(peer, into, tagged=form.tagged)
@@ -103,7 +121,8 @@ class _Direct(Incoming):
     def finish(self) -> int:
         got = self._request.wait()
         if got != self._lanes.nbytes:
-            raise ValueError(f"received {got} bytes, expected {self._lanes.nbytes}")
+            with arriving(self._form.transport.rank, self._peer):
+                raise ValueError(f"{got} bytes, expected {self._lanes.nbytes}")
         if self._scratch is not None and self._addend is not None:
             np.add(self._addend, self._scratch[: self._lanes.size], out=self._lanes)
             self._form.spare.append(self._scratch)
@@ -157,7 +176,7 @@ class Tagged(Raw):
 
 class _Stream(Incoming):
     def __init__(self, form: Compressed, peer: int, lanes: Lanes, addend: Lanes | None, then: Then) -> None:
-        self._form, self._lanes, self._addend, self._then = form, lanes, addend, then
+        self._form, self._peer, self._lanes, self._addend, self._then = form, peer, lanes, addend, then
         self._buffer = form.buffer(lanes.size)
         self._length = 0
         self._request = form.transport.irecv_into(peer, self._buffer)
@@ -165,21 +184,23 @@ class _Stream(Incoming):
     def finish(self) -> int:
         length = self._length = self._request.wait()
         stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
-        if self._then is Then.KEPT:
-            if self._addend is None:
-                codec.decompress(stream, lanes.size, out=lanes)
-            else:
-                codec.decompress_add(stream, lanes, self._addend)
-        elif self._addend is not None:
-            came, self._buffer = self._buffer, self._form.buffer(lanes.size)
-            self._length = len(self._form.compress_sum(stream, self._addend, self._buffer))
-            self._form.spare.append(came)
+        with arriving(self._form.transport.rank, self._peer):
+            if self._then is Then.KEPT:
+                if self._addend is None:
+                    codec.decompress(stream, lanes.size, out=lanes)
+                else:
+                    codec.decompress_add(stream, lanes, self._addend)
+            elif self._addend is not None:
+                came, self._buffer = self._buffer, self._form.buffer(lanes.size)
+                self._length = len(self._form.compress_sum(stream, self._addend, self._buffer))
+                self._form.spare.append(came)
         return length
 
     def relay(self, peers: Sequence[int]) -> None:
         self._form.forward(peers, self._buffer, self._length)
         if self._then is Then.SETTLED:
-            self._form.codec.decompress(self._buffer[: self._length], self._lanes.size, out=self._lanes)
+            with arriving(self._form.transport.rank, self._peer):
+                self._form.codec.decompress(self._buffer[: self._length], self._lanes.size, out=self._lanes)
 
     def drop(self) -> None:
         self._form.spare.append(self._buffer)

@@ -21,7 +21,7 @@ from ..traffic import Traffic
 from .exchange.envelope import Envelope, Kind, most_bytes
 from .exchange.handle import Handle
 from .exchange.legs import Data, Leg
-from .exchange.links import Links
+from .exchange.links import Links, MalformedMessage
 from .limits import Limits
 from .plan import Plan
 from .serving import Serving, gradients_of, parts_of
@@ -160,7 +160,8 @@ class Node:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        reason = str(error) if isinstance(error, _GivenUp) else f"{type(error).__name__}: {error}"
+        plain = isinstance(error, _GivenUp | MalformedMessage)
+        reason = str(error) if plain else f"{type(error).__name__}: {error}"
         self.transport.abort(reason)
         with self._lock:
             self.error = error if isinstance(error, TransportError) else TransportError(reason)
@@ -229,6 +230,7 @@ class Node:
         self.traffic.count("control", len(envelope.pack()))
 
     def _deliver(self, peer: int, envelope: Envelope, data: Data | None) -> bool:
+        """Handles a message. Raises ``ValueError`` for one that a healthy rank does not send."""
         self._limits.heard()
         if envelope.kind is Kind.WEIGHTS:
             self._weights(peer, envelope, data)
@@ -269,8 +271,12 @@ class Node:
 
     def _weights(self, server: int, envelope: Envelope, data: Data | None) -> None:
         self._limits.moved()
+        if envelope.ticket not in self._pulls:
+            raise ValueError(f"weights for the pull {envelope.ticket}, which is not open")
         handle, into = self._pulls[envelope.ticket]
         parts = parts_of(self.plan, envelope.numbers)
+        if strange := sorted({key for key, _ in parts} - into.keys()):
+            raise ValueError(f"weights of the key {strange[0]!r}, which is not of the pull")
         found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
         for number, values in zip(envelope.numbers, found, strict=True):
             part = self.plan.partitions[number]

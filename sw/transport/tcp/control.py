@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
+from ...system.text import printable
 from ..base import PeerLost, TransportError, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
@@ -237,7 +238,7 @@ class Control:
     def _break(self, reason: str, *, tell: bool = True) -> None:
         """Records the first reason and, with ``tell``, tells the other ranks."""
         if self.said is None:
-            self.said = shortened(reason)
+            self.said = printable(shortened(reason))
             if tell:
                 self._to_all({"broken": self.said})
 

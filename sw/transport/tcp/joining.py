@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...system.address import unspecified
+from ...system.text import printable
 from ..base import PeerLost, TransportError, TransportTimeout
 from .line import HELLO_BYTES, MAX_LINE, Line, checked, decoded
 from .rendezvous import CHALLENGE, GRACE, HELLO, PROOF, REFUSED, WELCOME, Address, Hello
@@ -158,5 +159,5 @@ def _said(line: Line, deadline: float) -> dict[str, Any]:
     """Waits for the next object from rank 0. Raises `TransportError` with its reason if it refuses."""
     said = decoded(_line(line, deadline), stranger=True)
     if "refused" in said:
-        raise TransportError(checked(said, REFUSED)["refused"])
+        raise TransportError(printable(checked(said, REFUSED)["refused"]))
     return said

@@ -7,7 +7,7 @@ import select
 import socket
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,7 +38,7 @@ class Terms:
     tos: int
     host: str | None
     timeout: float
-    secret: bytes
+    secret: bytes = field(repr=False)
     session: str
 
     def token(self, purpose: str, accepts: int, connects: int, *nonces: str) -> str:

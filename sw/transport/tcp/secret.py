@@ -22,20 +22,20 @@ def secret_of(given: str | bytes | None) -> bytes:
     ``INCEPTIONN_SECRET_FILE`` names, without a final newline.
 
     Raises ``ValueError`` for an empty secret or a file that cannot be read, so that no group is open by
-    mistake. Raises ``TypeError`` for anything but str and bytes. Warns about a file that all users of the
-    host may read or write.
+    mistake. Raises ``TypeError`` for anything but str and bytes. Warns about a file that users other
+    than its owner may read or write.
     """
     source = "secret="
     if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
         source = f"the file {path!r} of {FILE_VARIABLE}"
         try:
             with Path(path).open("rb") as file:
-                shared = os.fstat(file.fileno()).st_mode & (stat.S_IROTH | stat.S_IWOTH)
+                shared = os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
                 given = file.read().rstrip(b"\r\n")
         except OSError as error:
             raise ValueError(f"{source} cannot be read: {error.strerror}") from error
         if shared:
-            warnings.warn(f"{source} is open to every user of this host: chmod 600 {path}", stacklevel=2)
+            warnings.warn(f"{source} is open to other users of this host: chmod 600 {path}", stacklevel=2)
     elif given is None and VARIABLE in os.environ:
         source, given = VARIABLE, os.environb[VARIABLE.encode()]
     if given is None:

@@ -52,7 +52,7 @@ def test_registers_by_name(
 ) -> None:
     _, line = device
     assert main(["regs", "get", "LINKS.HOST_SPEED", "--uart", line]) == 0
-    assert capsys.readouterr().out == "2\n"
+    assert capsys.readouterr().out == "0x2\n"
     counters = tmp_path / "counters.json"
     assert main(["regs", "counters", "--uart", line, "--json", str(counters)]) == 0
     found = json.loads(counters.read_text())

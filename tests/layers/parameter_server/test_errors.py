@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inceptionn import Codec
 from inceptionn.collectives import MismatchError
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
+from inceptionn.layers.parameter_server.exchange.envelope import Envelope, Kind
+from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
 from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
 
 Group = Callable[..., list[Any]]
@@ -139,3 +142,53 @@ def test_a_gradient_that_is_not_finite_can_be_skipped(group: Group) -> None:
         assert set(weights.tolist()) == {-(1.5 + 1 + 1.5)}
         assert noted == [(1, "a", 1)]
     assert [skipped for _, skipped, _ in found] == [[], [("a", 1)]]
+
+
+NUMBERS = [0], [0]
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "text"),
+    [
+        (b"short", b"", "a header has at least 20 bytes, not 5"),
+        (b"\x63" + bytes(19), b"", "99 is not a valid Kind"),
+        (Envelope(Kind.PUSH), b"", "a PUSH names no partition"),
+        (Envelope(Kind.PULL), b"", "a PULL names no partition"),
+        (Envelope(Kind.PULL, [9], [0]), b"", "partition 9 is not with server 0"),
+        (Envelope(Kind.PUSH, [9], [0]), b"", "there are 1 partitions, not 10"),
+        (Envelope(Kind.PUSH, *NUMBERS, data=8), b"ab", "2 bytes, announced were 8"),
+        (Envelope(Kind.PUSH, *NUMBERS, data=1 << 40), b"", "it announces 1099511627776 bytes, more than "),
+        (Envelope(Kind.PUSH, *NUMBERS, meta=b"\xff\x7f", data=3), b"abc", "malformed stream"),
+        (Envelope(Kind.PUSH, *NUMBERS, meta=b"\xff\x7f"), b"", "malformed stream"),
+        (Envelope(Kind.WEIGHTS, *NUMBERS, ticket=77), b"", "weights for the pull 77, which is not open"),
+    ],
+)  # fmt: skip
+def test_a_malformed_message_names_its_link(threads: Group, header: Any, data: bytes, text: str) -> None:
+    """Rank 1 sends what no worker sends; rank 0 is the only server."""
+
+    def rank(t: Transport) -> None:
+        group = ParameterServer(t, {"a": np.zeros(600, np.float32)}, codec=Codec(), servers=[0])
+        with group as g:
+            if t.rank == 1:
+                t.send(0, header if isinstance(header, bytes) else header.pack())
+                if data:
+                    t.send(0, data)
+                g.worker.pull()
+            g.worker.push({"a": np.ones(600, np.float32)})
+            g.worker.pull()
+
+    link = "rank 0 received a malformed message from rank 1: "
+    server, worker = threads(2, rank, timeout=5)
+    assert isinstance(server, TransportError)
+    assert str(server).startswith(link)
+    assert text in str(server)
+    assert isinstance(worker, PeerLost)
+    assert str(worker).startswith(f"rank 0 gave up: {link}")
+
+
+def test_a_scale_beyond_the_format_is_malformed() -> None:
+    leg = CodecLeg(Codec())
+    _, stream = leg.encode([("a", np.ones(8, np.float32))])
+    for meta in (b"\xff\x7f", b"\x01" * 900):
+        with pytest.raises(ValueError, match="the scale exponent is 0x.*, beyond 126"):
+            leg.decode(meta, stream, [("a", 8)])

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from inceptionn import Codec
-from inceptionn.transport import PeerLost, TransportError, connect
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.joining import await_welcome
 from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.mesh import Terms
 from inceptionn.transport.tcp.rendezvous import _Gathering, listen
 from inceptionn.transport.tcp.secret import nonce, proof, secret_of, shared
 
@@ -248,8 +249,8 @@ def test_the_key_of_a_group_that_others_brought_together(monkeypatch: pytest.Mon
     assert len(keys) == 4
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o602, 0o604])
-def test_a_secret_that_all_users_can_read_is_said(
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o644, 0o602, 0o604])
+def test_a_secret_that_other_users_can_read_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int
 ) -> None:
     monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
@@ -257,7 +258,7 @@ def test_a_secret_that_all_users_can_read_is_said(
     file.write_bytes(b"known")
     file.chmod(mode)
     monkeypatch.setenv("INCEPTIONN_SECRET_FILE", str(file))
-    with pytest.warns(UserWarning, match="is open to every user of this host: chmod 600 .*secret$"):
+    with pytest.warns(UserWarning, match="is open to other users of this host: chmod 600 .*secret$"):
         assert secret_of(None) == b"known"
 
 
@@ -284,3 +285,9 @@ def test_a_group_by_the_environment(port: int, monkeypatch: pytest.MonkeyPatch) 
         assert "rank 1 has no secret" in line.receive()[0]["refused"]
     end(threads)
     assert found == [[0, 1]] * 2
+
+
+def test_no_repr_shows_the_secret_and_that_of_a_half_made_transport_works() -> None:
+    terms = Terms(0x28, None, 1.0, b"hunter2", "session")
+    assert "hunter2" not in repr(terms)
+    assert repr(TcpTransport.__new__(TcpTransport)) == "<TcpTransport, not connected>"

@@ -60,13 +60,16 @@ class Envelope:
         """The inverse of `pack`. Raises ``ValueError`` for a malformed header."""
         if len(message) < _HEAD.size:
             raise ValueError(f"a header has at least {_HEAD.size} bytes, not {len(message)}")
-        kind, _, _, count, ticket, data = _HEAD.unpack_from(message)
+        number, _, _, count, ticket, data = _HEAD.unpack_from(message)
+        kind = Kind(number)
+        if not count and kind in (Kind.PUSH, Kind.SKIP, Kind.PULL, Kind.WEIGHTS):
+            raise ValueError(f"a {kind.name} names no partition")
         end = _HEAD.size + count * _ENTRY.itemsize
         if end > len(message):
             raise ValueError(f"a header of {count} entries has {end} bytes, not {len(message)}")
         entries = np.frombuffer(bytes(message[_HEAD.size : end]), _ENTRY)
         return cls(
-            Kind(kind),
+            kind,
             entries["number"].tolist(),
             entries["step"].tolist(),
             ticket,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....codec import Codec, scale_exponent
+from ....codec import MAX_SCALE, Codec, scale_exponent
 from ....collectives.agreement import choose_path
 from ....collectives.settings import Path, Scale, check_scale
 from ....collectives.values.lost_energy import LostEnergy
@@ -133,6 +133,8 @@ class _Scaled:
     @staticmethod
     def down(values: Floats, meta: bytes) -> Floats:
         exponent = int.from_bytes(meta, "little", signed=True)
+        if not -MAX_SCALE <= exponent <= MAX_SCALE:
+            raise ValueError(f"the scale exponent is {exponent:#x}, beyond {MAX_SCALE}")
         if exponent:
             values *= np.float32(2.0**-exponent)
         return values

@@ -16,6 +16,10 @@ Deliver = Callable[[int, Envelope, "Data | None"], bool]
 """Handles a message from a rank. Returns whether more may follow from there."""
 
 
+class MalformedMessage(ValueError):
+    """What one rank received from another is no message that a healthy rank sends. The text names both."""
+
+
 class _Listener:
     """The input from one rank: a header, its data if any, then the next header."""
 
@@ -38,7 +42,7 @@ class Links:
     tagged
         Kinds whose data are sent as floats on marked connections.
     deliver
-        Called for each message, in `poll`.
+        Called for each message, in `poll`. A ``ValueError`` in it means that the message is malformed.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class Links:
 
     def poll(self, timeout: float) -> None:
         """Waits for a transfer, `Transport.wake` or the end of ``timeout``, and delivers received
-        messages.
+        messages. Raises `MalformedMessage` for one that is malformed.
         """
         for request in self.transport.wait_any([*self._sending, *self._listening], timeout):
             if request in self._sending:
@@ -83,21 +87,28 @@ class Links:
                 if sent is not None:
                     sent()
             else:
-                self._received(self._listening.pop(request), request.wait())
+                listener, length = self._listening.pop(request), request.wait()
+                try:
+                    self._received(listener, length)
+                except ValueError as problem:
+                    raise MalformedMessage(
+                        f"rank {self.transport.rank} received a malformed message from rank {listener.peer}: "
+                        f"{problem}"
+                    ) from problem
 
     def _received(self, listener: _Listener, length: int) -> None:
         if listener.envelope is None:
             listener.envelope = Envelope.unpack(memoryview(listener.buffer)[:length])
             if size := listener.envelope.data:
                 if size > self._most:
-                    raise ValueError(f"rank {listener.peer} announces {size} bytes, more than {self._most}")
+                    raise ValueError(f"it announces {size} bytes, more than {self._most}")
                 listener.data = np.empty(size, np.uint8)
                 tagged = listener.envelope.kind in self._tagged
                 request = self.transport.irecv_into(listener.peer, listener.data, tagged=tagged)
                 self._listening[request] = listener
                 return
         elif listener.data is not None and length != listener.data.size:
-            raise ValueError(f"rank {listener.peer} sent {length} bytes for {listener.data.size}")
+            raise ValueError(f"{length} bytes, announced were {listener.data.size}")
         envelope, data = listener.envelope, listener.data
         if self._deliver(listener.peer, envelope, data):
             self._next(listener)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Text and values of other programs, as one line that a terminal shows and does not obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+LONGEST = 1000
+"""Characters of one value in a message."""
+
+
+def printable(text: str) -> str:
+    """``text`` with every character that is not printable as Python's escape, such as ``\\x1b``; one line."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def brief(value: Any) -> str:
+    """``repr(value)``, shortened to `LONGEST` characters. Works for whole numbers of any length."""
+    if isinstance(value, int) and value.bit_length() > LONGEST:
+        return f"a whole number of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write whole numbers of more than 4,300 digits
+        return f"a {type(value).__name__} with a whole number of too many digits"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'ring'?)`` for a name that is close to a known one, else nothing."""
+    found = get_close_matches(name.lower(), known, 1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
