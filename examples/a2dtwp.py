@@ -16,10 +16,10 @@ from typing import Any
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import MLP, Batches, Parameters, digits
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle, WeightAggregator, weight_keys
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.traffic import Traffic
-from inceptionn.training import MLP, Batches, Parameters, digits
 from inceptionn.transport import MpiTransport, Transport, TransportError, connect_mpi
 
 MODEL = MLP(64, (128,), 10)

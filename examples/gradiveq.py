@@ -18,8 +18,8 @@ import numpy as np
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import CNN, Batches, digits
 from inceptionn.layers.gradiveq import GradiVeQ
-from inceptionn.training import CNN, Batches, digits
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
 

@@ -17,8 +17,8 @@ import time
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import Batches, EmbeddingClassifier, zipf_documents
 from inceptionn.layers import parallax
-from inceptionn.training import Batches, EmbeddingClassifier, zipf_documents
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
 

@@ -17,8 +17,8 @@ import time
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import MLP, Batches, digits
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer, StepDecay
-from inceptionn.training import MLP, Batches, digits
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import MLP, Batches, digits
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD
-from inceptionn.training import MLP, Batches, digits
 from inceptionn.transport import MpiTransport, Transport, TransportError, connect_mpi
 
 

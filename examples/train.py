@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from inceptionn.collectives import MEAN, allreduce_comp
-from inceptionn.training import MLP, Batch, digits, flatten, unflatten
+from inceptionn.evaluate.training import MLP, Batch, digits, flatten, unflatten
 from inceptionn.transport import from_environment
 
 

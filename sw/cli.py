@@ -38,12 +38,12 @@ class Command(NamedTuple):
 
 def _bench(module: str, help: str) -> Command:
     """A measurement: the function of its module's name."""
-    return Command(f"inceptionn.bench.{module}", module.rpartition(".")[2], "bench", help)
+    return Command(f"inceptionn.evaluate.bench.{module}", module.rpartition(".")[2], "bench", help)
 
 
 def _reproduce(name: str, help: str) -> Command:
     """An artefact of a paper."""
-    return Command("inceptionn.reproduce.command", name, "bench", help)
+    return Command("inceptionn.evaluate.reproduce.command", name, "bench", help)
 
 
 COMMANDS = {
@@ -59,7 +59,7 @@ COMMANDS = {
         "inceptionn.tos.process_sockets", "untag_command", "", "Remove the mark from a connection."
     ),
     "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Report what this host supports."),
-    "pays": Command("inceptionn.pays.command", "pays", "plot", "Predict whether compression pays."),
+    "pays": Command("inceptionn.evaluate.pays.command", "pays", "plot", "Predict whether compression pays."),
     "generate": Command("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a self-test design for a bare board."
@@ -112,7 +112,10 @@ COMMANDS = {
             "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "torch": Command(
-                "inceptionn.bench.torch.torch", "torch", "torch", "PyTorch's DDP between shaped hosts."
+                "inceptionn.evaluate.bench.torch.torch",
+                "torch",
+                "torch",
+                "PyTorch's DDP between shaped hosts.",
             ),
             "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
             "pays": _bench("collective.pays", "The predictions of pays against measured all-reduces."),

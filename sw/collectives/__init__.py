@@ -5,6 +5,7 @@ from .agreement import MismatchError
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .communicator import CompressedCommunicator
+from .error_feedback import ErrorFeedback
 from .requests import CollectiveRequest
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op
@@ -19,6 +20,7 @@ __all__ = [
     "BFloat16",
     "CollectiveRequest",
     "CompressedCommunicator",
+    "ErrorFeedback",
     "MismatchError",
     "Op",
     "StreamCodec",

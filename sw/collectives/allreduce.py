@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..error_feedback import ErrorFeedback
 from ..transport import Transport
 from ..transport.mpi import transport_of
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
@@ -16,6 +15,7 @@ from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
 from .call import Call, Collective, run
+from .error_feedback import ErrorFeedback
 from .requests import CollectiveRequest, in_order, start
 from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
-from ..error_feedback import ErrorFeedback
 from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
+from .error_feedback import ErrorFeedback
 from .own_scale import CommonScale
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers

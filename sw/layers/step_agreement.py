@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..collectives.agreement import agree
-from ..training import Floats
+from ..evaluate.training import Floats
 from ..transport import Transport
 from .checks import Policy
 from .parameter_server import NonFiniteGradient

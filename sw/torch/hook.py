@@ -13,9 +13,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from ..codec import Codec
 from ..collectives import MEAN
 from ..collectives.agreement import agree
+from ..collectives.error_feedback import ErrorFeedback
 from ..collectives.settings import Path, Scale, Settings
 from ..collectives.values.stream_codec import StreamCodec, check_codec
-from ..error_feedback import ErrorFeedback
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
 from .link import Link, link_of

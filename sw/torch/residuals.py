@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..error_feedback import ErrorFeedback
-from ..training import Floats
+from ..collectives.error_feedback import ErrorFeedback
+from ..evaluate.training import Floats
 
 Layout = tuple[tuple[int, int], ...]
 """The parameters of a bucket: the number of each, and its number of values."""

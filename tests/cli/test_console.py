@@ -16,8 +16,8 @@ from rich.text import Text
 import inceptionn.boards
 import inceptionn.sim
 from inceptionn import cli
-from inceptionn.bench.collective.allreduce_report import Results, tables_of
 from inceptionn.commands.console import Console, Table, new_progress, write_csv, write_json
+from inceptionn.evaluate.bench.collective.allreduce_report import Results, tables_of
 from inceptionn.sim.cluster.report import HostReport, Report, end_table, live_table
 
 PACKAGES = inceptionn, inceptionn.sim, inceptionn.boards

@@ -151,7 +151,7 @@ def train(data: str, steps: str, folder: str) -> None:
     from mpi4py import MPI
 
     from inceptionn.collectives import MEAN, allreduce_comp
-    from inceptionn.training import MLP, Batch, flatten, unflatten
+    from inceptionn.evaluate.training import MLP, Batch, flatten, unflatten
     from inceptionn.transport import connect_mpi
 
     comm = MPI.COMM_WORLD

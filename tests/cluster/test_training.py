@@ -23,7 +23,7 @@ RANKS, STEPS = 4, 50
 def training(cluster: Namespaces, folder: Path) -> subprocess.Popen[str]:
     """Starts the job: raw first, then, when the file "go" is there, through the NICs."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'inceptionn[dev]'")
-    from inceptionn.training import digits
+    from inceptionn.evaluate.training import digits
 
     data = digits()
     np.savez(folder / "digits.npz", x=data.train.inputs, y=data.train.labels, test_x=data.test.inputs,

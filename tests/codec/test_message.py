@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.bench.kernels.memory import peak_of
 from inceptionn.codec import codec
 from inceptionn.codec.speed import synthetic
+from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.message import Kind, pack, parse, unpack
 from inceptionn.sim import golden
 

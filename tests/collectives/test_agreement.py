@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import MEAN, SUM, MismatchError, agreement, allreduce_comp
-from inceptionn.error_feedback import ErrorFeedback
+from inceptionn.collectives import MEAN, SUM, ErrorFeedback, MismatchError, agreement, allreduce_comp
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 Group = Callable[..., list[Any]]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import allreduce_comp
-from inceptionn.error_feedback import ErrorFeedback
+from inceptionn.collectives import ErrorFeedback, allreduce_comp
 from inceptionn.transport import Transport
 
 

@@ -16,6 +16,7 @@ import pytest
 from inceptionn import Codec, cli
 from inceptionn.collectives import (
     BFloat16,
+    ErrorFeedback,
     MismatchError,
     StreamCodec,
     SummingCodec,
@@ -25,7 +26,6 @@ from inceptionn.collectives import (
     examine,
 )
 from inceptionn.collectives.own_scale import CommonScale, OwnScale
-from inceptionn.error_feedback import ErrorFeedback
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

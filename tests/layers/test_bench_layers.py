@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inceptionn.bench.layers import layers, ssd_sgd
-from inceptionn.bench.layers.layers_rank import WHAT, model_of
-from inceptionn.bench.layers.layers_systems import SYSTEMS
 from inceptionn.cli import main
-from inceptionn.training import count_of, digits
+from inceptionn.evaluate.bench.layers import layers, ssd_sgd
+from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
+from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
+from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

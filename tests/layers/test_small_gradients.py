@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import Floats, RowSparse
 from inceptionn.layers.a2dtwp import WeightAggregator
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.layers.parallax import ParallaxConfig, get_runner
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
-from inceptionn.training import Floats, RowSparse
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

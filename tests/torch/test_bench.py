@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from inceptionn.bench.common import job
-from inceptionn.bench.torch import tables
-from inceptionn.bench.torch import torch as bench
 from inceptionn.cli import main
+from inceptionn.evaluate.bench.common import job
+from inceptionn.evaluate.bench.torch import tables
+from inceptionn.evaluate.bench.torch import torch as bench
 from inceptionn.netns import NetworkError
 
 

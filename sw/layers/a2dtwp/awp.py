@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Floats
+from ...evaluate.training import Floats
 from ..checks import integer
 from ..fields import Fields
 from .adt import check_round_to, round_to_of

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...collectives.values.stream_codec import add_decompressed
-from ...training import Floats
+from ...evaluate.training import Floats
 from ..fields import Fields
 from .adt import Bytes, bitpack, bitunpack, truncate
 

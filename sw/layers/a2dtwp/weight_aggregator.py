@@ -16,7 +16,7 @@ from ...collectives.settings import Scale, check_scale
 from ...collectives.values.lost_energy import watch
 from ...collectives.values.stream_codec import StreamCodec, codec_text
 from ...collectives.values.wire_form import Compressed, Raw, WireForm
-from ...training import Floats, Parameters, copy_of, shapes_of
+from ...evaluate.training import Floats, Parameters, copy_of, shapes_of
 from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy
 from ..fields import Fields

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...collectives.algorithms.ring import all_reduce_steps, ring
 from ...collectives.values.wire_form import WireForm
-from ...training import Floats
+from ...evaluate.training import Floats
 from .pca import Compressor
 from .slicing import SliceParts, borders_of
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import scale_exponent
-from ...training import Floats
+from ...evaluate.training import Floats
 from ...transport import Transport
 from ..traffic import Traffic
 from .compressed_domain import Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...training import Floats
+from ...evaluate.training import Floats
 
 
 @dataclass(frozen=True)

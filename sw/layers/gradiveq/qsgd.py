@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...collectives.values.stream_codec import add_decompressed
-from ...training import Floats
+from ...evaluate.training import Floats
 from ..fields import Fields
 
 _LEAST = np.float32(1e-30)

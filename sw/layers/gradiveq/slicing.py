@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...training import Floats
+from ...evaluate.training import Floats
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...training import Floats
+from ...evaluate.training import Floats
 from ...transport import Transport
 from ..fields import Fields
 from ..traffic import Traffic

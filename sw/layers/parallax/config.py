@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 from ...collectives import Op
 from ...collectives.settings import Path, Scale, check_scale
 from ...collectives.values.stream_codec import StreamCodec
-from ...training import Floats
+from ...evaluate.training import Floats
 from ..checks import Policy
 
 Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]

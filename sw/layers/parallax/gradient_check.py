@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Floats, Gradients, RowSparse
+from ...evaluate.training import Floats, Gradients, RowSparse
 
 
 def misfit(

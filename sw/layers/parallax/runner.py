@@ -17,7 +17,7 @@ from ...collectives.own_scale import with_scale
 from ...collectives.values.lost_energy import watch
 from ...collectives.values.stream_codec import codec_text
 from ...collectives.values.wire_form import WireForm, wire_form
-from ...training import Floats, Gradients, Parameters, RowSparse
+from ...evaluate.training import Floats, Gradients, Parameters, RowSparse
 from ...transport.mpi import transport_of
 from ..checks import float32_array
 from ..parameter_server import NonFiniteGradient, Optimizer, Partition

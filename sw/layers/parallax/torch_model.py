@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Floats, Gradients, Parameters, RowSparse
+from ...evaluate.training import Floats, Gradients, Parameters, RowSparse
 from .exchange.row_sets import Rows
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from ...training import Floats, Gradients, Parameters
+from ...evaluate.training import Floats, Gradients, Parameters
 from ...transport.mpi import transport_of
 from .exchange.row_sets import Rows
 
 
 class Trainable(Protocol):
-    """The methods that a runner needs of a model, such as `inceptionn.training.Model` or `TorchModel`."""
+    """The methods that a runner needs of a model, such as `TorchModel`."""
 
     def initial(self, seed: int = 0) -> Parameters:
         """float32 arrays by key. The runner updates them in place for the next call."""
@@ -29,7 +29,7 @@ def shard(data: Iterable[Any], comm: Any) -> list[Any]:
 
     The shares of all N ranks are disjoint and of equal size, since all must run the same number of steps. The
     remainder at the end is left out. Raises ``ValueError`` for fewer than N samples. For arrays, use
-    `inceptionn.training.Batches`, which distributes steps instead.
+    `inceptionn.evaluate.training.Batches`, which distributes steps instead.
     """
     transport = transport_of(comm)
     samples = list(data)

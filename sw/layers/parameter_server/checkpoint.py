@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ...training import Floats
+from ...evaluate.training import Floats
 from .. import checkpoint
 from ..checks import integer
 from ..fields import Fields, named

@@ -14,7 +14,7 @@ from ...codec import crc32
 from ...collectives.agreement import MismatchError, agree
 from ...collectives.settings import Path, Scale
 from ...collectives.values.stream_codec import StreamCodec
-from ...training import Floats
+from ...evaluate.training import Floats
 from ...transport.mpi import transport_of
 from ..checks import Policy, check_policy, float32_array, integer
 from ..traffic import Traffic

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Floats, Parameters
+from ...evaluate.training import Floats, Parameters
 from ...transport import Transport, TransportError
 from ..traffic import Traffic
 from .exchange.envelope import Envelope, Kind, most_bytes

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...training import Floats
+from ...evaluate.training import Floats
 from ..fields import Fields
 from .plan import Partition
 

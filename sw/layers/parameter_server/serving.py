@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...training import Floats, Parameters
+from ...evaluate.training import Floats, Parameters
 from ...transport import TransportError, TransportTimeout
 from ...transport.base import ranks_text
 from .checkpoint import Checkpoints

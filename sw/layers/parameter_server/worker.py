@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...training import Floats, Parameters
+from ...evaluate.training import Floats, Parameters
 from ..checks import Policy, check_policy, float32_array
 from .checkpoint import Checkpoints, Saved
 from .exchange.handle import Handle

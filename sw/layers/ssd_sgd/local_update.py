@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Floats, Parameters, copy_of
+from ...evaluate.training import Floats, Parameters, copy_of
 from ..fields import Fields
 from ..parameter_server import Optimizer
 

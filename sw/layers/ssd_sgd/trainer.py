@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...training import Floats, Parameters, copy_of
+from ...evaluate.training import Floats, Parameters, copy_of
 from ..checks import integer
 from ..fields import Fields, named
 from ..parameter_server import Handle, Optimizer, Schedule, Worker

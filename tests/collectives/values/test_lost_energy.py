@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import MEAN, CompressedCommunicator, allreduce_comp
+from inceptionn.collectives import MEAN, CompressedCommunicator, ErrorFeedback, allreduce_comp
 from inceptionn.collectives.values.lost_energy import LostEnergy, loss_of
-from inceptionn.error_feedback import ErrorFeedback
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

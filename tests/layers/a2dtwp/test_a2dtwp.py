@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inceptionn.collectives import MismatchError
+from inceptionn.evaluate.training import MLP, Batches, Parameters, digits, flatten
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import (
     AWP,
@@ -23,7 +24,6 @@ from inceptionn.layers.a2dtwp import (
     weight_keys,
 )
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
-from inceptionn.training import MLP, Batches, Parameters, digits, flatten
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

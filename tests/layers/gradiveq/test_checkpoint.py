@@ -12,9 +12,9 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
+from inceptionn.evaluate.training import CNN, Batches, Parameters, digits
 from inceptionn.layers import checkpoint
 from inceptionn.layers.gradiveq import GradiVeQ
-from inceptionn.training import CNN, Batches, Parameters, digits
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

@@ -12,9 +12,9 @@ import pytest
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
 from inceptionn.collectives.values.wire_form import Compressed, Raw
+from inceptionn.evaluate.training import CNN, Batches, Gradients, Parameters, digits
 from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, Run, principal_components
 from inceptionn.layers.parameter_server import NonFiniteGradient
-from inceptionn.training import CNN, Batches, Gradients, Parameters, digits
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

@@ -12,12 +12,7 @@ import pytest
 from inceptionn import Codec
 from inceptionn.collectives import SUM, MismatchError
 from inceptionn.collectives.values.wire_form import Raw
-from inceptionn.layers import parallax
-from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
-from inceptionn.layers.parallax.exchange.all_gather import all_gather_sum
-from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, SparseVariable
-from inceptionn.layers.parameter_server import Partition
-from inceptionn.training import (
+from inceptionn.evaluate.training import (
     MLP,
     Batch,
     Batches,
@@ -28,6 +23,11 @@ from inceptionn.training import (
     digits,
     zipf_documents,
 )
+from inceptionn.layers import parallax
+from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner
+from inceptionn.layers.parallax.exchange.all_gather import all_gather_sum
+from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, SparseVariable
+from inceptionn.layers.parameter_server import Partition
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 Group = Callable[..., list[Any]]
@@ -309,7 +309,7 @@ def test_any_codec_of_the_collectives(mpirun: Any, tmp_path: Any) -> None:
         "from mpi4py import MPI\n"
         "from inceptionn.layers.gradiveq.qsgd import QSGD\n"
         "from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner\n"
-        "from inceptionn.training import MLP\n"
+        "from inceptionn.evaluate.training import MLP\n"
         "config = ParallaxConfig(codec=QSGD(), path='software')\n"
         "get_runner(MLP(4, (3,), 2), MPI.COMM_WORLD, MomentumSGD, config)\n"
         "print('agreed')\n"

@@ -12,8 +12,8 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
+from inceptionn.evaluate.training import MLP, Batches, digits, flatten, unflatten
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
-from inceptionn.training import MLP, Batches, digits, flatten, unflatten
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

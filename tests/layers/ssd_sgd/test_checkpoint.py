@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import MLP, Batches, digits, flatten
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, weight_keys
 from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, ParameterServer, StepDecay
 from inceptionn.layers.ssd_sgd import GLU, SSDSGD, DCASGDa, LocalSGD, LocalUpdate
-from inceptionn.training import MLP, Batches, digits, flatten
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.evaluate.training import MLP, Batches, copy_of, digits, flatten, unflatten
 from inceptionn.layers.parameter_server import Cosine, MomentumSGD, ParameterServer, StepDecay
 from inceptionn.layers.ssd_sgd import (
     GLU,
@@ -25,7 +26,6 @@ from inceptionn.layers.ssd_sgd import (
     ssd_time,
     ssgd_time,
 )
-from inceptionn.training import MLP, Batches, copy_of, digits, flatten, unflatten
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]

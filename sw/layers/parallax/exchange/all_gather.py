@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....collectives.values.wire_form import Raw, WireForm
-from ....training import RowSparse
+from ....evaluate.training import RowSparse
 from ....transport import Transport
 from .row_sets import decode_rows, encode_rows, most_row_bytes
 

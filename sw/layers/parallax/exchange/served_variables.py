@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ....collectives.values.wire_form import WireForm
-from ....training import Floats
+from ....evaluate.training import Floats
 from ....transport import Transport
 from ...parameter_server import Optimizer, Partition
 from ...traffic import Traffic

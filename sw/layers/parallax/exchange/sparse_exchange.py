@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....collectives.values.wire_form import Raw, WireForm
-from ....training import Floats
+from ....evaluate.training import Floats
 from ...traffic import Traffic
 from .partitions import Partitions
 from .row_sets import Rows, check_rows, decode_rows, encode_rows, most_row_bytes

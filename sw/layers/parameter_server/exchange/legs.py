@@ -19,7 +19,7 @@ from ....collectives.agreement import choose_path
 from ....collectives.settings import Path, Scale, check_scale
 from ....collectives.values.lost_energy import LostEnergy
 from ....collectives.values.stream_codec import StreamCodec, codec_text
-from ....training import Floats
+from ....evaluate.training import Floats
 from ....transport import Transport
 
 Data = NDArray[np.uint8]

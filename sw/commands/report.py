@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Shared by all benches: options, and figures with their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.text import Text
+
+from ..netns import bits_per_second
+from .console import Table
+from .console import whole as whole
+
+Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
+Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
+FirstSeed = Annotated[int, whole(0, 2**31, "Of the first training; each further one has the next.")]
+
+
+def quick(**defaults: Any) -> Any:
+    """The option ``--quick``: other defaults; options that the user gives override them."""
+
+    def apply(ctx: typer.Context, wanted: bool) -> bool:
+        if wanted:
+            ctx.default_map = {**(ctx.default_map or {}), **defaults}
+        return wanted
+
+    text = "Less data and fewer repeats by default: a first look, not a measurement."
+    return typer.Option("--quick", callback=apply, is_eager=True, help=text)
+
+
+_VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
+
+
+class Figure(NamedTuple):
+    """A ratio of two measurements of one run, and the least (or the most) that it must be."""
+
+    name: str
+    measured: float | None
+    target: float
+    most: bool = False
+    unit: str = "x"
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether it was reached; None if it was not measured."""
+        if self.measured is None:
+            return None
+        return self.measured <= self.target if self.most else self.measured >= self.target
+
+    def json(self) -> dict[str, Any]:
+        """As the JSON file holds it."""
+        return {
+            "name": self.name, "measured": self.measured, "target": self.target,
+            "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
+        }  # fmt: skip
+
+
+def figures_table(figures: Iterable[Figure]) -> Table:
+    """Target, measurement and verdict of each figure."""
+    table = Table("Figures", "", "target", "measured", "")
+    for figure in figures:
+        target = f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}"
+        measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
+        verdict, style = _VERDICTS[figure.reached]
+        table.add_row(figure.name, target, measured, Text(verdict, style))
+    return table
+
+
+def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A line of JSON as a row of CSV: names inside names joined by dots; of a list of numbers, the median."""
+    row: dict[str, Any] = {}
+    for name, value in line.items():
+        if isinstance(value, Mapping):
+            row |= flat(value, f"{prefix}{name}.")
+        elif not isinstance(value, list):
+            row[f"{prefix}{name}"] = value
+        elif value and all(isinstance(each, int | float) for each in value):
+            row[f"{prefix}{name}"] = median(value)
+    return row
+
+
+def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
+    """The words of a list with commas, each once; a usage error names one that is not allowed."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in allowed:
+            raise typer.BadParameter(f"{option} takes {', '.join(allowed)}, not {word!r}")
+    if not words:
+        raise typer.BadParameter(f"{option} takes one or more of {', '.join(allowed)}, not {text!r}")
+    return list(dict.fromkeys(words))
+
+
+def rate(text: str, option: str = "--rate") -> float:
+    """Bits per second of a text; a usage error names the option."""
+    try:
+        return bits_per_second(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def rates(text: str) -> list[float]:
+    """The rates of a list with commas, ascending, each once; a usage error names the wrong one."""
+    found = {rate(word, "--rates") for word in text.split(",") if word.strip()}
+    if not found:
+        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
+    return sorted(found)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench allreduce``: rings, aggregators and MPI between hosts whose network has a rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ....codec.speed import Floats
+from ....commands import report
+from ....commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    check_outputs,
+    new_progress,
+    regular,
+    write_csv,
+    write_json,
+)
+from ....commands.environment import conditions, environment
+from ....netns import Network, bits_per_second, rate_text, require
+from ....system.extras import pip_install
+from ...training.data import require_digits
+from ..common import data
+from ..common.job import lines_of, with_mpi
+from . import allreduce_report as tables
+from .allreduce_report import Results
+from .variants import MPI, OPS, RING_RAW, VARIANTS, variant_of
+
+UNSHAPED = "unshaped"
+RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
+PORT = 29520
+SLOW, VERY_SLOW = 1.0, 5.0
+"""Seconds that the link alone needs from which on three rounds are made at most, or one."""
+TIMEOUT, PATIENCE = 60.0, 150.0
+"""Seconds without progress after which a rank gives up, and without a line after which they all are."""
+
+
+def allreduce(
+    size: Annotated[int, report.whole(1, 1024, "MB of fp32 values at each host.")] = 25,
+    hosts: Annotated[int, report.whole(2, 16, "Hosts.")] = 4,
+    rates: Annotated[
+        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m, or unshaped.")
+    ] = "100m,1g,10g",
+    kinds: Annotated[
+        str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
+    ] = "synthetic,real",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="NPY",
+            exists=True,
+            callback=regular,
+            help="Measure with these float32 values instead.",
+        ),
+    ] = None,
+    ops: Annotated[
+        str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")
+    ] = "sum,mean",
+    only: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Variants whose names contain one of these.")
+    ] = None,
+    bound: report.Bound = 10,
+    repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
+    mtu: Annotated[int, report.whole(576, 9216, "Largest IP packet in bytes.")] = 1500,
+    seed: report.Seed = 1,
+    quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
+    json_file: JsonFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
+) -> None:
+    """All-reduce between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
+
+    About six minutes, with --quick one.
+
+    The hosts are network namespaces of this machine, joined by a bridge; tc limits every link's rate in each
+    direction. They share this machine's processors and memory. Everything is removed at the end.
+    """
+    check_outputs(json_file, csv_file, plot=plot)
+    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    chosen_ops = report.choices(ops, OPS, "--op")
+    chosen_rates = _rates(rates)
+    names = _variants(only)
+    if file is None and data.REAL in chosen:
+        require_digits()
+    count = size * 1_000_000 // 4
+    given = None if file is None else {file.name: data.own(file, count, hosts)}
+    require()
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    if MPI in names and not with_mpi():
+        names.remove(MPI)
+        console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
+    with new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
+        task = progress.add_task("data", total=None)
+        plan: dict[str, Any] = {
+            "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
+            "arrays": _save(
+                network.folder, given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
+            ),
+        }  # fmt: skip
+        rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
+        times = sum(
+            number
+            for each in rounds.values()
+            for name, number in each.items()
+            for op in chosen_ops
+            if variant_of(name).does(op)
+        )
+        progress.update(task, total=len(plan["arrays"]) * times)
+        results = Results(2.0**-bound, hosts)
+        for rate in chosen_rates:
+            network.shape(rate)
+            longest = max(_link_seconds(name, rate, 4 * count, hosts) for name in names)
+            every = {**plan, "rounds": rounds[rate]}
+            for line in lines_of(network, RANK, every, PATIENCE + 10 * longest):
+                results.add(rate, line)
+                progress.update(
+                    task, advance=1, description=f"{rate_text(rate)}, {line['data']}: {line['variant']}"
+                )
+        described = _described(network)
+    report_all(console, results, size, {**facts, "network": described})
+    write_json(json_file, {
+        "bench": "allreduce", "environment": facts, "network": described, "bytes": 4 * count,
+        "error_bound": 2.0**-bound, "rows": results.json(),
+        "figures": [figure.json() for figure in tables.figures_of(results)],
+    })  # fmt: skip
+    write_csv(csv_file, results.json())
+    if plot is not None:
+        tables.draw(plot, results)
+    results.verify()
+
+
+def report_all(console: Console, results: Results, size: int, facts: dict[str, Any]) -> None:
+    """The tables of a run, and what it was run on."""
+    network = facts["network"]
+    console.print(
+        f"{results.hosts} hosts, {size} MB of fp32 values each, error bound {results.bound:g}, MTU "
+        f"{network['mtu']}, TCP {network['congestion_control']}; {conditions(facts)}",
+        soft_wrap=True,
+    )
+    for table in tables.tables_of(results):
+        console.print(table)
+    console.print(report.figures_table(tables.figures_of(results)))
+
+
+def _rates(text: str) -> list[float | None]:
+    """The rates of a list, None for "unshaped"; a usage error names the wrong one."""
+    found: list[float | None] = []
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        try:
+            found.append(None if word == UNSHAPED else bits_per_second(word))
+        except ValueError as error:
+            raise typer.BadParameter(f"--rates: {error} (or {UNSHAPED!r})") from error
+    if not found:
+        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
+    return list(dict.fromkeys(found))
+
+
+def _variants(only: str | None) -> list[str]:
+    """All variants, or the requested ones; always with the raw ring, for comparison."""
+    if only is None:
+        return list(VARIANTS)
+    words = [word.strip() for word in only.split(",")]
+    for word in words:
+        if not word or not any(word in name for name in VARIANTS):
+            raise typer.BadParameter(f"--only: no variant of {', '.join(VARIANTS)} contains {word!r}")
+    return [name for name in VARIANTS if name == RING_RAW or any(word in name for word in words)]
+
+
+def _save(folder: Path, ranks_arrays: dict[str, list[Floats]]) -> dict[str, list[str]]:
+    """Writes every rank's array; the paths by kind of data."""
+    saved: dict[str, list[str]] = {}
+    for kind, arrays in ranks_arrays.items():
+        paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(len(arrays))]
+        for path, values in zip(paths, arrays, strict=True):
+            np.save(path, values)
+        saved[kind] = [str(path) for path in paths]
+    return saved
+
+
+def _link_seconds(name: str, rate: float | None, size: int, hosts: int) -> float:
+    """What the busiest port alone would take for raw values."""
+    return 0.0 if rate is None else 8 * size * VARIANTS[name].volume(hosts) / rate
+
+
+def _rounds(names: list[str], rate: float | None, size: int, hosts: int, repeats: int) -> dict[str, int]:
+    """How often each variant is measured."""
+    found = {}
+    for name in names:
+        seconds = _link_seconds(name, rate, size, hosts)
+        found[name] = min(repeats, 1 if seconds > VERY_SLOW else 3 if seconds > SLOW else repeats)
+    return found
+
+
+def _described(network: Network) -> dict[str, Any]:
+    """The network, for the JSON file."""
+    command = ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"]
+    control = network.hosts[0].run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return {
+        "hosts": network.size, "mtu": network.mtu, "queue_seconds": network.queue,
+        "shaping": "tbf, both ends of each link", "congestion_control": control,
+    }  # fmt: skip

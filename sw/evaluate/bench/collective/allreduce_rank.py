@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One rank of ``inceptionn bench allreduce``: what runs in each host.
+
+    python -m inceptionn.evaluate.bench.collective.allreduce_rank PLAN [RANK]
+
+Under MPI, MPI's own all-reduce is measured in the same processes. Rank 0 prints one JSON line per
+measurement.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....collectives import IN_PLACE, MEAN, SUM, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ....collectives.algorithms.parts import Parts
+from ....transport import Transport
+from ..common.rank import Plan, mpi_world, report, run
+from .variants import (
+    ALL_GATHER,
+    ALL_REDUCES,
+    MPI,
+    REDUCE_SCATTER,
+    RING_RAW,
+    VARIANTS,
+    Variant,
+    variant_of,
+)
+
+CHUNK = 1 << 18
+"""Values compared at a time."""
+
+Lanes = NDArray[np.float32]
+Exact = NDArray[np.floating[Any]]
+
+
+def main(transport: Transport, plan: Plan) -> None:
+    """Runs the plan."""
+    comm = mpi_world()
+    for kind, paths in plan["arrays"].items():
+        sources = [np.load(path, mmap_mode="r") for path in paths]
+        own = np.array(sources[transport.rank])
+        total = np.zeros(own.size)
+        for source in sources:
+            total += source
+        mine = Parts(own.size, transport.size).block(transport.rank)
+        for op in plan["ops"]:
+            exact_of = partial(_exact, op, sources, total, mine)
+            given = own[mine] if op == ALL_GATHER else own
+            _measure(transport, comm, plan, {"data": kind, "op": op}, given, exact_of)
+
+
+def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
+    """A rank's correct result. ``mine``: its block; ``total``: the sum of the ranks' ``sources``."""
+    if op == REDUCE_SCATTER:
+        return total[mine]
+    if op == ALL_GATHER:  # of every rank its block of its own values
+        blocks = Parts(total.size, len(sources))
+        return np.concatenate([source[blocks.block(rank)] for rank, source in enumerate(sources)])
+    whole = total - sources[0] if variant.apart else total
+    return whole / (len(sources) - variant.apart) if op == "mean" else whole
+
+
+def _measure(
+    transport: Transport,
+    comm: Any,
+    plan: Plan,
+    what: dict[str, str],
+    own: Lanes,
+    exact_of: Callable[[Variant], Exact],
+) -> None:
+    """Times all variants in rounds, so that other load on the machine affects all of them alike."""
+    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, np.float32)
+    for turn in range(max(plan["rounds"].values())):
+        for name, rounds in plan["rounds"].items():
+            if turn >= rounds or not variant_of(name).does(what["op"]):
+                continue
+            call = _call(transport, comm, plan["bound"], what["op"], name)
+            if turn == 0:
+                call(own, result)  # not timed: it opens connections and loads code
+            transport.barrier()
+            before = transport.bytes_sent
+            start = time.perf_counter()
+            call(own, result)
+            line: dict[str, Any] = {**what, "variant": name}
+            line["seconds"] = max(transport.exchange(time.perf_counter() - start))
+            if turn == 0:
+                if name != MPI:
+                    line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
+                exact = exact_of(variant_of(name))
+                line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
+            report(transport, line)
+
+
+def _checked(transport: Transport, result: Lanes, exact: Exact, shared: bool) -> dict[str, Any]:
+    """Whether the ranks hold the same bits, if they share a result, and its distance from the exact one."""
+    error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))
+                for i in range(0, max(1, result.size), CHUNK))  # fmt: skip
+    found = transport.exchange([zlib.crc32(result.data), error])
+    return {
+        "same_bits": not shared or len({checksum for checksum, _ in found}) == 1,
+        "largest_error": max(error for _, error in found),
+    }
+
+
+def _call(
+    transport: Transport, comm: Any, bound: float, op: str, name: str
+) -> Callable[[Lanes, Lanes], None]:
+    return _by_mpi(comm, op) if name == MPI else _by_us(transport, bound, op, variant_of(name))
+
+
+def _by_us(transport: Transport, bound: float, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
+    settings = variant.settings(bound)
+    which = MEAN if op == "mean" else SUM
+
+    def scatter(own: Lanes, result: Lanes) -> None:
+        counts = block_sizes(own.size, transport.size)
+        reduce_scatter_comp(transport, own, result, which, counts=counts, **settings)
+
+    def gather(own: Any, result: Lanes) -> None:
+        allgather_comp(transport, own, result, counts=block_sizes(result.size, transport.size), **settings)
+
+    def halves(own: Lanes, result: Lanes) -> None:
+        scatter(own, result[Parts(own.size, transport.size).block(transport.rank)])
+        gather(IN_PLACE, result)
+
+    if op in ALL_REDUCES and not variant.in_halves:
+        return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
+    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, halves)
+
+
+def _by_mpi(comm: Any, op: str) -> Callable[[Lanes, Lanes], None]:
+    factor = np.float32(1 / comm.size)
+
+    def all_reduce(own: Lanes, result: Lanes) -> None:
+        comm.Allreduce(own, result)
+        if op == "mean":
+            np.multiply(result, factor, out=result)
+
+    def scatter(own: Lanes, result: Lanes) -> None:
+        comm.Reduce_scatter(own, result, block_sizes(own.size, comm.size))
+
+    def gather(own: Lanes, result: Lanes) -> None:
+        comm.Allgatherv(own, [result, block_sizes(result.size, comm.size)])
+
+    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, all_reduce)
+
+
+def block_sizes(count: int, ranks: int) -> list[int]:
+    """Lanes of each rank's block."""
+    blocks = [Parts(count, ranks).block(rank) for rank in range(ranks)]
+    return [block.stop - block.start for block in blocks]
+
+
+if __name__ == "__main__":
+    run(main)

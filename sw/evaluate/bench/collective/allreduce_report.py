@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What ``inceptionn bench allreduce`` makes of its measurements: tables, figures and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from ....commands import report
+from ....commands.console import Table, write_plot
+from ....netns import rate_text
+from ..common.data import REAL, SYNTHETIC
+from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
+
+TARGETS = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
+         **{(kind, 1e8): 4.0 for kind in (SYNTHETIC, REAL)}}  # fmt: skip
+"""Ring raw over ring bounded, by data and bits per second."""
+PLANES_TARGETS = {(SYNTHETIC, 1e8): 6.0, (SYNTHETIC, 1e9): 6.0, (REAL, 1e8): 11.0, (REAL, 1e9): 11.0}
+"""Ring raw over ring planes."""
+_ROUNDING = 1.01
+"""The sums themselves are rounded to fp32."""
+
+
+class Key(NamedTuple):
+    """What was measured; the rate is None where links are not shaped."""
+
+    rate: float | None
+    data: str
+    op: str
+    variant: str
+
+
+@dataclass
+class Measurement:
+    """Seconds of each round at the slowest rank, and the result of the first round."""
+
+    seconds: list[float] = field(default_factory=list)
+    same_bits: bool = True
+    largest_error: float = 0.0
+    bytes_sent: int | None = None
+    """By the busiest host; not known of MPI."""
+
+
+class Results:
+    """All measurements of a run among ``hosts`` hosts, at one error bound."""
+
+    def __init__(self, bound: float, hosts: int) -> None:
+        self.bound, self.hosts = bound, hosts
+        self.rows: dict[Key, Measurement] = {}
+
+    def add(self, rate: float | None, line: dict[str, Any]) -> None:
+        """One line of rank 0."""
+        key = Key(rate, line["data"], line["op"], line["variant"])
+        row = self.rows.setdefault(key, Measurement())
+        row.seconds.append(line["seconds"])
+        row.same_bits = line.get("same_bits", row.same_bits)
+        row.largest_error = line.get("largest_error", row.largest_error)
+        row.bytes_sent = line.get("bytes_sent", row.bytes_sent)
+
+    def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
+        """The median, or None if it was not measured."""
+        row = self.rows.get(Key(rate, data, op, variant))
+        return None if row is None else median(row.seconds)
+
+    def ratio(self, rate: float | None, data: str, op: str, slow: str, fast: str) -> float | None:
+        """How many times as fast one variant is as another."""
+        first, second = self.seconds(rate, data, op, slow), self.seconds(rate, data, op, fast)
+        return None if first is None or second is None else first / second
+
+    def each(self, name: str) -> list[Any]:
+        """All values of a field of the keys, in the order in which they came."""
+        return list(dict.fromkeys(getattr(key, name) for key in self.rows))
+
+    def json(self) -> list[dict[str, Any]]:
+        """As the JSON file holds it."""
+        return [
+            {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
+             "same_bits": row.same_bits, "largest_error": row.largest_error,
+             "bytes_sent": row.bytes_sent}
+            for key, row in self.rows.items()
+        ]  # fmt: skip
+
+    def verify(self) -> None:
+        """Raises ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
+
+        A sum of *n* ranks passes *n* compressions, gathered values one; a mean is the sum divided by *n*.
+        In halves, the quotient is compressed once more.
+        """
+        for key, row in self.rows.items():
+            what = f"{key.variant}, {key.op} of {key.data} data at {rate_text(key.rate)}"
+            if not row.same_bits and key.variant != MPI:
+                raise RuntimeError(f"{what}: the ranks ended with different bits")
+            variant = VARIANTS[key.variant]
+            compressions = {"mean": 1 + variant.in_halves, ALL_GATHER: 1}.get(key.op, self.hosts)
+            limit = self.bound * compressions * _ROUNDING
+            if variant.within_bound and row.largest_error > limit:
+                raise RuntimeError(f"{what}: an error of {row.largest_error:.3g} is above {limit:.3g}")
+
+
+def tables_of(results: Results) -> Iterator[Table]:
+    """One table for each kind of data and operation: milliseconds by rate, and the ratio to the raw ring."""
+    for data in results.each("data"):
+        for op in results.each("op"):
+            rates = results.each("rate")
+            title = f"{data}, {op}: median ms (times as fast as the raw ring)"
+            further = ("MB sent by\nbusiest host", "largest error\nin bounds")
+            table = Table(title, "", *map(rate_text, rates), *further)
+            for variant in results.each("variant"):
+                rows = [
+                    row
+                    for key, row in results.rows.items()
+                    if (key.data, key.op, key.variant) == (data, op, variant)
+                ]
+                if not rows:
+                    continue
+                cells = []
+                for rate in rates:
+                    seconds = results.seconds(rate, data, op, variant)
+                    ratio = results.ratio(rate, data, op, RING_RAW, variant)
+                    if seconds is None or ratio is None:
+                        cells.append("-")
+                    else:
+                        cells.append(f"{seconds * 1e3:.1f} ({ratio:.2f})")
+                sent = "-" if rows[0].bytes_sent is None else f"{rows[0].bytes_sent / 1e6:.1f}"
+                error = max(row.largest_error for row in rows)
+                table.add_row(variant, *cells, sent, f"{error / results.bound:.2f}")
+            yield table
+
+
+def figures_of(results: Results) -> list[report.Figure]:
+    """The targets of the all-reduce."""
+    found = []
+    for rate in results.each("rate"):
+        for data in results.each("data"):
+            for op in results.each("op"):
+                where = f"{rate_text(rate)}, {data}, {op}"
+                target = TARGETS.get((data, rate or 0.0))
+                if target is not None and op in ALL_REDUCES:
+                    ratio = results.ratio(rate, data, op, RING_RAW, RING_BOUNDED)
+                    found.append(report.Figure(f"{where}: codec against ring raw", ratio, target))
+                target = PLANES_TARGETS.get((data, rate or 0.0))
+                ratio = results.ratio(rate, data, op, RING_RAW, RING_PLANES)
+                if target is not None and ratio is not None and op in ALL_REDUCES:
+                    found.append(report.Figure(f"{where}: planes against ring raw", ratio, target))
+                ratio = results.ratio(rate, data, op, RING_BF16, RING_BOUNDED)
+                found.append(report.Figure(f"{where}: codec against ring bf16", ratio, 1))
+                if rate == 1e9:
+                    ratio = results.ratio(rate, data, op, MPI, RING_RAW)
+                    found.append(report.Figure(f"{where}: ring raw against Open MPI", ratio, 1))
+    return found
+
+
+def draw(path: Path, results: Results) -> None:
+    """Milliseconds of each variant as bars with values, by rate; a panel for each data and operation."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    kinds, ops, rates = results.each("data"), results.each("op"), results.each("rate")
+    variants = results.each("variant")
+    figure = Figure(figsize=(8 * len(kinds), 4.2 * len(ops)), layout="constrained")
+    width = 0.85 / len(variants)
+    panels = figure.subplots(len(ops), len(kinds), squeeze=False, sharey=True)
+    for op, line in zip(ops, panels, strict=True):
+        for kind, axes in zip(kinds, line, strict=True):
+            for place, variant in enumerate(variants):
+                times = [results.seconds(rate, kind, op, variant) for rate in rates]
+                places = [number + (place + 0.5) * width - 0.425 for number in range(len(rates))]
+                heights = [float("nan") if seconds is None else seconds * 1e3 for seconds in times]
+                bars = axes.bar(places, heights, width, label=variant)
+                values = ["" if ms != ms else f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" for ms in heights]
+                axes.bar_label(bars, values, rotation=90, padding=3, fontsize=7)
+            axes.set(title=f"{kind}, {op}", yscale="log", ylabel="ms, median")
+            axes.margins(y=0.3)  # room for the values
+            axes.set_xticks(range(len(rates)), [rate_text(rate) for rate in rates])
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    write_plot(path, figure)

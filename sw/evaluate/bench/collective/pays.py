@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+
+from ....codec import Codec
+from ....codec.speed import Floats
+from ....collectives import BFloat16
+from ....collectives.algorithms.hierarchical import default_group_size
+from ....commands import report
+from ....commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+    write_plot,
+)
+from ....commands.environment import conditions, environment
+from ....netns import Network, rate_text, require
+from ....system.programs import usable_processors
+from ...pays import measure
+from ...pays.costs import Form, Host, Link
+from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
+from ...pays.ratios import constant, of_values
+from ..common import data
+from ..common.job import lines_of
+from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW
+
+RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
+PORT, TIMEOUT, PATIENCE = 29525, 60.0, 180.0
+HIERARCHICAL, AGGREGATOR, UP, BOTH = (
+    "hierarchical bounded", "worker-aggregator raw", "worker-aggregator bounded, up",
+    "worker-aggregator bounded, both",
+)  # fmt: skip
+MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES, HIERARCHICAL, AGGREGATOR, UP, BOTH)
+ETHERNET_HEADER = 14
+"""What the token buckets count beside IP packets."""
+SAMPLE = 1 << 20
+"""Values from which ratios are learned."""
+SMALL = 1024
+"""Values of the all-reduces whose time is the cost of messages."""
+TARGET = 15.0
+"""Percent, of the median error."""
+
+
+class Point(NamedTuple):
+    """A measured all-reduce and its prediction: seconds; ``rate`` in bits per second, ``size`` in bytes."""
+
+    hosts: int
+    rate: float
+    data: str
+    size: int
+    variant: str
+    measured: float
+    predicted: float
+    limit: str
+
+    @property
+    def error(self) -> float:
+        """Percent that the prediction is above the measurement."""
+        return 100 * (self.predicted / self.measured - 1)
+
+
+def pays(
+    hosts: Annotated[str, typer.Option(metavar="LIST", help="Numbers of hosts.")] = "2,4,8",
+    rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of every link.")] = "200m,1g,4g",
+    sizes: Annotated[str, typer.Option(metavar="LIST", help="MB of values per host.")] = "4,16",
+    kinds: Annotated[str, typer.Option("--data", help="synthetic, real, or both.")] = "synthetic",
+    bound: report.Bound = 10,
+    repeats: Annotated[int, report.whole(1, 100, "Rounds; the median counts.")] = 3,
+    seed: report.Seed = 1,
+    quick: Annotated[bool, report.quick(hosts="4", sizes="4", rates="500m,2g", repeats=2)] = False,
+    json_file: JsonFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
+) -> None:
+    """Predicted and measured times of all-reduces between shaped hosts. Needs root; about three minutes.
+
+    The model gets the rates of the links, ratios from a sample of the values, and the machine's rates: codec,
+    sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
+    The shaped measurements are not used for the prediction.
+    """
+    check_outputs(json_file, csv_file, plot=plot)
+    chosen_hosts = _whole(hosts, "--hosts", 2, 16)
+    chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
+    chosen_rates = report.rates(rates)
+    chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
+    require()
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    points: list[Point] = []
+    machines = {}
+    with new_progress(console) as progress:
+        each = len(chosen) * len(chosen_sizes) * len(MODELLED) * repeats
+        task = progress.add_task("", total=len(chosen_hosts) * len(chosen_rates) * each)
+        for count in chosen_hosts:
+            with Network(count) as network:
+                progress.update(task, description=f"{count} hosts")
+                arrays = _arrays(network.folder, chosen, chosen_sizes, seed, count)
+                host = calibrated(network, arrays, 2.0**-bound, max(chosen_sizes))
+                machines[count] = vars(host)
+                codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
+                for rate in chosen_rates:
+                    network.shape(rate)
+                    link = Link(
+                        rate, latency=0.0, mtu=network.mtu, framing=ETHERNET_HEADER, burst=network.burst
+                    )
+                    for key, seconds in measured(network, arrays, 2.0**-bound, repeats):
+                        text = f"{count} hosts, {rate_text(rate)}"
+                        progress.update(task, advance=repeats, description=text)
+                        kind, megabytes, variant = key
+                        size = megabytes * 1_000_000
+                        found = predicted(variant, size, count, link, host, codecs[kind])
+                        points.append(
+                            Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
+                        )
+    console.print(f"error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
+    console.print(points_table(points))
+    for table in error_tables(points):
+        console.print(table)
+    figure = report.Figure("median error of the model", median_error(points), TARGET, most=True, unit="%")
+    console.print(report.figures_table([figure]))
+    write_json(json_file, {
+        "bench": "pays", "environment": facts, "error_bound": 2.0**-bound, "hosts": machines,
+        "points": [{**point._asdict(), "error_percent": point.error} for point in points],
+        "figures": [figure.json()],
+    })  # fmt: skip
+    write_csv(csv_file, [{**point._asdict(), "error_percent": point.error} for point in points])
+    if plot is not None:
+        draw(plot, points)
+
+
+def _whole(text: str, option: str, least: int, most: int) -> list[int]:
+    """Ascending numbers of a list; a usage error names the option."""
+    try:
+        found = sorted({int(word) for word in text.split(",") if word.strip()})
+    except ValueError:
+        found = []
+    if not found or found[0] < least or found[-1] > most:
+        raise typer.BadParameter(f"{option} takes numbers of {least}..{most} with commas, not {text!r}")
+    return found
+
+
+def _arrays(
+    folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
+) -> dict[tuple[str, int], list[str]]:
+    """Files of every rank by kind and MB; small files hold the first values of the large ones."""
+    found = {}
+    for kind in kinds:
+        arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)
+        for size in sizes:
+            paths = [folder / f"{kind}-{size}-{rank}.npy" for rank in range(hosts)]
+            for path, values in zip(paths, arrays, strict=True):
+                np.save(path, values[: size * 250_000])
+            found[kind, size] = [str(path) for path in paths]
+    return found
+
+
+def measured(
+    network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
+    variants: tuple[str, ...] = MODELLED,
+) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
+    """Median seconds by kind, MB and variant, as soon as all rounds are there."""
+    plan = {
+        "port": PORT, "timeout": TIMEOUT, "bound": bound, "ops": ["sum"],
+        "arrays": {f"{kind} {size}": paths for (kind, size), paths in arrays.items()},
+        "rounds": dict.fromkeys(variants, repeats),
+    }  # fmt: skip
+    seen: dict[tuple[str, int, str], list[float]] = {}
+    for line in lines_of(network, RANK, plan, PATIENCE):
+        kind, size = line["data"].split()
+        times = seen.setdefault((kind, int(size), line["variant"]), [])
+        times.append(line["seconds"])
+        if len(times) == repeats:
+            yield (kind, int(size), line["variant"]), median(times)
+
+
+def calibrated(
+    network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, largest: int
+) -> Host:
+    """The rates of these hosts on this machine, from unshaped raw rings of few and of many values."""
+    network.shape(None)
+    kind, _ = next(iter(arrays))
+    files = arrays[kind, largest]
+    small = [str(Path(path).with_name(f"small-{rank}.npy")) for rank, path in enumerate(files)]
+    for path, source in zip(small, files, strict=True):
+        np.save(path, np.load(source, mmap_mode="r")[:SMALL])
+    times = {
+        size: seconds
+        for (_, size, _), seconds in measured(
+            network, {("unshaped", 0): small, ("unshaped", largest): files}, bound, 7, (RING_RAW,)
+        )
+    }
+    steps = 2 * (network.size - 1)
+    shared = min(network.size, usable_processors())
+    machine = measure.host()
+    size = largest * 1_000_000
+    moved = 2 * (network.size - 1) / network.size * size
+    # All hosts' processor time passes through the shared processors.
+    processor = times[largest] * shared / network.size
+    adding = moved / 2 / machine.add
+    message = times[0] / steps / 2
+    messages = steps * max(1, round(size / network.size / (1 << 19))) * message * shared / network.size
+    stack = moved / max(0.2 * processor, processor - adding - messages)
+    return Host(machine.add, stack, message, shared)
+
+
+def used(sample: Floats, bound: int) -> dict[str, Form]:
+    """What the variants compress with: ratios of a sample of the values, rates of this machine."""
+    forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)}
+    for mode in ("bounded", "planes"):
+        codec = Codec(2.0**-bound, mode, threads=1)
+        coder = measure.coder(codec, sample, repeats=5)
+        forms[mode] = Form("software", of_values(sample, codec), coder, mean=False)
+    return forms
+
+
+def predicted(
+    variant: str, size: int, hosts: int, link: Link, host: Host, codecs: dict[str, Form]
+) -> Exchange:
+    """The model's time of a variant of the bench; ``codecs``: of `used`."""
+    raw = Form(mean=False)
+    form = next((found for name, found in codecs.items() if name in variant), raw)
+    if variant == HIERARCHICAL:
+        return hierarchical(size, hosts, link, host, form, default_group_size(hosts))
+    if variant in (AGGREGATOR, UP, BOTH):
+        down = form if variant == BOTH else raw
+        return worker_aggregator(size, hosts, link, host, form, down)
+    return ring(size, hosts, link, host, form)
+
+
+def median_error(points: list[Point]) -> float:
+    """Percent, of the magnitudes."""
+    return median(abs(point.error) for point in points)
+
+
+def points_table(points: list[Point]) -> Table:
+    """Every point."""
+    columns = ("hosts", "rate", "MB", "measured, ms", "model, ms", "error", "limit")
+    table = Table("Model against measurement", "", *columns)
+    for point in points:
+        table.add_row(
+            f"{point.variant}, {point.data}", str(point.hosts), rate_text(point.rate),
+            f"{point.size / 1e6:g}", f"{point.measured * 1e3:.1f}", f"{point.predicted * 1e3:.1f}",
+            f"{point.error:+.0f} %", point.limit,
+        )  # fmt: skip
+    return table
+
+
+def error_tables(points: list[Point]) -> Iterator[Table]:
+    """Median and largest errors by what was varied."""
+    names = (("rate", rate_text), ("variant", str), ("hosts", str), ("limit", str))
+    for name, text in names:
+        table = Table(f"Errors by {name}", "", "points", "median", "largest")
+        for value in dict.fromkeys(getattr(point, name) for point in points):
+            errors = [abs(point.error) for point in points if getattr(point, name) == value]
+            table.add_row(text(value), str(len(errors)), f"{median(errors):.1f} %", f"{max(errors):.0f} %")
+        yield table
+
+
+def draw(path: Path, points: list[Point]) -> None:
+    """Predicted over measured times, both logarithmic, with the band of 15 %."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+    axes = figure.subplots()
+    for variant in dict.fromkeys(point.variant for point in points):
+        mine = [point for point in points if point.variant == variant]
+        measured, predicted = [1e3 * p.measured for p in mine], [1e3 * p.predicted for p in mine]
+        axes.plot(measured, predicted, "o", ms=4, label=variant)
+    ends = np.array([min(p.measured for p in points), max(p.measured for p in points)]) * 1e3
+    axes.plot(ends, ends, "0.4", lw=0.8)
+    axes.fill_between(ends, ends / (1 + TARGET / 100), ends * (1 + TARGET / 100), color="0.9")
+    axes.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="model, ms",
+             title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
+    )  # fmt: skip
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    write_plot(path, figure)

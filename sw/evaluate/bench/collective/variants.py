@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ways to all-reduce that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....codec import Codec
+from ....collectives import BFloat16
+from ....collectives.settings import RING_ALGORITHMS
+from ....wire import MODES, Mode
+
+Arguments = dict[str, Any]
+
+ALL_REDUCES = ("sum", "mean")
+REDUCE_SCATTER, ALL_GATHER = "reduce-scatter", "all-gather"
+OPS = (*ALL_REDUCES, REDUCE_SCATTER, ALL_GATHER)
+
+
+def _raw(bound: float) -> Arguments:
+    return {"path": "off"}
+
+
+def _bfloat16(bound: float) -> Arguments:
+    return {"path": "software", "codec": BFloat16()}
+
+
+def _literal(bound: float) -> Arguments:
+    # One thread: the ranks of all hosts share this machine's processors.
+    return {"path": "software", "codec": Codec(bound, "literal", threads=1)}
+
+
+def _bounded(bound: float) -> Arguments:
+    return {"path": "software", "codec": Codec(bound, "bounded", threads=1)}
+
+
+def _planes(bound: float) -> Arguments:
+    return {"path": "software", "codec": Codec(bound, "planes", threads=1)}
+
+
+def _ring_volume(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+def _aggregator_volume(ranks: int) -> float:
+    return 2 * (ranks - 1)
+
+
+class Variant(NamedTuple):
+    """An algorithm and its values' form; ``arguments(error bound)`` are those of the collective.
+
+    Without them it is MPI's own. ``volume``: raw bytes through the busiest port, first one way and then the
+    other, in multiples of the vector for *n* ranks. ``within_bound``: every compression is within the error
+    bound.
+    """
+
+    arguments: Callable[[float], Arguments] | None
+    volume: Callable[[int], float] = _ring_volume
+    within_bound: bool = False
+    algorithm: str = "ring"
+    legs: str = "both"
+    in_halves: bool = False
+    """By a reduce-scatter and an all-gather, one after the other."""
+    sub_block: int | None = None
+    """Values of a sub-block; None: the collectives' own."""
+
+    def does(self, op: str) -> bool:
+        """Whether it has this operation."""
+        return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the first rank has no values of its own."""
+        return self.algorithm == _APART
+
+    def settings(self, bound: float) -> Arguments:
+        """The arguments of the collective."""
+        if self.arguments is None:
+            raise ValueError("MPI's own collectives take none of this package's settings")
+        # Not scaled: errors are reported in bounds.
+        found: Arguments = {"algorithm": self.algorithm, "scale": None}
+        if self.algorithm not in RING_ALGORITHMS:
+            found["legs"] = self.legs
+        if self.sub_block is not None:
+            found["sub_block"] = self.sub_block
+        return {**found, **self.arguments(bound)}
+
+
+RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES = "ring raw", "ring bf16", "ring bounded", "ring planes"
+MPI = "Open MPI"
+_AGGREGATOR, _APART = "worker_aggregator", "paper_baseline"
+
+VARIANTS = {
+    RING_RAW: Variant(_raw),
+    RING_BF16: Variant(_bfloat16),
+    "ring literal": Variant(_literal),
+    RING_BOUNDED: Variant(_bounded, within_bound=True),
+    RING_PLANES: Variant(_planes, within_bound=True),
+    "ring bounded, in halves": Variant(_bounded, within_bound=True, in_halves=True),
+    "hierarchical bounded": Variant(_bounded, within_bound=True, algorithm="hierarchical"),
+    MPI: Variant(None),
+    "worker-aggregator raw": Variant(_raw, _aggregator_volume, False, _AGGREGATOR),
+    "worker-aggregator bounded, up": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR, "up"),
+    "worker-aggregator bounded, both": Variant(_bounded, _aggregator_volume, True, _AGGREGATOR),
+    # One worker less: the first rank aggregates alone.
+    "paper's baseline raw": Variant(_raw, _aggregator_volume, False, _APART, "up"),
+    "paper's baseline bounded": Variant(_bounded, _aggregator_volume, True, _APART, "up"),
+}
+
+
+def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
+    return lambda bound: {"path": "software", "codec": Codec(bound, mode, threads=1)}
+
+
+PAPERS = "paper's aggregator"
+_WHOLE = 1 << 30
+"""Values of a sub-block that holds every array: the aggregator sends when it has received everything."""
+_BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up", sub_block=_WHOLE)
+FURTHER = {
+    f"{PAPERS} raw": _BASELINE,
+    **{f"{PAPERS} {mode}, up": _BASELINE._replace(arguments=_of_mode(mode)) for mode in MODES},
+    **{f"ring {mode}": Variant(_of_mode(mode)) for mode in MODES},
+}
+"""For ``inceptionn reproduce``: every mode of the codec in a ring and on the one leg of the paper's baseline,
+whose aggregator is the first rank, has no values of its own, and works on the vector as a whole."""
+
+
+def variant_of(name: str) -> Variant:
+    """A variant of either table."""
+    return VARIANTS[name] if name in VARIANTS else FURTHER[name]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is compressed and summed: synthetic values of known spread, and gradients of a network in training."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ....codec.speed import Floats, synthetic
+from ....system import npy_file
+
+if TYPE_CHECKING:
+    from ...training import Batches, Model
+
+SYNTHETIC, REAL = "synthetic", "real"
+HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
+RATE, MOMENTUM = 0.05, 0.9
+
+
+def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
+    """One float32[count] per worker: the gradients that each computed of one multi-layer perceptron.
+
+    The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
+    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples). An
+    array holds the gradients of steps evenly spread over the whole training, concatenated in order; if there
+    are too few steps, they repeat from the start. The same index in the arrays of two workers is the same
+    parameter at the same step.
+
+    Raises ``ModuleNotFoundError`` without scikit-learn.
+    """
+    from ...training import MLP, Batches, digits
+
+    model, samples = MLP(64, HIDDEN), digits(seed)
+    batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]
+    steps = EPOCHS * len(samples.train) // (4 * BATCH)
+    size = sum(values.size for values in model.initial(seed).values())
+    wanted = min(steps, -(-count // size))
+    chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
+    with one_thread():  # matrices this small lose by threads
+        kept = _train(model, batches, steps, chosen, seed)
+    return [np.resize(np.concatenate(parts), count) for parts in kept]
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """BLAS with one thread, where threadpoolctl can set that."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        return nullcontext()
+    limits: AbstractContextManager[object] = threadpool_limits(1)
+    return limits
+
+
+def _train(
+    model: Model, batches: Sequence[Batches], steps: int, chosen: Container[int], seed: int
+) -> list[list[Floats]]:
+    """The workers' gradients of the chosen steps of a training with momentum."""
+    workers = len(batches)
+    parameters = model.initial(seed)
+    velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
+    kept: list[list[Floats]] = [[] for _ in range(workers)]
+    for step in range(steps):
+        gradients = [
+            cast("dict[str, Floats]", model.gradients(parameters, batch.at(step))) for batch in batches
+        ]
+        if step in chosen:
+            for worker, gradient in enumerate(gradients):
+                kept[worker].append(np.concatenate([gradient[name].ravel() for name in parameters]))
+        for name, values in parameters.items():
+            velocity[name] *= np.float32(MOMENTUM)
+            velocity[name] -= np.float32(RATE / workers) * sum(gradient[name] for gradient in gradients)
+            values += velocity[name]
+    return kept
+
+
+def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:
+    """One float32[count] per worker, synthetic or real."""
+    if kind == SYNTHETIC:
+        return [synthetic(count, seed + worker) for worker in range(workers)]
+    return real(count, seed, workers)
+
+
+def own(path: Path, count: int, workers: int) -> list[Floats]:
+    """Slices of the values of a ``.npy`` file, as many as fit or from the start again."""
+    values = npy_file.load(path)
+    if not values.size:
+        raise ValueError(f"{path} must hold at least one value")
+    flat = np.resize(values.reshape(-1), count * workers)
+    return [flat[worker * count : (worker + 1) * count] for worker in range(workers)]

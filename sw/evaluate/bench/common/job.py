@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A program with one rank on each host of a network, which reports by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import IO, Any
+
+from ....netns import Namespaces, NetworkError, mpi_popen
+
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
+"""The last line of a traceback, or what a rank prints instead of one."""
+_RANK = re.compile(r"\[rank\d+\]: *")
+"""What torch puts before each line of a rank's traceback; its launcher's own is a ``ChildFailedError``."""
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_FAREWELL = 5.0
+"""Seconds in which a launcher ends its processes."""
+_LAST_WORDS = 10.0
+"""Seconds in which the other ranks say what they think of one that has failed."""
+_POLL = 0.5
+"""Seconds between two looks at the ranks' exit statuses."""
+_GRACE = 30.0
+"""Seconds in which ranks end after rank 0's last line."""
+
+
+def with_mpi() -> bool:
+    """Whether MPI can start the ranks, and be measured."""
+    return find_spec("mpi4py") is not None
+
+
+def one_thread() -> dict[str, str]:
+    """This process's environment, for another whose linear algebra takes one thread."""
+    return {**os.environ, **dict.fromkeys(_THREADS, "1")}
+
+
+def lines_of(
+    network: Namespaces, module: str, plan: Mapping[str, Any], patience: float
+) -> Iterator[dict[str, Any]]:
+    """Runs ``python -m module PLAN`` on every host, and yields the JSON lines that rank 0 prints.
+
+    PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
+    else with the rank as a further argument. Raises `NetworkError` if no line comes for ``patience`` seconds,
+    or if a rank fails: its text is the ranks' last output.
+    """
+    path = network.folder / "plan.json"
+    path.write_text(json.dumps({**plan, "addresses": [host.address for host in network.hosts]}))
+    argv = [sys.executable, "-m", module, str(path)]
+    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+        # All hosts share this machine's processors: one thread of the linear algebra each.
+        added = dict.fromkeys(_THREADS, "1")
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
+        if with_mpi():
+            ranks = [mpi_popen(network, argv, environment=added, **options)]
+        else:
+            options["env"] = one_thread()
+            ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
+        yield from heard(ranks, said, patience)
+
+
+def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
+    """The JSON lines of the first of these processes; ends all of them. ``said`` has their standard error.
+
+    Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
+    """
+    arrived: queue.Queue[str | None] = queue.Queue()
+    reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
+    reader.start()
+    try:
+        since, failed = time.monotonic(), False
+        while True:
+            try:
+                line = arrived.get(timeout=min(_POLL, patience))
+            except queue.Empty:
+                quiet = time.monotonic() - since
+                if failed and quiet >= _LAST_WORDS:
+                    raise NetworkError(f"a rank failed: {_said(said)}") from None
+                if quiet >= patience:
+                    text = f"no output from the ranks for {quiet:.0f} s; the last was: {_said(said)}"
+                    raise NetworkError(text) from None
+                if not failed and any(rank.poll() for rank in ranks):
+                    since, failed = time.monotonic(), True
+                continue
+            if line is None:
+                break
+            if not failed:
+                since = time.monotonic()
+            if line.startswith("{"):
+                yield json.loads(line)
+                since = time.monotonic()  # not the caller's time
+        if any(_status(rank) for rank in ranks):
+            raise NetworkError(f"a rank failed: {_said(said)}")
+    finally:
+        for rank in ranks:
+            rank.terminate()  # a launcher ends what it has started
+        deadline = time.monotonic() + _FAREWELL
+        for rank in ranks:
+            with suppress(subprocess.TimeoutExpired):
+                rank.wait(max(0.0, deadline - time.monotonic()))
+            rank.kill()
+            rank.wait()
+        reader.join(_FAREWELL)
+        for rank in ranks:
+            if rank.stdout is not None:
+                rank.stdout.close()
+
+
+def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None:
+    assert rank.stdout is not None
+    for line in rank.stdout:
+        arrived.put(line)
+    arrived.put(None)
+
+
+def _said(file: IO[str]) -> str:
+    """The first exception in the ranks' output that is not about another rank, else the last line."""
+    file.seek(0)
+    lines = [_RANK.sub("", line.strip()) for line in file]
+    errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]
+    own = [line for line in errors if "PeerLost" not in line]
+    rest = [line for line in lines if line and "plm:ssh" not in line]
+    return next(iter([*own, *errors, *rest[-1:]]), "not a word")
+
+
+def _status(rank: subprocess.Popen[str]) -> int:
+    try:
+        return rank.wait(_GRACE)
+    except subprocess.TimeoutExpired as error:
+        raise NetworkError(f"a rank did not end within {_GRACE:.0f} s") from error

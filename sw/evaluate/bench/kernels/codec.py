@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench codec``: both codecs' paths against memcpy and against what else can be installed."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from ....codec import Codec, active_path, available_paths, force_path
+from ....codec.paths import NUMPY
+from ....codec.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ....collectives.values.stream_codec import StreamCodec
+from ....commands import report
+from ....commands.choice import MODES, Choice, choices
+from ....commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    regular,
+    write_csv,
+    write_json,
+    write_plot,
+)
+from ....commands.environment import conditions, environment, installed
+from ....commands.own_codec import OwnCodec, own_codec
+from ....wire import DEFAULT_MODE, STREAM_LANES, Mode
+from ...training.data import require_digits
+from ..common import data
+from .memory import peak_of
+from .peers import PEERS, Peer, Ready
+
+SMALL = 1024
+"""Values of a small message."""
+SAMPLE = 1 << 21
+"""Values at most for what both codecs do at several bounds."""
+GFNI = "avx512-gfni"
+TARGETS = {
+    "bounded": (("compress", "avx512", 0.7), ("compress", "avx2", 0.6), ("decompress", "avx512", 0.6)),
+    "planes": (
+        ("compress", "avx512", 1.0),
+        ("decompress", "avx512", 1.15),
+        ("compress", "avx2", 0.6),
+        ("decompress", "avx2", 0.8),
+    ),
+}
+"""Shares of memcpy with one thread, by mode; avx512: its best path."""
+SLOW_SECONDS = 3.0
+"""Seconds that one row may take beyond its first rounds."""
+OWN, PEER, WITH = "inceptionn", "peer", "with"
+
+
+@dataclass
+class Row:
+    """One implementation on one array. Rates in GB/s of fp32; bounds and bytes as the names say."""
+
+    data: str
+    name: str
+    kind: str
+    threads: int
+    memcpy: float
+    compress: float
+    decompress: float
+    ratio: float
+    largest_error: float
+    """In error bounds."""
+    small_compress: float
+    small_decompress: float
+    """Seconds per call of 1024 values."""
+    memory_compress: float | None
+    memory_decompress: float | None
+    """Peak, input and output included, in multiples of input and output."""
+    mode: Mode | None = None
+    """The mode; None for other compressors."""
+
+
+def codec(
+    size: Annotated[int, report.whole(1, 4096, "MB of fp32 values in an array.")] = 64,
+    bound: report.Bound = 10,
+    kinds: Annotated[
+        str | None,
+        typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="NPY",
+            exists=True,
+            callback=regular,
+            help="Measure with these float32 values instead.",
+        ),
+    ] = None,
+    repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
+    peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
+    own: OwnCodec = None,
+    seed: report.Seed = 1,
+    quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
+    json_file: JsonFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
+) -> None:
+    """Both codecs against memcpy and other compressors, on the same data in the same run.
+
+    Runs every path that this processor supports, with one thread and with two; then both codecs at other
+    bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
+    1e-3 to 1e-2. "real": gradients of a network during training on handwritten digits (scikit-learn). Other
+    compressors get the same error bound; those that are not installed are named (the extra `bench` installs
+    all). A codec of your own (--with) has its own bound. About three minutes, with --quick half a minute.
+    """
+    check_outputs(json_file, csv_file, plot=plot)
+    other = own_codec(own)
+    known = (data.SYNTHETIC, data.REAL)
+    chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
+    missing = None
+    if data.REAL in chosen and file is None:
+        try:
+            require_digits()
+        except ModuleNotFoundError as error:
+            if kinds is not None:
+                raise
+            chosen, missing = [data.SYNTHETIC], f"{data.REAL}: {error}"
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    count = size * 1_000_000 // 4
+    arrays = _arrays(chosen, file, count, seed)
+    rows, absent = [], []
+    with new_progress(console) as progress:
+        jobs = [*_jobs(peers), *([] if other is None else [_peer_of(other)])]
+        task = progress.add_task("", total=len(jobs) * len(arrays))
+        for kind, x in arrays.items():
+            for job in jobs:
+                progress.update(task, description=f"{kind}: {_title(job)}")
+                if isinstance(job, Peer) and job.package and installed(job.package) is None:
+                    absent.append(job)
+                elif isinstance(job, Peer):
+                    rows.append(_peer(kind, job, x, 2.0**-bound, repeats))
+                else:
+                    rows.append(_own(kind, job, x, 2.0**-bound, repeats))
+                progress.advance(task)
+    console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
+    for kind in arrays:
+        console.print(_table(kind, [row for row in rows if row.data == kind]))
+    by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
+    for kind, found in by_bound.items():
+        console.print(_bounds_table(kind, found))
+    if missing is not None:
+        console.print(missing)
+    for name in dict.fromkeys(f"{peer.name}: {peer.package} is not installed" for peer in absent):
+        console.print(name)
+    figures = figures_of(rows)
+    console.print(report.figures_table(figures))
+    write_json(json_file, {
+        "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
+        "repeats": repeats, "rows": [asdict(row) for row in rows],
+        "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
+        "not_installed": sorted({peer.package for peer in absent}),
+        "figures": [figure.json() for figure in figures],
+    })  # fmt: skip
+    write_csv(csv_file, [asdict(row) for row in rows])
+    if plot is not None:
+        _draw(plot, rows)
+
+
+def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, Floats]:
+    if file is not None:
+        return {file.name: data.own(file, count, 1)[0]}
+    return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
+
+
+class Job(NamedTuple):
+    """One of our codecs on one path."""
+
+    mode: Mode
+    path: str
+    threads: int
+
+
+def _jobs(peers: bool) -> Iterator[Job | Peer]:
+    """Our codecs on their paths with their threads, then the others."""
+    for mode, path in product(MODES, available_paths()):
+        if mode == DEFAULT_MODE and path == GFNI:
+            continue  # the same as without GFNI
+        for threads in (1,) if path == NUMPY else (1, 2):
+            yield Job(mode, path, threads)
+    if peers:
+        yield from PEERS
+
+
+def _peer_of(codec: StreamCodec) -> Peer:
+    """A user's codec, with its own error bound, as one of the others."""
+    return Peer(codec.name, "", lambda bound: Ready(codec.compress, codec.decompress))
+
+
+def _title(job: Job | Peer) -> str:
+    if isinstance(job, Peer):
+        return job.name
+    return f"{job.mode}, {job.path}, {job.threads} thread{'s' * (job.threads > 1)}"
+
+
+def _sample(x: Floats) -> Floats:
+    """2 Mi values at most, in whole blocks from all over the array."""
+    if x.size <= SAMPLE:
+        return x
+    blocks = x[: x.size // STREAM_LANES * STREAM_LANES].reshape(-1, STREAM_LANES)
+    return np.ascontiguousarray(blocks[:: -(-x.size // SAMPLE)]).reshape(-1)
+
+
+def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
+    mode, path, threads = job
+    before = active_path()
+    force_path(path)
+    try:
+        rates = speed(
+            threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, mode=mode
+        )
+        coder = Codec(bound, mode, threads=threads)
+        small = x[:SMALL].copy()
+        stream = coder.compress(small)
+        peaks = _memory(coder.compress, coder.decompress, len, x)
+        return Row(
+            data=kind, name=path, kind=OWN, threads=threads, mode=mode,
+            **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
+            largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
+            small_compress=_per_call(lambda: coder.compress(small)),
+            small_decompress=_per_call(lambda: coder.decompress(stream, SMALL)),
+            memory_compress=peaks[0], memory_decompress=peaks[1],
+        )  # fmt: skip
+    finally:
+        force_path(before)
+
+
+def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
+    compress, decompress, size = peer.prepare(bound)
+    stream = compress(x)
+    back = decompress(stream, x.size)
+    if peer.lossless and not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
+        raise RuntimeError(f"{peer.name} does not restore its input")
+    error = float(np.abs(back - x).max()) / bound
+    del back
+    calls = {**copying(x), "c": lambda: compress(x), "d": lambda: decompress(stream, x.size)}
+    seconds = best_seconds(calls, repeats, SLOW_SECONDS)
+    small = x[:SMALL].copy()
+    small_stream = compress(small)
+    peaks = _memory(compress, decompress, size, x)
+    return Row(
+        data=kind, name=peer.name, kind=PEER if peer.package else WITH, threads=1,
+        memcpy=x.nbytes / seconds[MEMCPY] / 1e9,
+        compress=x.nbytes / seconds["c"] / 1e9,
+        decompress=x.nbytes / seconds["d"] / 1e9,
+        ratio=x.nbytes / size(stream),
+        largest_error=error,
+        small_compress=_per_call(lambda: compress(small)),
+        small_decompress=_per_call(lambda: decompress(small_stream, SMALL)),
+        memory_compress=peaks[0], memory_decompress=peaks[1],
+    )  # fmt: skip
+
+
+def _per_call(call: Callable[[], object]) -> float:
+    """Seconds per call: the best of many short runs."""
+    timer = timeit.Timer(call)
+    number = max(1, min(1000, int(2e-3 / max(timer.timeit(1), 1e-7))))
+    return min(timer.repeat(repeat=40, number=number)) / number
+
+
+def _memory(
+    compress: Callable[[Floats], Any],
+    decompress: Callable[[Any, int], Floats],
+    size: Callable[[Any], int],
+    x: Floats,
+) -> tuple[float | None, float | None]:
+    """The peaks of one compression and one decompression, without memory given by the caller."""
+    up = peak_of(lambda: compress(x))
+    stream = compress(x)
+    down = peak_of(lambda: decompress(stream, x.size))
+    both = x.nbytes + size(stream)
+    return (
+        None if up is None else (x.nbytes + up) / both,
+        None if down is None else (size(stream) + down) / both,
+    )
+
+
+def figures_of(rows: list[Row]) -> list[report.Figure]:
+    """The targets of the codec, for each array."""
+    figures = []
+    for kind in dict.fromkeys(row.data for row in rows):
+        for mode in MODES:
+            own = [row for row in rows if row.data == kind and row.mode == mode]
+            if own:
+                figures += _figures_of_mode(f"{kind}: {mode}", mode, own)
+    return figures
+
+
+def _figures_of_mode(title: str, mode: Mode, rows: list[Row]) -> list[report.Figure]:
+    figures = []
+    own = {(row.name, row.threads): row for row in rows}
+    best = rows[0]
+    # Without AVX-512 there is no figure for it.
+    vector = best.name if best.name.startswith("avx512") else "avx512"
+    for name, path, target in TARGETS[mode]:
+        row = own.get((vector if path == "avx512" else path, 1))
+        if row is not None:
+            share = getattr(row, name) / row.memcpy
+            figures.append(report.Figure(f"{title}: {name}, {row.name}, of memcpy", share, target))
+    return [
+        *figures,
+        *_of_two_threads(title, best, own.get((best.name, 2))),
+        report.Figure(f"{title}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs"),
+        report.Figure(f"{title}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs"),
+        report.Figure(f"{title}: memory, compress", best.memory_compress, 1.1, True),
+        report.Figure(f"{title}: memory, decompress", best.memory_decompress, 1.1, True),
+        report.Figure(f"{title}: largest error", best.largest_error, 1, True, "bounds"),
+    ]
+
+
+def _of_two_threads(title: str, one: Row, two: Row | None) -> list[report.Figure]:
+    """Two threads against one, both as shares of memcpy in the same run."""
+    if two is None:
+        return []
+    found = []
+    for name in ("compress", "decompress"):
+        ratio = getattr(two, name) / two.memcpy / (getattr(one, name) / one.memcpy)
+        found.append(report.Figure(f"{title}: {name}, two threads against one", ratio, 1))
+    return found
+
+
+def _table(kind: str, rows: list[Row]) -> Table:
+    columns = (
+        "threads", "compress\nGB/s (of memcpy)", "decompress\nGB/s (of memcpy)", "ratio",
+        "largest error\nin bounds",
+        "1 Ki values, µs\ncompress, decompress", "peak\nmemory",
+    )  # fmt: skip
+    table = Table(kind, "", *columns)
+    for row in rows:
+        peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
+        table.add_row(
+            row.name if row.mode is None else f"{row.mode}, {row.name}",
+            str(row.threads),
+            f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
+            f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
+            f"{row.ratio:.2f}",
+            f"{row.largest_error:.3f}",
+            f"{row.small_compress * 1e6:.1f}, {row.small_decompress * 1e6:.1f}",
+            f"{max(peaks):.2f}" if peaks else "-",
+            style="dim" if row.kind == PEER else None,
+        )  # fmt: skip
+    return table
+
+
+def _bounds_table(kind: str, found: list[Choice]) -> Table:
+    """Ratio and relative L2 error of both codecs, by bound."""
+    bounds = list(dict.fromkeys(choice.k for choice in found))
+    table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
+    for what, name, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
+        for mode in MODES:
+            cells = {choice.k: getattr(choice, name) for choice in found if choice.mode == mode}
+            table.add_row(f"{what}, {mode}", *(f"{cells[k]:{form}}" for k in bounds))
+    ratios = {(choice.mode, choice.k): choice.ratio for choice in found}
+    gains = [ratios["planes", k] / ratios["bounded", k] for k in bounds]
+    table.add_row("planes against bounded", *(f"{gain:.2f}" for gain in gains))
+    return table
+
+
+def _draw(path: Path, rows: list[Row]) -> None:
+    """Throughput of each implementation, compress and decompress, with its ratio; a panel for each data."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    kinds = list(dict.fromkeys(row.data for row in rows))
+    shown = {kind: [row for row in rows if row.data == kind and row.threads == 1] for kind in kinds}
+    most = max(map(len, shown.values()))
+    figure = Figure(figsize=(6.4 * len(kinds), 0.42 * most + 1.4), layout="constrained")
+    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+    for axes, (kind, lines) in zip(panels, shown.items(), strict=True):
+        names = [row.name if row.mode is None else f"{row.mode}, {row.name}" for row in lines]
+        for offset, what, colour in ((-0.2, "compress", "C0"), (0.2, "decompress", "C1")):
+            places = [place + offset for place in range(len(lines))]
+            bars = axes.barh(places, [getattr(row, what) for row in lines], 0.38, label=what, color=colour)
+            # On white, where the line of memcpy would cross them.
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+            axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=7, bbox=box)
+        axes.axvline(max(row.memcpy for row in lines), color="C3", linestyle=":", label="memcpy")
+        labels = [f"{name} ({row.ratio:.2f})" for name, row in zip(names, lines, strict=True)]
+        axes.set_yticks(range(len(lines)), labels)
+        axes.invert_yaxis()
+        axes.set(title=f"{kind}: name (ratio)", xscale="log", xlabel="GB/s of fp32, one thread")
+        axes.margins(x=0.15)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    write_plot(path, figure)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench layers``: training systems side by side, between hosts whose links have a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+
+from ....commands import report
+from ....commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    PlotFile,
+    Table,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+    write_plot,
+)
+from ....commands.environment import conditions, environment
+from ....netns import Network, bits_per_second, rate_text, require
+from ...training import count_of
+from ...training.data import require_digits
+from ..common.job import lines_of
+from .layers_rank import model_of
+from .layers_systems import CONVOLUTIONS, SYSTEMS
+
+RANK = "inceptionn.evaluate.bench.layers.layers_rank"
+PORT = 29540
+TIMEOUT = 60.0
+"""Seconds without progress after which a rank gives up."""
+PATIENCE = 600.0
+"""Seconds that one case may take."""
+RATE, MOMENTUM = 0.05, 0.9
+WARM_UP = 60
+"""Steps of SSGD before SSD-SGD in training runs."""
+MODELS = {"cnn": ("64,128", 16), "mlp": ("512,512", 128)}
+"""Layer sizes, and samples per worker and step, at which 100 Mbit/s is too slow for them."""
+POINTS = 20
+"""Points of a curve."""
+BOUND_BY_COMMUNICATION = "100m"
+SPEEDUP = 1.7
+
+
+def layers(
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
+    rates: Annotated[
+        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m.")
+    ] = "100m,1g,10g",
+    systems: Annotated[
+        str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
+    ] = ",".join(SYSTEMS),
+    model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}.")] = "cnn",
+    sizes: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Channels of the convolutions, or hidden units.")
+    ] = None,
+    batch: Annotated[
+        int, report.whole(0, 256, "Samples per worker and step; 0: 16, of a perceptron 128.")
+    ] = 0,
+    steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each round.")] = 15,
+    rounds: Annotated[int, report.whole(1, 100, "Rounds over all systems at each rate; medians count.")] = 3,
+    trained: Annotated[int, report.whole(1, 100_000, "Training steps for the final accuracy.")] = 300,
+    bound: report.Bound = 10,
+    seed: report.Seed = 0,
+    quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=60, rates="100m,1g")] = False,
+    json_file: JsonFile = None,
+    csv_file: CsvFile = None,
+    plot: PlotFile = None,
+) -> None:
+    """Bytes per step, iteration time and final accuracy of each training system. Needs root.
+
+    About fifteen minutes, with --quick three.
+
+    A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
+    mean over the timed steps, computation included; hosts share this machine's processors. Each system is
+    trained once to the end, at the highest rate; only ASGD's result depends on the rate. A2DTWP and GradiVeQ
+    send different amounts as training proceeds: their bytes are means over the run.
+    """
+    (kind,) = report.choices(model, tuple(MODELS), "--model")
+    chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
+    if kind != "cnn":
+        chosen = [name for name in chosen if name not in CONVOLUTIONS]
+    chosen_rates = report.rates(rates)
+    check_outputs(json_file, csv_file, plot=plot)
+    require_digits()
+    require()
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    plan = plan_of(kind, sizes, batch, bound, seed)
+    timing = [
+        {"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen
+    ] * rounds
+    warm_up = min(WARM_UP, trained // 4)
+    training = [
+        {
+            "what": "train",
+            "system": name,
+            "steps": trained,
+            "warm_up": warm_up,
+            "every": max(1, trained // POINTS),
+        }
+        for name in chosen
+    ]
+    results: dict[str, Any] = {"time": {}, "train": {}}
+    with new_progress(console) as progress, Network(hosts) as network:
+        task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
+
+        def advance(rate: float, line: dict[str, Any]) -> None:
+            title = SYSTEMS[line["system"]].title
+            progress.update(task, advance=1, description=f"{rate_text(rate)}: {title}")
+
+        for rate in chosen_rates:
+            cases = timing + (training if rate == max(chosen_rates) else [])
+            for line in measured(network, rate, plan, cases, advance):
+                if line["what"] == "train":
+                    results["train"][line["system"]] = line
+                else:
+                    results["time"].setdefault(rate, {}).setdefault(line["system"], []).append(line)
+    for found in results["time"].values():
+        for name, several in found.items():
+            found[name] = {**several[0], "seconds": median(line["seconds"] for line in several)}
+    trained_model = model_of(plan)
+    size = 4 * count_of(trained_model.initial())
+    console.print(
+        f"{hosts} hosts, each worker and server; {trained_model.name}, "
+        f"{size / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
+        f"error bound 2**-{bound}; {conditions(facts)}",
+        soft_wrap=True,
+    )
+    for rate in chosen_rates:
+        console.print(table_of(results, rate))
+    figures = figures_of(results) if kind == "mlp" else []
+    if figures:
+        console.print(report.figures_table(figures))
+    write_json(json_file, {
+        "bench": "layers", "environment": facts, "hosts": hosts, "plan": plan, "trained_steps": trained,
+        "time": {str(int(rate)): found for rate, found in results["time"].items()},
+        "train": results["train"], "figures": [figure.json() for figure in figures],
+    })  # fmt: skip
+    write_csv(csv_file, rows_of(results))
+    if plot is not None:
+        draw(plot, results)
+
+
+def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:
+    """What all cases share; ``sizes`` None and ``batch`` 0 mean the model's own."""
+    widths, samples = MODELS[model]
+    found: dict[str, Any] = {"model": model}
+    try:
+        found["sizes"] = [int(word) for word in (widths if sizes is None else sizes).split(",")]
+        model_of(found).initial()
+    except ValueError as error:
+        raise typer.BadParameter(f"--sizes takes whole numbers, not {sizes!r} ({error})") from error
+    return {
+        **found, "port": PORT, "timeout": TIMEOUT, "seed": seed, "batch": batch or samples,
+        "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound,
+    }  # fmt: skip
+
+
+def measured(
+    network: Network,
+    rate: float,
+    plan: dict[str, Any],
+    cases: Sequence[dict[str, Any]],
+    advance: Callable[[float, dict[str, Any]], None],
+) -> Iterator[dict[str, Any]]:
+    """Runs cases on the hosts at a rate; yields what each gave."""
+    network.shape(rate)
+    for line in lines_of(network, RANK, {**plan, "cases": list(cases)}, PATIENCE):
+        advance(rate, line)
+        yield line
+
+
+def table_of(results: dict[str, Any], rate: float) -> Table:
+    """System by bytes per step, iteration time and final accuracy, at one rate."""
+    found = results["time"][rate]
+    columns = ("", "kB/step", "by class", "ms/step", "steps/s", "vs SSGD", "accuracy")
+    table = Table(f"{rate_text(rate)}", *columns)
+    base = found["ssgd"]["seconds"] if "ssgd" in found else None
+    for name, line in found.items():
+        sent = (results["train"][name] if SYSTEMS[name].adaptive else line)["sent"]
+        classes = ", ".join(f"{kind} {size / 1e3:.0f}" for kind, size in sent.items() if size >= 500)
+        curve = results["train"][name]["curve"]
+        table.add_row(
+            SYSTEMS[name].title,
+            f"{sum(sent.values()) / 1e3:.0f}",
+            classes,
+            f"{1e3 * line['seconds']:.1f}",
+            f"{1 / line['seconds']:.1f}",
+            "-" if base is None else f"{base / line['seconds']:.2f}x",
+            f"{100 * curve[-1][1]:.1f} %",
+        )
+    return table
+
+
+def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each system and rate: seconds per step, bytes by class, accuracy at the end (0..1)."""
+    return [
+        {"rate": rate, **report.flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
+        for rate, found in results["time"].items()
+        for name, line in found.items()
+    ]
+
+
+def figures_of(results: dict[str, Any]) -> list[report.Figure]:
+    """The targets of SSD-SGD, at the rate where communication is the limit."""
+    rate = bits_per_second(BOUND_BY_COMMUNICATION)
+    found = results["time"].get(rate, {})
+    if not {"ssgd", "ssgd+codec", "ssd", "ssd+codec"} <= found.keys():
+        return []
+    seconds = {name: line["seconds"] for name, line in found.items()}
+    at = rate_text(rate)
+    return [
+        report.Figure(f"SSD-SGD, k = 5: steps/s over SSGD, {at}", seconds["ssgd"] / seconds["ssd"], SPEEDUP),
+        report.Figure(
+            f"SSD-SGD with codec: steps/s over SSD-SGD, {at}", seconds["ssd"] / seconds["ssd+codec"], 1.0
+        ),
+        report.Figure(
+            f"SSD-SGD with codec: steps/s over SSGD with codec, {at}",
+            seconds["ssgd+codec"] / seconds["ssd+codec"], 1.0,
+        ),
+    ]  # fmt: skip
+
+
+def draw(path: Path, results: dict[str, Any]) -> None:
+    """Accuracy over time, one panel per rate: the training steps at the measured time per step."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    rates = list(results["time"])
+    figure = Figure(figsize=(5 * len(rates), 5.2), layout="constrained")
+    axes = figure.subplots(1, len(rates), squeeze=False, sharey=True)
+    for axis, rate in zip(axes[0], rates, strict=True):
+        for name, line in results["time"][rate].items():
+            steps, accuracies = zip(*results["train"][name]["curve"], strict=True)
+            seconds = [step * line["seconds"] for step in steps]
+            style = "--" if "codec" in name else "-"
+            axis.plot(seconds, [100 * a for a in accuracies], style, label=SYSTEMS[name].title)
+        axis.set(title=rate_text(rate), xlabel="seconds", xscale="symlog")
+        axis.grid(alpha=0.3)
+    axes[0][0].set(ylabel="test accuracy, %", ylim=(70, 100))
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    write_plot(path, figure)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The training systems that ``inceptionn bench layers`` compares, behind one small interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .... import Codec
+from ....collectives import MEAN, allreduce_comp
+from ....layers.parameter_server import MomentumSGD, ParameterServer
+from ....layers.ssd_sgd import SSDSGD
+from ....layers.traffic import Traffic
+from ....transport import Transport
+from ....wire import DEFAULT_MODE, Mode
+from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
+
+
+class Job(NamedTuple):
+    """What all systems share: learning rate, momentum, seed, and the number of steps.
+
+    ``bound``: of the codec, where it is used; gradients are scaled to its range.
+    """
+
+    rate: float
+    momentum: float
+    seed: int
+    steps: int
+    bound: float
+    warm_up: int = 0
+    """Steps of SSGD at the beginning of SSD-SGD."""
+
+
+class Run(ABC):
+    """One training, at one rank. Every rank makes one and calls the same methods."""
+
+    traffic: Traffic
+
+    @abstractmethod
+    def step(self, batch: Batch) -> None:
+        """One step, with this rank's samples."""
+
+    @abstractmethod
+    def parameters(self) -> Parameters:
+        """The weights learnt so far, at every rank."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it; the transport can be used again."""
+
+
+class _Servers(Run):
+    """Parameter server, every rank worker and server."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
+        initial = model.initial(job.seed)
+        rate = job.rate / transport.size if settings.get("mode") == "async" else job.rate
+        self.model = model
+        self.group = ParameterServer(transport, initial, MomentumSGD(rate, job.momentum), **settings)
+        assert self.group.worker is not None
+        self.worker = self.group.worker
+        self.traffic = self.group.traffic
+        self.weights = self.worker.pull()
+
+    def step(self, batch: Batch) -> None:
+        self.worker.push(self.model.gradients(self.weights, batch))
+        self.weights = self.worker.pull()
+
+    def parameters(self) -> Parameters:
+        return self.weights
+
+    def close(self) -> None:
+        self.group.close()
+
+
+class _SSD(Run):
+    def __init__(self, transport: Transport, model: Model, job: Job, k: int, **settings: Any) -> None:
+        rule = MomentumSGD(job.rate, job.momentum)
+        self.model = model
+        self.group = ParameterServer(transport, model.initial(job.seed), rule, **settings)
+        assert self.group.worker is not None
+        self.traffic = self.group.traffic
+        self.trainer = SSDSGD(self.group.worker, k, job.warm_up, job.rate)
+
+    def step(self, batch: Batch) -> None:
+        self.trainer.step(self.model.gradients(self.trainer.weights, batch))
+
+    def parameters(self) -> Parameters:
+        assert self.group.worker is not None
+        return self.group.worker.pull()
+
+    def close(self) -> None:
+        self.trainer.finish()
+        self.group.close()
+
+
+class _AllReduce(Run):
+    """Every rank keeps all weights; gradients by ring (INCEPTIONN's Algorithm 1)."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
+        self.transport, self.model, self.job, self.settings = transport, model, job, settings
+        self.traffic = Traffic()
+        initial = model.initial(job.seed)
+        self.vector = flatten(initial)
+        self.velocity = np.zeros_like(self.vector)
+        self.weights = unflatten(self.vector, initial)
+
+    def step(self, batch: Batch) -> None:
+        own = flatten(self.model.gradients(self.weights, batch))
+        before = self.transport.bytes_sent
+        allreduce_comp(self.transport, None, own, MEAN, **self.settings)
+        raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
+        self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
+        self._descend(own)
+
+    def _descend(self, mean: Floats) -> None:
+        self.velocity *= np.float32(self.job.momentum)
+        self.velocity -= np.float32(self.job.rate) * mean
+        self.vector += self.velocity
+
+    def parameters(self) -> Parameters:
+        return self.weights
+
+    def close(self) -> None:
+        self.transport.barrier()
+
+
+class _GradiVeQ(_AllReduce):
+    """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
+
+    def __init__(self, transport: Transport, model: Model, job: Job, mode: Mode | None) -> None:
+        super().__init__(transport, model, job)
+        used = {name: Codec(job.bound, mode, threads=1) for name in ("codec", "rest_codec") if mode}
+        self.exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
+            transport, self.weights, warm_up=10, sampling=30, compressed=120, **used
+        )
+        self.traffic = self.exchange.traffic
+
+    def step(self, batch: Batch) -> None:
+        self._descend(flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch))))
+
+
+class _Parallax(Run):
+    def __init__(self, transport: Transport, model: Model, job: Job) -> None:
+        parallax = import_module("inceptionn.layers.parallax")
+
+        def rule() -> Any:
+            return parallax.MomentumSGD(job.rate, job.momentum)
+
+        self.runner = parallax.get_runner(model, transport, rule)
+        self.traffic = self.runner.traffic
+
+    def step(self, batch: Batch) -> None:
+        self.runner.run(batch)
+
+    def parameters(self) -> Parameters:
+        found: Parameters = self.runner.gathered()
+        return found
+
+    def close(self) -> None:
+        self.runner.transport.barrier()
+
+
+def _adt(model: Model, job: Job) -> Any:
+    """AWP with its paper's increment, and a threshold and interval for a run of so few steps.
+
+    Norms only grow here, as there is no weight decay: below a negative threshold, like the paper's, no layer
+    would ever get more than its first byte.
+    """
+    a2dtwp = import_module("inceptionn.layers.a2dtwp")
+    keys = a2dtwp.weight_keys(model.initial(job.seed))
+    return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=1e-3, interval=max(1, job.steps // 8)))
+
+
+def _codec(job: Job, mode: Mode = DEFAULT_MODE) -> dict[str, Any]:
+    return {"codec": Codec(job.bound, mode, threads=1), "path": "software", "scale": "auto"}
+
+
+@dataclass(frozen=True)
+class System:
+    """``title`` for tables; ``open``: makes a `Run` of a transport, a model and a job.
+
+    ``settle``: steps until traffic and time are steady; ``cycle``: steps after which they repeat.
+    """
+
+    title: str
+    open: Callable[[Transport, Model, Job], Run]
+    settle: int = 2
+    cycle: int = 1
+    adaptive: bool = False
+    """Whether its traffic changes during a training: then the mean over the whole training counts."""
+
+
+SYSTEMS = {
+    "ssgd": System("PS, SSGD", _Servers),
+    "ssgd+codec": System("PS, SSGD, codec", lambda t, m, j: _Servers(t, m, j, **_codec(j))),
+    "ssgd+planes": System("PS, SSGD, planes", lambda t, m, j: _Servers(t, m, j, **_codec(j, "planes"))),
+    "asgd": System("PS, ASGD", lambda t, m, j: _Servers(t, m, j, mode="async")),
+    "ssd": System("SSD-SGD, k = 5", lambda t, m, j: _SSD(t, m, j, 5), 5, 5),
+    "ssd+codec": System("SSD-SGD, k = 5, codec", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j)), 5, 5),
+    "ssd+planes": System(
+        "SSD-SGD, k = 5, planes", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j, "planes")), 5, 5
+    ),
+    "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j)), adaptive=True),
+    "a2dtwp+codec": System(
+        "A2DTWP, PS, codec",
+        lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j)),
+        adaptive=True,
+    ),
+    "parallax": System("Parallax", _Parallax, 12),
+    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, None), 42, adaptive=True),
+    "gradiveq+codec": System(
+        "GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, DEFAULT_MODE), 42, adaptive=True
+    ),
+    "gradiveq+planes": System(
+        "GradiVeQ, planes", lambda t, m, j: _GradiVeQ(t, m, j, "planes"), 42, adaptive=True
+    ),
+    "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
+    "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
+    "ring+planes": System("ring, planes", lambda t, m, j: _AllReduce(t, m, j, **_codec(j, "planes"))),
+}
+"""By name; a further one needs a `Run` and a line here. GradiVeQ is timed in a compressed phase."""
+
+CONVOLUTIONS = ("gradiveq", "gradiveq+codec", "gradiveq+planes")
+"""Systems for models with convolutions."""
+
+
+def ssd(k: int, codec: bool) -> System:
+    """SSD-SGD with a delay of k; k = 0 is SSGD."""
+    if k == 0:
+        return SYSTEMS["ssgd+codec" if codec else "ssgd"]
+    title = f"SSD-SGD, k = {k}{', codec' if codec else ''}"
+    return System(title, lambda t, m, j: _SSD(t, m, j, k, **(_codec(j) if codec else {})), k, k)

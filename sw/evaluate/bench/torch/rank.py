@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A rank of ``inceptionn bench torch``.
+
+It is called as ``-m inceptionn.evaluate.bench.torch.rank PLAN`` with torchrun's variables.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook, fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from .... import Codec
+from ....torch import CompressState, compress_hook, compressed
+from .models import Task, task
+
+_PR_SET_PDEATHSIG = 1
+WARM_UP = 3
+"""Steps before those that are timed: DDP deals out its buckets anew after the first."""
+
+
+def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Torch's own, under another name: DDP takes that one for NCCL alone."""
+    return bf16_compress_hook(state, bucket)
+
+
+# DDP looks at the annotations themselves.
+bf16_hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
+
+
+def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> DistributedDataParallel:
+    """The module under DDP with one of the systems. ``start``: PowerSGD's first compressed step."""
+    group = dist.new_group(backend="inceptionn") if system == "backend" else None
+    if group is not None:
+        compressed(group, Codec(bound, "planes"))
+    # PowerSGD starts all-reduces from callbacks: those of two buckets cross between ranks, and gloo aborts.
+    bucket = {"bucket_cap_mb": 1024} if system == "powersgd" else {}
+    ddp = DistributedDataParallel(module, process_group=group, **bucket)
+    if system == "fp16":
+        ddp.register_comm_hook(None, fp16_compress_hook)
+    elif system == "bf16":
+        ddp.register_comm_hook(None, bf16_hook)
+    elif system == "powersgd":
+        state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
+        ddp.register_comm_hook(state, powerSGD_hook)
+    elif system in ("hook", "feedback", "bounded"):
+        codec = Codec(bound, "bounded" if system == "bounded" else "planes")
+        own = CompressState(codec=codec, error_feedback=system == "feedback")
+        ddp.register_comm_hook(own, compress_hook)
+    return ddp
+
+
+def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None]:
+    """One step of the training, which shows every second that it goes on."""
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=trained.rate, momentum=0.9)
+    said = time.monotonic()
+
+    def run(step: int) -> None:
+        nonlocal said
+        if dist.get_rank() == 0 and time.monotonic() - said > 1:
+            said = time.monotonic()
+            print(".", flush=True)
+        optimizer.zero_grad()
+        trained.loss(ddp, trained.batch(step)).backward()
+        optimizer.step()
+
+    return run
+
+
+def task_of(case: dict[str, Any]) -> Task:
+    """This rank's part of a case."""
+    return task(case["model"], case["batch"], dist.get_rank(), dist.get_world_size(), case["seed"])
+
+
+def timed(case: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of each step, with communication and without (``no_sync``), in turn."""
+    trained = task_of(case)
+    ddp = wrapped(trained.model, case["system"], case["bound"], 2)
+    run = stepper(ddp, trained)
+    seconds: dict[str, list[float]] = {"step": [], "computation": []}
+    sent = 0
+    for step in range(WARM_UP + case["steps"]):
+        before = bytes_sent()
+        for kind in seconds:
+            dist.barrier()
+            begin = time.perf_counter()
+            if kind == "step":
+                run(step)
+            else:
+                with ddp.no_sync():
+                    run(step)
+            if step >= WARM_UP:
+                seconds[kind].append(time.perf_counter() - begin)
+        sent = bytes_sent() - before
+    values = sum(p.numel() for p in ddp.parameters())
+    return {**case, "seconds": seconds, "values": values, "sent": sent}
+
+
+def bytes_sent() -> int:
+    """What this host has sent to others so far, all packets with their headers."""
+    devices = Path("/proc/net/dev").read_text().splitlines()[2:]
+    counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in devices)}
+    return sum(int(rest[8]) for name, rest in counters.items() if name != "lo")
+
+
+def accuracy(case: dict[str, Any]) -> dict[str, Any]:
+    """A whole training, and what came of it; the same bits at all ranks or not."""
+    trained = task_of(case)
+    ddp = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
+    run = stepper(ddp, trained)
+    for step in range(case["steps"]):
+        run(step)
+    with torch.no_grad():
+        weights = torch.cat([p.reshape(-1) for p in ddp.parameters()])
+    first = weights.clone()
+    dist.broadcast(first, 0)
+    same = torch.tensor(int(torch.equal(first, weights)))
+    dist.all_reduce(same, op=dist.ReduceOp.MIN)
+    score = trained.score(trained.model)
+    return {**case, "score": score, "final": trained.final, "same_bits": bool(same)}
+
+
+def overhead(case: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of one bucket's mean: gloo's all-reduce, the backend's, and the hook's through DDP.
+
+    DDP's own cost is measured by plain DDP with the same one parameter.
+    """
+    count, found = case["values"], {}
+    raw, group = dist.new_group(backend="gloo"), dist.new_group(backend="inceptionn")
+    compressed(group, Codec(case["bound"], "planes"))
+    source = torch.Generator().manual_seed(case["seed"] + dist.get_rank())
+    tensor = torch.randn(count, generator=source) * 0.01
+
+    class One(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(count))
+
+        def forward(self) -> torch.Tensor:
+            return self.weight @ tensor
+
+    def backward(hooked: bool) -> Callable[[], None]:
+        ddp = DistributedDataParallel(One(), process_group=raw, bucket_cap_mb=1024)
+        if hooked:
+            ddp.register_comm_hook(CompressState(raw, codec=Codec(case["bound"], "planes")), compress_hook)
+        return lambda: ddp().backward()
+
+    ways: dict[str, Callable[[], Any]] = {
+        "gloo": lambda: dist.all_reduce(tensor.clone(), group=raw),
+        "backend": lambda: dist.all_reduce(tensor.clone(), group=group),
+        "plain DDP": backward(False),
+        "DDP with hook": backward(True),
+    }
+    for name, way in ways.items():
+        times = []
+        for _ in range(WARM_UP + case["steps"]):
+            dist.barrier()
+            begin = time.perf_counter()
+            way()
+            times.append(time.perf_counter() - begin)
+        found[name] = times[WARM_UP:]
+    return {**case, "seconds": found}
+
+
+def main() -> None:
+    """Runs the plan's cases one after the other; rank 0 prints a line of JSON for each."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # no orphans of a bench that is killed
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    torch.set_num_threads(1)
+    dist.init_process_group("inceptionn", timeout=timedelta(seconds=plan["timeout"]))
+    kinds = {"time": timed, "accuracy": accuracy, "overhead": overhead}
+    for case in plan["cases"]:
+        line = kinds[case["what"]](case)
+        if dist.get_rank() == 0:
+            print(json.dumps(line), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

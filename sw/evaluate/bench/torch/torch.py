@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench torch``: DDP between shaped hosts, with this package's hooks and torch's own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ....commands import report
+from ....commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    check_outputs,
+    new_progress,
+    write_csv,
+    write_json,
+)
+from ....commands.environment import conditions, environment
+from ....netns import Network, require
+from ....system.extras import pip_install
+from ...training.data import require_digits
+from ..common.job import heard, one_thread
+from .tables import SYSTEMS, figures_of, tables_of
+
+RANK = "inceptionn.evaluate.bench.torch.rank"
+PORT = 29540
+TIMEOUT = 60.0
+"""Seconds without progress after which a rank gives up."""
+PATIENCE = 120.0
+"""Seconds that a rank may take to start, or for one step: rank 0 shows every second that it goes on."""
+MODELS = ("mlp", "cnn", "transformer")
+PARTS = ("time", "accuracy", "overhead")
+BUCKETS = (10_000, 100_000, 1_000_000)
+BATCH = {"mlp": 16, "cnn": 16, "transformer": 8}
+
+
+def torch(
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one process each.")] = 4,
+    rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of the links.")] = "100m,1g,10g",
+    models: Annotated[str, typer.Option(metavar="LIST", help=", ".join(MODELS))] = ",".join(MODELS),
+    systems: Annotated[str, typer.Option(metavar="LIST", help=", ".join(SYSTEMS))] = ",".join(SYSTEMS),
+    steps: Annotated[int, report.whole(1, 1000, "Timed steps of each system, model and rate.")] = 10,
+    trained: Annotated[int, report.whole(10, 100_000, "Steps of each training for accuracy.")] = 300,
+    bound: report.Bound = 10,
+    seed: Annotated[int, report.whole(0, 2**32 - 1, "Of the first weights and the batches.")] = 0,
+    seeds: Annotated[int, report.whole(1, 100, "Trainings for accuracy, each with the next seed.")] = 3,
+    only: Annotated[str, typer.Option(metavar="LIST", help=", ".join(PARTS))] = ",".join(PARTS),
+    quick: Annotated[bool, report.quick(rates="1g", models="mlp", steps=4, trained=60, seeds=1)] = False,
+    json_file: JsonFile = None,
+    csv_file: CsvFile = None,
+) -> None:
+    """PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's hook and
+    backend.
+
+    About half an hour, with --quick two minutes.
+
+    Times (needs root): a process on each host, links with a rate. Communication is a step's time minus that
+    of the same step under ``no_sync``, alternating with it: what overlaps with the backward pass does not
+    count. Accuracy: complete training runs without a rate limit (also as root). Overhead: one bucket on
+    loopback, 2 processes. An interrupted run shows what it has measured.
+    """
+    chosen = report.choices(only, PARTS, "--only")
+    named = report.choices(models, MODELS, "--models")
+    ways = report.choices(systems, tuple(SYSTEMS), "--systems")
+    bits = report.rates(rates)
+    check_outputs(json_file, csv_file)
+    if find_spec("torch") is None:
+        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+    require_digits()
+    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    console.print(conditions(facts), soft_wrap=True)
+    common = {"bound": 2.0**-bound, "seed": seed}
+    cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
+    runs: list[tuple[float | None, list[dict[str, Any]]]] = []
+    if "time" in chosen:
+        runs += [(rate, [{"what": "time", "steps": steps, **case} for case in cases]) for rate in bits]
+    if "accuracy" in chosen:
+        several = [{**case, "seed": seed + n} for n in range(seeds) for case in cases]
+        runs.append((None, [{"what": "accuracy", "steps": trained, **case} for case in several]))
+    if runs:
+        require()
+    lines: list[dict[str, Any]] = []
+    with new_progress(console) as progress, ExitStack() as at_the_end:
+        # An interrupted run shows what it has measured.
+        at_the_end.callback(finished, console, (json_file, csv_file), facts, hosts, trained, lines)
+        total = sum(len(plan) for _, plan in runs) + len(BUCKETS) * ("overhead" in chosen)
+        bar = progress.add_task("", total=total)
+
+        def note(line: dict[str, Any], rate: float | None = None) -> None:
+            lines.append({**line, "rate": rate})
+            named = f": {SYSTEMS[line['system']]}, {line['model']}" if "system" in line else ""
+            progress.update(bar, advance=1, description=line["what"] + named)
+
+        if runs:
+            with Network(hosts) as network:
+                for rate, plan in runs:
+                    network.shape(rate)
+                    for line in on_hosts(network, plan):
+                        note(line, rate)
+        if "overhead" in chosen:
+            plan = [{"what": "overhead", "values": n, "steps": 3 * steps, **common} for n in BUCKETS]
+            for line in on_loopback(plan):
+                note(line)
+
+
+def finished(
+    console: Console, files: tuple[Path | None, Path | None], facts: dict[str, Any], hosts: int, trained: int,
+    lines: list[dict[str, Any]],
+) -> None:  # fmt: skip
+    """Prints and writes what the lines say, as far as there are any."""
+    for table in tables_of(lines, hosts, trained):
+        console.print(table)
+    figures = figures_of(lines)
+    if figures:
+        console.print(report.figures_table(figures))
+    if lines:
+        json_file, csv_file = files
+        write_json(json_file, {
+            "bench": "torch", "environment": facts, "hosts": hosts, "lines": lines,
+            "figures": [figure.json() for figure in figures],
+        })  # fmt: skip
+        write_csv(csv_file, [report.flat(line) for line in lines])
+
+
+def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What rank 0 says of each case, one process on each host."""
+    first = network.hosts[0].address
+    ranks = [of_rank(host.index, network.size, first, PORT) for host in network.hosts]
+    starts = [
+        partial(host.popen, env={**rank, "GLOO_SOCKET_IFNAME": "eth0"})
+        for host, rank in zip(network.hosts, ranks, strict=True)
+    ]
+    return on(starts, network.folder, cases)
+
+
+def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same for two processes of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    starts = [partial(subprocess.Popen, env=of_rank(rank, 2, "127.0.0.1", port)) for rank in range(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        yield from on(starts, Path(folder), cases)
+
+
+def of_rank(rank: int, size: int, address: str, port: int) -> dict[str, str]:
+    """The environment of a rank, by the names that torch reads; torchrun sets the same."""
+    group = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": address, "MASTER_PORT": port}
+    return {**one_thread(), **{name: str(value) for name, value in group.items()}}
+
+
+def on(
+    starts: Sequence[Callable[..., subprocess.Popen[str]]], folder: Path, cases: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Starts all ranks on a plan in a folder; yields what rank 0 says."""
+    path = folder / "plan.json"
+    path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
+    argv = [sys.executable, "-m", RANK, str(path)]
+    with tempfile.TemporaryFile("w+", dir=folder) as said:
+        started = [start(argv, stdout=subprocess.PIPE, stderr=said, text=True) for start in starts]
+        yield from heard(started, said, PATIENCE)

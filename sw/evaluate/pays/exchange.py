@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The time of one all-reduce: link, processor and device work in parallel, sub-blocks overlap.
+
+A vector of *n* bytes crosses the busiest link 2 (p-1)/p times in a ring and 2 (p-1) times at an aggregator
+(Thakur et al. 2005; Sec. VIII-D of the paper). Each resource needs its own time for that. With many
+sub-blocks in flight the slowest resource decides; with few, every step waits for the previous one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...collectives.algorithms.parts import SUB_BLOCK
+from .costs import Form, Host, Link
+
+_KEPT = 64
+"""Steps of a ring's first half that are computed one by one; longer rings are sampled at as many steps."""
+_UNHIDDEN = 4
+"""Messages of the first block whose cost nothing hides, in the all-reduces that the model was fitted to."""
+
+
+@dataclass
+class Exchange:
+    """Seconds of an exchange, and what each resource contributes.
+
+    ``link``: the busiest link. ``processor``: the busiest host, or all hosts' share of common processors.
+    ``device``: a NIC's engines or the cable to a box. ``chain``: steps that wait for each other, latencies
+    included. ``wire_bytes``: of values and headers, through the busiest link in one direction.
+    """
+
+    link: float = 0.0
+    processor: float = 0.0
+    device: float = 0.0
+    chain: float = 0.0
+    latency: float = 0.0
+    wire_bytes: float = 0.0
+    parts: list[Exchange] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """The whole exchange; parts follow each other."""
+        if self.parts:
+            return sum(part.seconds for part in self.parts)
+        return max(self.link, self.processor, self.device, self.chain)
+
+    @property
+    def limit(self) -> str:
+        """The limit: "link", "processor", "device" or "latency"."""
+        names = {"link": self.link, "processor": self.processor, "device": self.device}
+        slowest = max(names, key=lambda name: names[name])
+        return "latency" if self.chain > 1.05 * names[slowest] and self.latency > self.chain / 2 else slowest
+
+    @classmethod
+    def of(cls, *parts: Exchange) -> Exchange:
+        """Parts one after the other."""
+        names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in names}, parts=list(parts))
+
+    def times(self, count: int) -> Exchange:
+        """As many of the same one after the other."""
+        names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
+        made = Exchange(**{name: count * getattr(self, name) for name in names})
+        if self.parts:
+            made.parts = [part.times(count) for part in self.parts]
+        return made
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a ring, for one sub-block; ``weight`` steps are alike."""
+
+    wire: float
+    code: float
+    stack: float
+    device: float
+    weight: float
+
+    @property
+    def processor(self) -> float:
+        """A host's time for codec, sums and TCP."""
+        return self.code + self.stack
+
+    @property
+    def alone(self) -> float:
+        """From the sender's memory to the receiver's: TCP, wire and engines work on a message at once."""
+        return self.code + max(self.wire, self.stack, self.device)
+
+
+def ring(
+    size: float, ranks: int, link: Link, host: Host, form: Form, *,
+    first: bool = True, second: bool = True, unit: int = 1, all_hosts: int | None = None,
+) -> Exchange:  # fmt: skip
+    """A ring all-reduce of ``size`` bytes among ``ranks``; ``first``, ``second``: which of its halves run.
+
+    ``unit``: ranks whose values are summed already before it starts. ``all_hosts``: that share processors,
+    ``ranks`` by default. O(1) in the number of ranks.
+    """
+    if ranks == 1 or size == 0:
+        return Exchange()
+    block = size / ranks
+    subs = max(1, round(block / (form.bytes_per_value * SUB_BLOCK)))
+    sub = block / subs
+    steps = [*(_first_half(sub, ranks, link, host, form, unit) if first else ()),
+             *(_second_half(sub, ranks, link, host, form, unit) if second else ())]  # fmt: skip
+    share = _share(host, all_hosts or ranks)
+    total = {name: subs * sum(step.weight * getattr(step, name) for step in steps)
+             for name in ("wire", "processor", "device")}  # fmt: skip
+    count = sum(step.weight for step in steps)
+    # One sub-block through a step, and how long the slowest resource holds up the next one.
+    alone = [step.alone + link.latency for step in steps]
+    held = [max(step.wire, share * step.processor, step.device) for step in steps]
+    fill = alone[0] + min(subs, _UNHIDDEN) * host.message
+    chain = sum(step.weight * once for step, once in zip(steps, alone, strict=True)) + (subs - 1) * held[-1]
+    wire = max(0.0, total["wire"] - 8 * link.burst / link.bandwidth)
+    return Exchange(
+        link=wire + fill, processor=share * total["processor"] + fill, device=total["device"] + fill,
+        chain=chain, latency=count * (link.latency + host.message),
+        wire_bytes=total["wire"] * link.bandwidth / 8,
+    )  # fmt: skip
+
+
+def _share(host: Host, hosts: int) -> float:
+    """Seconds of the exchange per second of one host's processor time."""
+    return 1.0 if host.shared is None else max(1.0, hosts / host.shared)
+
+
+def _stack(host: Host, form: Form, size: float, ranks: float) -> float:
+    """Processor time to send one message and receive another."""
+    return form.stack_bytes(size, ranks) / host.stack + host.message
+
+
+def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
+    """Reduce-scatter: in step j a sum of j + 1 arrives and is added."""
+    count = min(_KEPT, ranks - 1)
+    weight = (ranks - 1) / count
+    coder = form.coder
+    code = sub / coder.compress + sub / coder.decompress_add if coder else sub / host.add
+    code += 2 * sub / form.widen if form.widen else 0.0
+    for place in range(count):
+        summed = unit * (1 + (place + 0.5) * weight - 0.5)
+        stack = _stack(host, form, sub, summed)
+        yield _Step(form.wire(link, sub, summed), code, stack, form.device(link, sub), weight)
+
+
+def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
+    """All-gather: complete blocks are compressed once, relayed as they came, and decompressed by everyone."""
+    summed = form.result(unit * ranks)
+    wire, device = form.wire(link, sub, summed), form.device(link, sub)
+    coder = form.coder
+    own = sub / coder.compress + sub / coder.lossy if coder else 0.0
+    each = sub / coder.decompress if coder else 0.0
+    each += sub / form.widen if form.widen else 0.0
+    stack = _stack(host, form, sub, summed)
+    yield _Step(wire, own + each, stack, device, 1)
+    if ranks > 2:
+        yield _Step(wire, each, stack, device, ranks - 2)
+
+
+def hierarchical(
+    size: float, ranks: int, link: Link, host: Host, form: Form, group: int, upper: Link | None = None
+) -> Exchange:
+    """Fig. 1c: reduce-scatter in groups of ``group``, rings across groups, all-gather in groups.
+
+    ``upper``: the link across groups, where it differs (oversubscribed: less bandwidth per host).
+    """
+    groups = -(-ranks // group)
+    inside = {"size": size, "ranks": min(group, ranks), "host": host, "form": form, "all_hosts": ranks}
+    parts = [
+        ring(link=link, second=False, **inside),  # type: ignore[arg-type]
+        ring(size / min(group, ranks), groups, upper or link, host, form, unit=group, all_hosts=ranks),
+        ring(link=link, first=False, unit=groups, **inside),  # type: ignore[arg-type]
+    ]
+    return Exchange.of(*(part for part in parts if part.seconds))
+
+
+def worker_aggregator(
+    size: float, ranks: int, link: Link, host: Host, up: Form, down: Form, *,
+    separate: bool = False, overlap: bool = True,
+) -> Exchange:  # fmt: skip
+    """Gradients to one aggregator, the result back to all (Fig. 2).
+
+    ``separate``: the aggregator is a host of its own, as in the paper, and not one of the ranks. ``overlap``:
+    the result's first part goes down while gradients still come up, as in this project's collectives; in the
+    paper's framework, weights follow after all gradients.
+    """
+    workers = ranks if separate else ranks - 1
+    if workers == 0 or size == 0:
+        return Exchange()
+    hosts = ranks + separate
+    way_up, way_down = workers * up.wire(link, size, 1), workers * down.wire(link, size, down.result(ranks))
+    subs = max(1, round(size / (4 * SUB_BLOCK)))
+    messages = 2 * workers * subs * host.message
+    moved = workers * (up.stack_bytes(size, 1) + down.stack_bytes(size, down.result(ranks))) / host.stack
+    adding = workers * size / (up.coder.decompress_add if up.coder else host.add)
+    sending = size / down.coder.compress + size / down.coder.lossy if down.coder else 0.0
+    aggregator = messages / 2 + moved / 2 + adding + sending
+    worker = (moved / 2 + messages / 2) / workers
+    worker += size / up.coder.compress if up.coder else 0.0
+    worker += size / down.coder.decompress if down.coder else 0.0
+    processor = max(aggregator, worker)
+    if host.shared is not None:
+        processor = max(processor, (aggregator + workers * worker) / min(host.shared, hosts))
+    burst = 8 * link.burst / link.bandwidth
+    fill = 2 * link.latency + 2 * host.message + workers * up.wire(link, size, 1) / subs
+    wire = max(way_up, way_down) + fill if overlap else way_up + way_down
+    device = workers * max(up.device(link, size), down.device(link, size))
+    return Exchange(
+        link=max(0.0, wire - burst), processor=processor + fill, device=device,
+        chain=0.0, latency=2 * link.latency + messages,
+        wire_bytes=(way_up + way_down) * link.bandwidth / 8,
+    )  # fmt: skip
+
+
+def parameter_server(size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form) -> Exchange:
+    """Every host serves 1/p of the weights: gradients are pushed there, weights pulled from there."""
+    if ranks == 1 or size == 0:
+        return Exchange()
+    moved = size * (ranks - 1) / ranks
+    share = _share(host, ranks)
+    parts = []
+    for form, summed, is_push in ((push, 1.0, True), (pull, pull.result(ranks), False)):
+        coder = form.coder
+        work = moved / host.add if is_push and not coder else 0.0
+        if coder and is_push:
+            work += moved / coder.compress + moved / coder.decompress_add
+        elif coder:
+            work += size / ranks / coder.compress + moved / coder.decompress
+        work += form.stack_bytes(moved, summed) / host.stack + (ranks - 1) * host.message
+        wire = form.wire(link, moved, summed)
+        alone = link.latency + host.message
+        parts.append(Exchange(
+            link=wire + alone, processor=share * work + alone, device=form.device(link, moved) + alone,
+            latency=alone, wire_bytes=wire * link.bandwidth / 8,
+        ))  # fmt: skip
+    return Exchange.of(*parts)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Rates of this machine's codec and TCP stack, from short runs."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from ...codec import Codec
+from ...codec.speed import Calls, Floats, best_seconds, synthetic
+from ...collectives.own_scale import CommonScale
+from ...collectives.values.bfloat16 import BFloat16
+from .costs import Coder, Host
+
+_VALUES = 1 << 17
+"""Values of the measured arrays: a sub-block of the collectives, which fits the caches."""
+_SENT, _PIECE, _TRIES = 32 << 20, 1 << 19, 4
+
+
+def sample() -> Floats:
+    """float32 values for `coder`: synthetic ones, as many as it measures."""
+    return synthetic(_VALUES, 1)
+
+
+def coder(codec: Codec | CommonScale | BFloat16, x: Floats | None = None, repeats: int = 20) -> Coder:
+    """Rates of a codec on sub-blocks, the best of ``repeats``; takes some milliseconds."""
+    x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
+    out: Any = bytearray(codec.max_compressed_size(x.size))
+    stream = bytes(codec.compress(x, out))
+    y = np.zeros_like(x)
+    calls: Calls = {
+        "compress": lambda: codec.compress(x, out),
+        "decompress": lambda: codec.decompress(stream, x.size, y),
+        "decompress_add": lambda: codec.decompress_add(stream, y),
+        "lossy": lambda: codec.lossy(x, y),
+    }
+    seconds = best_seconds(calls, repeats)
+    return Coder(**{name: x.nbytes / took for name, took in seconds.items()})
+
+
+def host(repeats: int = 20) -> Host:
+    """Rates of sums and of TCP over the loopback interface; takes a fraction of a second."""
+    x = sample()
+    y = np.zeros_like(x)
+    seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, repeats)
+    return Host(add=x.nbytes / seconds["add"], stack=max(_stack() for _ in range(_TRIES)))
+
+
+def _stack() -> float:
+    """Bytes of TCP payload per second of processor time, sent and received."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname(), timeout=30) as sender,
+    ):
+        receiver, _ = server.accept()
+        with receiver:
+            receiver.settimeout(30)
+            data, into = memoryview(bytes(_PIECE)), memoryview(bytearray(_PIECE))
+
+            def send() -> None:
+                for _ in range(_SENT // _PIECE):
+                    sender.sendall(data)
+
+            began = time.process_time()
+            thread = threading.Thread(target=send, daemon=True)
+            thread.start()
+            left = _SENT
+            while left:
+                left -= receiver.recv_into(into[: min(left, _PIECE)])
+            thread.join()
+            return _SENT / (time.process_time() - began)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A training step with and without compression, and whether the difference is worth it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+from ...collectives.algorithms.hierarchical import default_group_size
+from .costs import Form, Host, Link
+from .exchange import Exchange, hierarchical, parameter_server, ring, worker_aggregator
+
+Topology = Literal["ring", "hierarchical", "worker-aggregator", "parameter-server"]
+TOPOLOGIES: tuple[Topology, ...] = ("ring", "hierarchical", "worker-aggregator", "parameter-server")
+RING_RAW, RING_BF16 = "ring raw", "ring bf16"
+
+WORTH, LITTLE = 1.10, 1.02
+"""Speed-ups of a step from which on compression pays, or pays a little."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A training system. Sizes in bytes, times in seconds, rates in bits per second.
+
+    ``size``: of the gradient as it is exchanged, so 2 bytes per value where ``gradients`` is "bfloat16".
+    ``compute``: a step without the exchange. ``overlap``: the share of ``compute`` that exchanges can hide
+    behind. ``buckets``: exchanges per step. ``form``: what compresses; `predict` sets the rest of it.
+    ``down``: whether the way from aggregator or servers is compressed too (weights are not in the paper).
+    ``oversubscription``: how many times less bandwidth a host has across groups (hierarchical).
+
+    Raises ``ValueError`` for impossible values, with the value.
+    """
+
+    size: float
+    compute: float
+    nodes: int
+    link: Link
+    form: Form
+    topology: Topology = "ring"
+    host: Host = field(default_factory=Host)
+    gradients: Literal["float32", "bfloat16"] = "float32"
+    buckets: int = 1
+    overlap: float = 0.0
+    group: int | None = None
+    oversubscription: float = 1.0
+    down: bool = False
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("size", self.size, 4 <= self.size <= 1e14, "4 B to 100 TB"),
+            ("step time", self.compute, 0 <= self.compute <= 1e5, "0 to 100000 s"),
+            ("nodes", self.nodes, 2 <= self.nodes <= 1_000_000, "2 to 1000000"),
+            ("bandwidth", self.link.bandwidth, 1e3 <= self.link.bandwidth <= 1e14, "1 kbit/s to 100 Tbit/s"),
+            ("latency", self.link.latency, 0 <= self.link.latency <= 60, "0 to 60 s"),
+            ("buckets", self.buckets, 1 <= self.buckets <= 1_000_000, "1 to 1000000"),
+            ("overlap", self.overlap, 0 <= self.overlap <= 1, "0 to 1"),
+            ("oversubscription", self.oversubscription, self.oversubscription >= 1, "at least 1"),
+            ("group", self.group, self.group is None or 1 <= self.group <= self.nodes, f"1 to {self.nodes}"),
+            ("MTU", self.link.mtu, 576 <= self.link.mtu <= 9216, "576 to 9216"),
+        )
+        for name, value, right, rule in rules:
+            if not right or (isinstance(value, float) and not math.isfinite(value)):
+                raise ValueError(f"{name} must be {rule}, not {value!r}")
+        if self.topology not in TOPOLOGIES:
+            raise ValueError(f"topology must be one of {', '.join(TOPOLOGIES)}, not {self.topology!r}")
+        ratio = self.form.ratio(1)
+        if not 0.5 <= ratio <= 1000:
+            raise ValueError(f"ratio must be 0.5 to 1000, not {ratio!r}")
+
+    @property
+    def values(self) -> float:
+        """Gradient values."""
+        return self.size / (2 if self.gradients == "bfloat16" else 4)
+
+    @property
+    def groups_of(self) -> int:
+        """Ranks in a group of the hierarchy."""
+        return self.group or default_group_size(self.nodes)
+
+
+class Option(NamedTuple):
+    """One way to exchange, with its exchange and step times in seconds."""
+
+    name: str
+    exchange: Exchange
+    step: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Step times with compression and of the ways it competes with, and the verdict.
+
+    ``raw``, ``bf16``: rings of the gradients as they are, and in bf16. ``plain``, ``plain_bf16``: the
+    scenario's own topology without the codec, so that the codec is not credited with what the topology gains.
+    """
+
+    scenario: Scenario
+    raw: Option
+    bf16: Option
+    plain: Option
+    plain_bf16: Option
+    compressed: Option
+
+    @property
+    def options(self) -> list[Option]:
+        """All of them, each once, the compressed one last."""
+        every = (self.raw, self.bf16, self.plain, self.plain_bf16, self.compressed)
+        return list({option.name: option for option in every}.values())
+
+    @property
+    def fastest(self) -> Option:
+        """The fastest without the codec."""
+        return min(self.options[:-1], key=lambda option: option.step)
+
+    @property
+    def over_raw(self) -> float:
+        """Times as fast as a ring of the gradients as they are, whole step."""
+        return self.raw.step / self.compressed.step
+
+    @property
+    def over_bf16(self) -> float:
+        """Times as fast as a ring in bf16, whole step."""
+        return self.bf16.step / self.compressed.step
+
+    @property
+    def gain(self) -> float:
+        """Times as fast as the fastest way without the codec."""
+        return self.fastest.step / self.compressed.step
+
+    @property
+    def verdict(self) -> str:
+        """One of "yes", "a little", "not beside bf16" and "no"."""
+        if self.gain >= WORTH:
+            return "yes"
+        if self.gain >= LITTLE:
+            return "a little"
+        raw = min(self.raw.step, self.plain.step) / self.compressed.step
+        return "not beside bf16" if raw >= WORTH else "no"
+
+    def reasons(self) -> list[str]:
+        """The reasons in words, the strongest first."""
+        scene, found = self.scenario, []
+        fastest = self.fastest
+        waited = fastest.step - scene.compute
+        share = waited / fastest.step if fastest.step else 0.0
+        if share < 0.1:
+            found.append(
+                f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it"
+            )
+        if scene.form.where == "box" and (scene.form.box or scene.link.bandwidth) <= scene.link.bandwidth:
+            found.append(
+                "the box's cable to the host is no faster than the network's link and carries raw values"
+            )
+        exchange = self.compressed.exchange
+        if self.gain < WORTH and exchange.limit == "latency":
+            found.append(
+                f"latency and messages take {_percent(exchange.latency, exchange.seconds)} of the exchange "
+                f"({_blocks(scene)}): fewer and larger buckets help, a codec does not"
+            )
+        if self.gain < WORTH and exchange.limit == "processor" and scene.form.where == "software":
+            found.append("the link is faster than the host: codec and TCP take longer than the wire")
+        if self.gain < WORTH and exchange.limit == "device" and scene.form.where == "nic":
+            found.append(
+                f"the engines take {scene.form.engine / 1e9:g} Gbit/s of uncompressed values and the link "
+                f"{scene.link.bandwidth / 1e9:g}: the engines are the limit, whatever the ratio"
+            )
+        if self.gain < WORTH and exchange.limit == "processor" and scene.form.where in ("nic", "box"):
+            stack = f"{scene.host.stack / 1e9:.2g} GB/s per processor"
+            found.append(
+                f"the hosts' TCP stacks are the limit ({stack}): they move raw values whatever the NIC does"
+            )
+        if scene.gradients == "bfloat16":
+            found.append(
+                "gradients are bf16 already, half the bytes; the codec takes fp32, so its ratio counts half"
+            )
+        elif self.verdict == "not beside bf16":
+            found.append(f"{fastest.name} gains as much, without a codec")
+        if scene.topology == "worker-aggregator":
+            one = self.plain.step / self.raw.step
+            if one > WORTH:
+                found.append(f"a ring without any codec is {one:.2f} times as fast as a raw aggregator")
+        if scene.topology == "hierarchical" and self.raw.step > WORTH * self.plain.step:
+            found.append(
+                f"groups alone make a step {self.raw.step / self.plain.step:.2f} times as fast as one raw "
+                f"ring; the codec's own part is {self.gain:.2f}"
+            )
+        if scene.topology in ("worker-aggregator", "parameter-server") and not scene.down:
+            found.append("weights come back raw: only one of the two ways shrinks")
+        if self.gain >= LITTLE:
+            found.append(
+                f"exchange {fastest.exchange.seconds * 1e3:.3g} ms ({fastest.name}) to "
+                f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then"
+            )
+        return found or ["the exchange is no faster with the codec"]
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * min(1.0, part / whole):.0f} %"
+
+
+def _blocks(scene: Scenario) -> str:
+    each = scene.size / scene.buckets / scene.nodes
+    return f"{scene.buckets} bucket{'s' * (scene.buckets > 1)}, blocks of {each / 1e3:.3g} kB"
+
+
+def _step(scene: Scenario, exchange: Exchange) -> float:
+    return scene.compute + max(0.0, exchange.seconds - scene.overlap * scene.compute)
+
+
+def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
+    """All exchanges of a step, of ``size`` bytes of values as ``form`` counts them."""
+    part = size / scene.buckets
+    if topology == "ring":
+        one = ring(part, scene.nodes, scene.link, scene.host, form)
+    elif topology == "hierarchical":
+        bandwidth = scene.link.bandwidth / scene.oversubscription
+        upper = replace(scene.link, bandwidth=bandwidth)
+        one = hierarchical(part, scene.nodes, scene.link, scene.host, form, scene.groups_of, upper)
+    else:
+        back = form if scene.down else Form(bytes_per_value=form.bytes_per_value)
+        system = worker_aggregator if topology == "worker-aggregator" else parameter_server
+        one = system(part, scene.nodes, scene.link, scene.host, form, back)
+    return one.times(scene.buckets)
+
+
+def predict(scene: Scenario) -> Prediction:
+    """The times of a step. A cast to bf16 costs nothing here, as on a GPU. Milliseconds of work."""
+    narrow = scene.gradients == "bfloat16"
+    raw_form = Form(bytes_per_value=2 if narrow else 4)
+    raw = exchange_of(scene, scene.size, raw_form, "ring")
+    half = Form(bytes_per_value=2)
+    plain = exchange_of(scene, scene.size, raw_form, scene.topology)
+    # The codec takes fp32: bf16 gradients are widened before it.
+    found = exchange_of(scene, 4 * scene.values, scene.form, scene.topology)
+    where = {"software": "software codec", "nic": "NIC", "box": "box", "none": "nothing"}[scene.form.where]
+
+    def option(name: str, exchange: Exchange) -> Option:
+        return Option(name, exchange, _step(scene, exchange))
+
+    return Prediction(
+        scene, option(RING_RAW, raw), option(RING_BF16, exchange_of(scene, 2 * scene.values, half, "ring")),
+        option(f"{scene.topology} raw", plain),
+        option(f"{scene.topology} bf16", exchange_of(scene, 2 * scene.values, half, scene.topology)),
+        option(f"{scene.topology}, {where}", found),
+    )  # fmt: skip
+
+
+def facts_of(prediction: Prediction) -> dict[str, Any]:
+    """As the JSON holds it."""
+
+    def facts(option: Option) -> dict[str, Any]:
+        exchange = option.exchange
+        return {
+            "name": option.name, "exchange_seconds": exchange.seconds, "step_seconds": option.step,
+            "limit": exchange.limit, "link_seconds": exchange.link, "processor_seconds": exchange.processor,
+            "device_seconds": exchange.device, "wire_bytes": exchange.wire_bytes,
+        }  # fmt: skip
+
+    return {
+        "options": [facts(option) for option in prediction.options],
+        "speed_up_over_ring_raw": prediction.over_raw,
+        "speed_up_over_ring_bf16": prediction.over_bf16,
+        "verdict": prediction.verdict, "reasons": prediction.reasons(),
+    }  # fmt: skip

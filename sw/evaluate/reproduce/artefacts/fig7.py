@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fig. 7: what compression in software costs a training step: Snappy, SZ, truncation, this codec."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....codec.speed import Floats, best_seconds
+from ....commands.environment import installed
+from ....wire import DEFAULT_MODE
+from ...bench.common.cache import cache_text, timed_bytes
+from ...bench.kernels.peers import PEERS
+from ..artefact import Artefact, Check, Settings, bars, legend
+from ..inputs.codecs import codecs
+from ..inputs.digits import DATA, STAGES, baseline
+from ..published import FIG_7_SLOWDOWN, SIZE_MB, SNAPPY_RATIO, SNAPPY_TIME, TABLE_II, WORKERS
+
+BITS = (16, 24)
+NETWORKS = ("AlexNet", "HDC")
+BOUND = 2.0**-10
+
+
+class Cost(dict[str, float]):
+    """Bytes of fp32 per second, ``compress`` and ``decompress``, and ``ratio``."""
+
+
+def truncation(x: Floats, bits: int, repeats: int) -> Cost:
+    """The most significant one or two bytes of each value, packed by NumPy and unpacked again."""
+    keep = (32 - bits) // 8
+    unit = {1: np.uint8, 2: np.uint16}[keep]
+    back = np.zeros_like(x)
+    kept, restored = (values.view(unit)[4 // keep - 1 :: 4 // keep] for values in (x, back))
+    packed = kept.copy()
+    calls = {
+        "compress": lambda: np.copyto(packed, kept),
+        "decompress": lambda: np.copyto(restored, packed),
+    }
+    seconds = best_seconds(dict(calls), repeats, 2.0)
+    return Cost({name: x.nbytes / took for name, took in seconds.items()} | {"ratio": 32 / (32 - bits)})
+
+
+def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
+    """The costs of every compressor on one thread, and the packages that are not installed."""
+    found, absent = {}, []
+    for peer in PEERS:
+        if peer.name not in ("snappy", "SZ3"):
+            continue
+        if installed(peer.package) is None:
+            absent.append(peer.package)
+            continue
+        compress, decompress, size = peer.prepare(BOUND)
+        found[peer.name] = _timed(x, compress, lambda s: decompress(s, x.size), size, repeats)  # noqa: B023
+    for bits in BITS:
+        found[f"{bits}b-T, NumPy"] = truncation(x, bits, repeats)
+    y = np.zeros_like(x)
+    for mode, codec in codecs(10).items():
+        compress = partial(codec.compress, out=bytearray(codec.max_compressed_size(x.size)))
+        decompress = partial(codec.decompress, count=x.size, out=y)
+        found[f"codec, {mode}"] = _timed(x, compress, decompress, len, repeats)
+        if mode == DEFAULT_MODE:
+            fresh = partial(codec.decompress, count=x.size)
+            found[f"codec, {mode}, new memory"] = _timed(x, codec.compress, fresh, len, repeats)
+    return found, absent
+
+
+def _timed(x: Floats, compress: Any, decompress: Any, size: Any, repeats: int) -> Cost:
+    stream = compress(x)
+    seconds = best_seconds(
+        {"compress": lambda: compress(x), "decompress": lambda: decompress(stream)}, repeats, 2.0
+    )
+    rates = {name: x.nbytes / took for name, took in seconds.items()}
+    return Cost(rates | {"ratio": x.nbytes / size(stream)})
+
+
+def make(settings: Settings) -> Artefact:
+    """Rates on HDC's gradients here, put into the step of Table II."""
+    epochs = settings.of(30, 6)
+    gradients = baseline(epochs, settings.seed).gradients
+    count = timed_bytes(1e6 * max(SIZE_MB[network] for network in NETWORKS), settings.quick) // 4
+    x = np.ascontiguousarray(np.resize(np.concatenate([gradients[stage] for stage in STAGES]), count))
+    settings.step("compressors")
+    found_costs, absent = costs(x, settings.of(20, 5))
+    found = Artefact(
+        "fig7", "Fig. 7: training time with compression in software, times that without",
+        [f"rates: one thread here on {cache_text(4 * count)} of gradients of {DATA}, error bound 2^-10; "
+         "truncation and this codec into memory that exists, the others and \"new memory\" into memory that "
+         "each call allocates",
+         "step: Table II's times; each worker compresses g, the aggregator decompresses those of four "
+         "workers in turn; the way up shrinks by the ratio, the way down is raw (the paper's legs)"],
+    )  # fmt: skip
+    slow: dict[str, dict[str, float]] = {}
+    for network in NETWORKS:
+        total, exchange = TABLE_II[network][-1] / 100, TABLE_II[network][4] / 100
+        size = SIZE_MB[network] * 1e6
+        found.row(f"{network}: Base", 1.0, 1.0, "x")
+        for name, cost in found_costs.items():
+            code = size / cost["compress"] + WORKERS * size / cost["decompress"]
+            step = total - exchange + exchange * (1 + 1 / cost["ratio"]) / 2 + code
+            slow.setdefault(network, {})[name] = step / total
+            low, high = FIG_7_SLOWDOWN
+            paper = (
+                f"{low:g} to {high:g} x"
+                if name in ("snappy", "SZ3")
+                else "below 1 x"
+                if "b-T" in name
+                else None
+            )
+            found.row(f"{network}: {name}", paper, step / total, "x")
+    for name, cost in found_costs.items():
+        found.row(f"{name}: ratio", SNAPPY_RATIO if name == "snappy" else None, cost["ratio"], "x")
+        rates = f"{cost['compress'] / 1e9:.2f}, {cost['decompress'] / 1e9:.2f}"
+        found.row(f"{name}: compress, decompress, GB/s", None, rates)
+    if "snappy" in found_costs:
+        worst = max(slow[network]["snappy"] for network in NETWORKS)
+        found.checks.append(Check(
+            f"Snappy makes training {SNAPPY_TIME:g} times as long (Sec. III-A)", worst >= SNAPPY_TIME,
+            f"{worst:.2f} times at most with this machine's rates",
+        ))  # fmt: skip
+    worst = max(slow[network]["codec, bounded"] for network in NETWORKS)
+    found.checks.append(Check(
+        "compression needs hardware: in software it makes steps longer (Sec. VI)", worst > 1,
+        f"the codec of this project on one thread makes them {worst:.2f} times as long",
+    ))  # fmt: skip
+    if absent:
+        found.notes.append(f"not installed, left out: {', '.join(absent)}")
+    found.data = {"slowdown": slow, "costs": found_costs, "bytes": 4 * count}
+    return found
+
+
+def draw(figure: Any, artefact: Artefact) -> None:
+    """Bars per network; 1 is a step without compression."""
+    axes = figure.subplots()
+    slow = artefact.data["slowdown"]
+    names = list(next(iter(slow.values())))
+    bars(axes, list(slow), {name: [slow[network][name] for network in slow] for name in names}, "{:.2f}")
+    axes.axhline(1, color="0.4", ls=":")
+    axes.set(
+        ylabel="training time / Base", title="software compression, rates of this machine, Table II's step"
+    )
+    legend(figure, axes)

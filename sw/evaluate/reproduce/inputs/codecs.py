@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Everything that the artefacts apply to a gradient: the codec's modes, truncation, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ....codec import Codec
+from ....collectives.values.stream_codec import StreamCodec
+from ....wire import MODES
+from ...training import Floats
+
+Lossy = Callable[[Floats], Floats]
+"""What the receiver of an array sees."""
+
+
+def codecs(k: int) -> dict[str, Codec]:
+    """By mode, at an error bound of 2^-k: the paper's codec to the letter, and all others."""
+    return {str(mode): Codec(2.0**-k, mode, threads=1) for mode in MODES}
+
+
+def ratio(codec: StreamCodec, x: Floats) -> float:
+    """Bytes of fp32 per compressed byte."""
+    return x.nbytes / len(codec.compress(np.ascontiguousarray(x)))
+
+
+def truncated(x: Floats, bits: int) -> Floats:
+    """The values without their ``bits`` least significant bits, as in the paper's Fig. 4 and 14."""
+    mask = np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
+    return (np.ascontiguousarray(x).view(np.uint32) & mask).view(np.float32)
+
+
+def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
+    """Algorithm 1 in one process: what all workers hold after a ring that compresses every transfer.
+
+    ``gradients``: float32[n] of each worker. The same bits as `allreduce_comp` with MEAN and the codec.
+    """
+    ranks = len(gradients)
+    result = np.empty_like(gradients[0])
+    edges = _edges(result.size, ranks)
+    for block in range(ranks):
+        where = slice(edges[block], edges[block + 1])
+        total = gradients[block][where]
+        for step in range(1, ranks):
+            total = gradients[(block + step) % ranks][where] + lossy(total)
+        result[where] = lossy(total)
+    result *= np.float32(1 / ranks)
+    return result
+
+
+def _edges(count: int, ranks: int) -> list[int]:
+    """Where the blocks of the collectives begin and end."""
+    from ....collectives.algorithms.parts import Parts
+
+    parts = Parts(count, ranks)
+    return [*(parts.block(block).start for block in range(ranks)), count]

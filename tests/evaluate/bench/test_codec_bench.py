@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench codec``: its data, its measurements, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli
+from inceptionn.codec.codec import active_path, available_paths
+from inceptionn.codec.speed import RUN, best_seconds, speed, synthetic
+from inceptionn.commands.environment import conditions, environment
+from inceptionn.commands.report import Figure
+from inceptionn.evaluate.bench.common import data
+from inceptionn.evaluate.bench.kernels import codec as bench
+from inceptionn.evaluate.bench.kernels.memory import peak_of
+from inceptionn.evaluate.bench.kernels.peers import PEERS, Peer
+
+BOUND = 2.0**-10
+
+
+def test_synthetic_values_have_the_spread_that_is_claimed() -> None:
+    x = synthetic(40 * RUN + 5, seed=3)
+    assert (x.dtype, x.size) == (np.float32, 40 * RUN + 5)
+    spreads = x[: 40 * RUN].reshape(40, -1).std(axis=1)
+    assert 0.9e-3 < spreads.min() < 3e-3 < 5e-3 < spreads.max() < 1.1e-2
+    # Kurtosis tells the two distributions apart: 3 for a normal one, 6 for Laplace's.
+    runs = x[: 40 * RUN].reshape(40, -1) / spreads[:, np.newaxis]
+    fourth = (runs.astype(np.float64) ** 4).mean(axis=1)
+    assert abs(fourth[0::2].mean() - 3) < 0.3
+    assert abs(fourth[1::2].mean() - 6) < 1
+    assert np.array_equal(x, synthetic(40 * RUN + 5, seed=3))
+    assert not np.array_equal(x, synthetic(40 * RUN + 5, seed=4))
+
+
+def test_real_gradients_are_those_of_workers_that_learn() -> None:
+    count = 3 * 50_826 + 11
+    first, second = data.real(count, seed=1, workers=2)
+    assert first.size == second.size == count
+    assert not np.array_equal(first, second)
+    # Three steps and a bit: the first step, and the last one, whose gradients are smaller.
+    size = 50_826
+    assert np.abs(first[:size]).mean() > 2 * np.abs(first[2 * size : 3 * size]).mean()
+    # The two workers see different samples of the same task: their gradients point the same way.
+    a, b = first[:size].astype(np.float64), second[:size].astype(np.float64)
+    assert a @ b > 0.1 * math.sqrt((a @ a) * (b @ b))
+    assert Codec().compress(first)
+
+
+def test_own_values(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    first, second = data.own(tmp_path / "x.npy", 4, 2)
+    assert first.tolist() == [0, 1, 2, 3]
+    assert second.tolist() == [4, 5, 0, 1]
+    np.save(tmp_path / "y.npy", np.arange(6))
+    with pytest.raises(TypeError, match=r"y\.npy must hold float32 values, not int64$"):
+        data.own(tmp_path / "y.npy", 4, 1)
+    (tmp_path / "z.npy").write_bytes(b"no array")
+    with pytest.raises(ValueError, match=r"z\.npy is not a \.npy file, or its header is damaged$"):
+        data.own(tmp_path / "z.npy", 4, 1)
+
+
+def test_best_of_rounds() -> None:
+    turns: list[str] = []
+    best = best_seconds({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, repeats=3)
+    assert turns == ["a", "b"] * 4  # the first round warms up
+    assert all(0 < value < 1 for value in best.values())
+    turns.clear()
+    ticks = iter([0.0, 9.0, 10.0, 14.0, 20.0, 25.0])  # warm-up 9, then 4 and 5
+    assert best_seconds({"a": lambda: None}, repeats=2, clock=lambda: next(ticks)) == {"a": 4.0}
+    best_seconds({"a": lambda: turns.append("a")}, repeats=1000, patience=0.0)
+    assert len(turns) == 2
+
+
+def test_speed_and_its_ratio() -> None:
+    x = synthetic(1 << 14, seed=1)
+    measured = speed(x=x, repeats=1, error_bound=2**-6)
+    assert set(measured) == {"memcpy", "compress", "decompress", "decompress_add", "lossy", "ratio"}
+    assert measured["ratio"] == pytest.approx(x.nbytes / len(Codec(2**-6).compress(x)))
+
+
+def test_peak_memory_counts_what_a_call_touches() -> None:
+    size = 64_000_000
+    peak = peak_of(lambda: bytes(size))  # calloc: nothing is touched
+    touched = peak_of(lambda: bytearray(b"x") * size)
+    freed = peak_of(lambda: (bytearray(b"x") * size) and None)
+    assert peak is not None
+    assert touched is not None
+    assert freed is not None
+    assert peak < size / 8
+    assert size * 0.9 < touched < size * 1.2
+    assert size * 0.9 < freed < size * 1.2
+
+
+def test_codec_takes_no_hidden_copies() -> None:
+    x = synthetic(8_000_000, seed=1)
+    codec = Codec(threads=1)
+    for peak in bench._memory(codec.compress, codec.decompress, len, x):
+        assert peak is not None
+        assert 0.95 < peak < 1.1
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_peers_keep_what_they_promise(peer: Peer) -> None:
+    if peer.package == "torch":
+        pytest.importorskip("torch")
+    row = bench._peer("synthetic", peer, synthetic(50_000, seed=1), BOUND, repeats=1)
+    assert row.compress > 0
+    assert row.decompress > 0
+    if peer.lossless:
+        assert row.largest_error == 0
+    elif "bf16" in peer.name:
+        assert row.ratio == 2
+        assert 0 < row.largest_error < 1  # 2**-9 of values below 0.1
+    else:
+        assert row.ratio > 3
+        assert 0 < row.largest_error <= 1
+
+
+def row(name: str, threads: int = 1, mode: str = "bounded", **values: float) -> bench.Row:
+    defaults = {
+        "memcpy": 20.0, "compress": 15.0, "decompress": 14.0, "ratio": 4.0, "largest_error": 0.9,
+        "small_compress": 1e-6, "small_decompress": 2e-6, "memory_compress": 1.0, "memory_decompress": 1.05,
+    }  # fmt: skip
+    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, mode=mode, **(defaults | values))
+
+
+def test_figures_by_hand() -> None:
+    rows = [
+        row("avx512"),
+        row("avx512", 2, compress=30.0, memcpy=24.0, decompress=8.4),
+        row("avx2", compress=11.0),
+        row("avx512-gfni", mode="planes", compress=21.0),
+        row("avx512", mode="planes", compress=17.0),
+        row("avx2", mode="planes", decompress=17.0),
+    ]
+    figures = {figure.name: figure for figure in bench.figures_of(rows)}
+    assert figures["d: bounded: compress, avx512, of memcpy"].measured == 0.75
+    assert figures["d: bounded: compress, avx512, of memcpy"].reached is True
+    assert figures["d: bounded: compress, avx2, of memcpy"].measured == 0.55
+    assert figures["d: bounded: compress, avx2, of memcpy"].reached is False
+    assert figures["d: bounded: decompress, avx512, of memcpy"].measured == 0.7
+    assert figures["d: bounded: compress, two threads against one"].measured == pytest.approx(1.25 / 0.75)
+    assert figures["d: bounded: decompress, two threads against one"].measured == pytest.approx(0.5)
+    assert figures["d: bounded: decompress 1 Ki values"].measured == pytest.approx(2)
+    assert figures["d: bounded: memory, decompress"].reached is True
+    assert figures["d: planes: compress, avx512-gfni, of memcpy"].measured == 1.05
+    assert figures["d: planes: decompress, avx512-gfni, of memcpy"].reached is False
+    assert figures["d: planes: decompress, avx2, of memcpy"].measured == 0.85
+    assert Figure("x", None, 1.0).reached is None
+    assert Figure("x", 1.2, 1.1, most=True).reached is False
+
+
+def test_environment_names_what_the_figures_depend_on() -> None:
+    facts = environment(7)
+    assert facts["seed"] == 7
+    assert facts["codec_path"] == active_path()
+    assert {"inceptionn", "numpy"} <= set(facts["packages"])
+    assert facts["processors"] >= 1
+    assert "seed 7" in conditions(facts)
+    json.dumps(facts)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
+    out, picture = tmp_path / "made" / "x.json", tmp_path / "x.svg"
+    arguments = ["bench", "codec", "--quick", "--size", "1", "--file", str(tmp_path / "x.npy"), "--no-peers"]
+    path = active_path()
+    assert cli.main([*arguments, "--json", str(out), "--plot", str(picture)]) == 0
+    assert active_path() == path
+    text = capsys.readouterr().out
+    assert "1 MB of fp32 values, error bound 2**-10; " in text
+    facts = json.loads(out.read_text())
+    assert [(row["mode"], row["name"], row["threads"]) for row in facts["rows"]] == [
+        (mode, name, threads)
+        for mode in ("bounded", "planes")
+        for name in available_paths()
+        if (mode, name) != ("bounded", "avx512-gfni")
+        for threads in ((1,) if name == "numpy" else (1, 2))
+    ]
+    # All paths make the same bytes.
+    ratios = {(row["mode"], row["ratio"]) for row in facts["rows"]}
+    (_, bounded), (_, planes) = sorted(ratios)
+    assert planes > 1.5 * bounded
+    assert {choice["mode"] for choice in facts["by_bound"]["x.npy"]} == {"bounded", "planes"}
+    assert facts["environment"]["seed"] == 1
+    for name in (*available_paths(), "Figures", "of memcpy"):
+        assert name in text
+    assert picture.read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--data", "imaginary"], "--data takes synthetic, real, not 'imaginary'"),
+        (["--data", ","], "--data takes one or more of synthetic, real, not ','"),
+        (["--bound", "15"], "'--bound': must be 1..14, not 15"),
+        (["--size", "0"], "'--size': must be 1..4096, not 0"),
+        (["--plot", "x.txt"], "--plot must end in .png, .svg, .pdf, not 'x.txt'"),
+    ],
+)
+def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "codec", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert text in error
+
+
+def test_help_on_each_level(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: inceptionn bench ")
+    for name, command in cli.COMMANDS["bench"].commands.items():  # type: ignore[union-attr]
+        assert f"  {name} " in out
+        assert command.help in out
+        assert cli.main(["bench", name, "--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: inceptionn bench {name} ")
+    assert cli.main(["bench", "coffee"]) == 2
+    assert "No such command 'coffee'" in capsys.readouterr().err

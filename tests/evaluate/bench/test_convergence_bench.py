@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench convergence``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli
+from inceptionn.codec import scale_exponent
+from inceptionn.evaluate.bench.layers import convergence as bench
+
+
+def test_equal_bytes() -> None:
+    source = np.random.default_rng(1)
+    gradients = [(source.standard_normal(5000) * 0.01).astype(np.float32) for _ in range(3)]
+    k = bench.bound_of_equal_bytes(gradients, 6, 4)
+
+    def size(mode: str, k: int) -> int:
+        codec = Codec(2.0**-k, mode)  # type: ignore[arg-type]
+        return sum(len(codec.compress(x, scale=scale_exponent(x, codec.mode) - 2)) for x in gradients)
+
+    assert size("planes", k) <= size("bounded", 6) < size("planes", k + 1)
+    assert k > 6
+
+
+def test_a_training_is_the_same_with_every_transport_of_exact_values() -> None:
+    """Raw sums in a ring; compressed ones differ, and take fewer bytes."""
+    runs = {
+        name: bench.train(bench.MLP(), name, k, 3, 8, 1)[0]
+        for name, k in ((bench.RAW, None), (bench.BOUNDED, 8), (bench.EQUAL_BOUND, 8))
+    }
+    again, gradients = bench.train(bench.MLP(), bench.RAW, None, 3, 8, 1)
+    assert again == runs[bench.RAW]
+    assert len(gradients) == 8
+    assert runs[bench.RAW].sent > 4 * runs[bench.BOUNDED].sent > 6 * runs[bench.EQUAL_BOUND].sent
+    for run in runs.values():
+        assert run.steps == list(range(1, 9))
+        assert run.losses[-1] < run.losses[0]
+        assert run.losses == pytest.approx(runs[bench.RAW].losses, rel=0.2)
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    out, picture = tmp_path / "x.json", tmp_path / "x.svg"
+    arguments = ["--steps", "4", "--seeds", "2", "--models", "mlp", "--workers", "2"]
+    rows = tmp_path / "x.csv"
+    arguments += ["--seed", "3", "--json", str(out), "--csv", str(rows), "--plot", str(picture)]
+    assert cli.main(["bench", "convergence", *arguments]) == 0
+    text = capsys.readouterr().out
+    assert "2 workers, 4 steps, 2 seeds, bound 2**-6, scale auto; " in text
+    runs = json.loads(out.read_text())["runs"]
+    assert [(run["variant"], run["seed"]) for run in runs] == [
+        (variant, seed)
+        for variant in ("raw", "bounded", "planes, equal bound", "planes, equal bytes")
+        for seed in (3, 4)
+    ]
+    assert "planes, equal bytes" in text
+    assert picture.read_text().startswith("<?xml")
+    heading, *lines = rows.read_text().splitlines()
+    assert heading == "model,variant,k,seed,steps,accuracy,sent,loss"
+    assert len(lines) == len(runs)
+    assert cli.main(["bench", "convergence", "--models", "rnn"]) == 2
+    assert "--models takes mlp, cnn, transformer, not 'rnn'" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The verdict is "no" where it must be, and thousands of hosts are simulated as the closed form says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inceptionn.evaluate.pays import Coder, Form, Host, Link, Scenario, constant, predict
+from inceptionn.evaluate.pays.simulation import simulate
+
+FAST = Coder(8e9, 8e9, 8e9, 8e9)
+NIC = Form("nic", constant(8.0))
+GOOD = Scenario(98e6, 0.1, 4, Link(1e9), NIC, host=Host(5e9, 5e9, 50e-6))
+
+
+def scene(**changes: Any) -> Scenario:
+    return replace(GOOD, **changes)
+
+
+def test_yes_on_a_slow_link() -> None:
+    found = predict(GOOD)
+    assert found.verdict == "yes"
+    assert found.over_raw > found.over_bf16 > 2
+    assert found.gain == pytest.approx(found.over_bf16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"compute": 60.0}, "compute-bound"),
+        ({"link": Link(4e11)}, "TCP stacks are the limit"),
+        ({"link": Link(4e11), "form": Form("software", constant(8.0), Coder(1e9, 1e9, 1e9, 1e9))},
+         "faster than the host"),
+        ({"link": Link(1e11), "host": Host(1e12, 1e12, 1e-6)}, "the engines are the limit"),
+        ({"form": Form("box", constant(8.0))}, "carries raw values"),
+        ({"buckets": 500, "size": 5e6, "nodes": 64, "link": Link(1e10)}, "larger buckets"),
+        ({"topology": "worker-aggregator"}, "a ring without any codec is"),
+        ({"gradients": "bfloat16", "form": Form("nic", constant(2.2), widen=4e9)}, "bf16 already"),
+        ({"form": Form("nic", constant(1.05))}, ""),
+    ],
+)  # fmt: skip
+def test_no_when_it_is_no(changes: dict[str, Any], reason: str) -> None:
+    found = predict(scene(**changes))
+    assert found.verdict in ("no", "not beside bf16")
+    assert any(reason in text for text in found.reasons())
+
+
+def test_half_the_gain_is_not_beside_bf16() -> None:
+    found = predict(scene(form=Form("nic", constant(2.0)), compute=0.0))
+    assert found.verdict == "not beside bf16"
+    assert found.over_raw > 1.5
+
+
+def test_the_codec_is_not_credited_with_groups() -> None:
+    found = predict(scene(topology="hierarchical", nodes=4096, link=Link(1e10, 50e-6)))
+    assert found.over_raw > found.gain
+    assert any("groups alone" in text for text in found.reasons())
+
+
+def test_overlap_hides_exchanges() -> None:
+    hidden = predict(scene(compute=10.0, overlap=1.0))
+    assert hidden.raw.step == 10.0
+    assert hidden.verdict == "no"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"nodes": 1}, "nodes must be 2 to 1000000, not 1"),
+        ({"size": 0.0}, "size must be 4 B to 100 TB, not 0.0"),
+        ({"compute": float("nan")}, "step time must be 0 to 100000 s, not nan"),
+        ({"overlap": 1.5}, "overlap must be 0 to 1, not 1.5"),
+        ({"group": 5}, "group must be 1 to 4, not 5"),
+        ({"buckets": 0}, "buckets must be 1 to 1000000, not 0"),
+        ({"topology": "star"}, "topology must be one of ring, .*, not 'star'"),
+        ({"form": Form("nic", constant(0.0))}, "ratio must be 0.5 to 1000, not 0.0"),
+        ({"oversubscription": 0.5}, "oversubscription must be at least 1, not 0.5"),
+    ],
+)
+def test_impossible_values_are_named(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        scene(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"nodes": 64}, {"nodes": 64, "topology": "hierarchical", "group": 8}, {"buckets": 3}]
+)
+def test_without_jitter_the_simulation_is_the_closed_form(changes: dict[str, Any]) -> None:
+    chosen = scene(**changes)
+    found = simulate(chosen)
+    assert found.first == pytest.approx(found.last)
+    assert found.last == pytest.approx(predict(chosen).compressed.exchange.seconds, rel=1e-6)
+
+
+def test_ten_thousand_hosts() -> None:
+    chosen = scene(nodes=10_000, topology="hierarchical", group=100)
+    found = simulate(chosen, jitter=0.2, seed=3)
+    assert found == simulate(chosen, jitter=0.2, seed=3)
+    assert found.first <= found.median <= found.last
+    assert found.even < found.last < 3 * found.even
+
+
+def test_what_cannot_be_simulated() -> None:
+    with pytest.raises(ValueError, match="not 'parameter-server'"):
+        simulate(scene(topology="parameter-server"))
+    with pytest.raises(ValueError, match="divide the 4 nodes, not 3"):
+        simulate(scene(topology="hierarchical", group=3))
+    with pytest.raises(ValueError, match="jitter must be 0 to 100, not -1"):
+        simulate(GOOD, jitter=-1)
