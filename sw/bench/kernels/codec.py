@@ -127,7 +127,7 @@ def codec(
                 raise
             chosen, missing = [data.SYNTHETIC], f"{data.REAL}: {error}"
     console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
-    chosen = _chosen()
+    taken = _chosen()
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
     rows, absent = [], []
@@ -145,7 +145,8 @@ def codec(
                     rows.append(_own(kind, job, x, 2.0**-bound, repeats))
                 progress.advance(task)
     console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
-    console.print(f"auto: {', '.join(map(' '.join, chosen.items()))}", soft_wrap=True)
+    listed = ", ".join(f"{name} {path}" for name, path in taken.items())
+    console.print(f"auto: {listed}", soft_wrap=True)
     for kind in arrays:
         console.print(_table(kind, [row for row in rows if row.data == kind]))
     by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
@@ -160,7 +161,7 @@ def codec(
     write_json(json_file, {
         "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
         "repeats": repeats, "rows": [asdict(row) for row in rows],
-        "paths": chosen,
+        "paths": taken,
         "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
         "not_installed": sorted({peer.package for peer in absent}),
         "figures": [figure.json() for figure in figures],
