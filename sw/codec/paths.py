@@ -1,42 +1,68 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which implementation does the work: one of a C module's kernels, or NumPy."""
+"""Which implementation does the work: one of a C module's kernels, several of them, or NumPy."""
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 NUMPY = "numpy"
+AUTOMATIC = "auto"
 
 
 class Paths:
     """The *paths* of one family of functions, all bit-identical; the whole process uses one of them.
 
     ``what``: its name in errors. ``native``: the C module, with ``paths()`` and ``use(name)``, or None where
-    it was not built. ``fallback``: the same functions in NumPy. Attribute ``backend``: the module to call.
+    it was not built. A C module with ``automatic()`` has one path more, ``"auto"``: for each operation the
+    kernel that is fastest here. ``fallback``: the same functions in NumPy. ``variable``: the environment
+    variable that names the path to begin with. Attribute ``backend``: the module to call.
     """
 
-    def __init__(self, what: str, native: ModuleType | None, fallback: ModuleType) -> None:
-        self._what, self._native, self._fallback = what, native, fallback
+    def __init__(
+        self, what: str, native: ModuleType | None, fallback: ModuleType, variable: str | None = None
+    ) -> None:
+        self._what, self._native, self._fallback, self._variable = what, native, fallback, variable
+        self._default: str | None = None
+        self._wrong: str | None = None
         self.force(None)
+        if variable is not None and variable in os.environ:
+            try:
+                self.force(os.environ[variable])
+                self._default = self._active
+            except ValueError as error:
+                self._wrong = f"{variable}: {error}"
 
     def available(self) -> list[str]:
-        """Paths that work here, best first; the last one is always ``"numpy"``."""
+        """Paths that work here, the widest vectors first; the last one is always ``"numpy"``."""
         return [*([] if self._native is None else self._native.paths()), NUMPY]
 
     def active(self) -> str:
-        """The path in use: ``"avx512"``, ``"avx2"``, ``"scalar"`` or ``"numpy"``."""
+        """The path in use: one of `available`, or ``"auto"``."""
         return self._active
 
     def force(self, path: str | None) -> None:
-        """Use one path from now on, in the whole process; the best one again for None.
+        """Use one path from now on, in the whole process.
 
+        None: that of the environment variable, else ``"auto"`` where it exists, else the first one available.
         ``ValueError`` for a path that is not available here.
         """
         available = self.available()
-        if path is not None and path not in available:
-            raise ValueError(f"{self._what} path must be one of {', '.join(available)}, not {path!r}")
-        self._active = path or available[0]
+        automatic = self._native is not None and hasattr(self._native, "automatic")
+        choices = [*([AUTOMATIC] if automatic else []), *available]
+        path = path or self._default or choices[0]
+        if path not in choices:
+            raise ValueError(f"{self._what} path must be one of {', '.join(choices)}, not {path!r}")
+        self._active = path
         self.backend = self._fallback
-        if self._active != NUMPY and self._native is not None:
-            self._native.use(self._active)
+        if path != NUMPY and self._native is not None:
+            if path == AUTOMATIC:
+                self._native.automatic()
+            else:
+                self._native.use(path)
             self.backend = self._native
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if the environment variable names no path that is available here."""
+        if self._wrong is not None:
+            raise ValueError(self._wrong)

@@ -21,6 +21,7 @@ import typer
 
 from ..codec import Codec
 from ..codec import codec as codec_module
+from ..codec.paths import NUMPY
 from ..codec.speed import speed
 from ..system.extras import pip_install
 from ..system.programs import find_program, usable_processors
@@ -59,11 +60,13 @@ def codec() -> Finding:
         return Finding("codec", "failed", f"path {codec_module.active_path()} breaks its error bound")
     rates = speed(count=_SPEED_LANES, repeats=3)
     path, others = codec_module.active_path(), ", ".join(codec_module.available_paths())
+    chosen = ", ".join(f"{name} {used}" for name, used in codec_module.operation_paths().items())
     detail = (
-        f"{path}: compress {rates['compress']:.1f}, decompress {rates['decompress']:.1f} GB/s, one thread, "
+        f"{path} ({chosen}): "
+        f"compress {rates['compress']:.1f}, decompress {rates['decompress']:.1f} GB/s, one thread, "
         f"{_SPEED_LANES * 4 >> 20} MiB (memcpy {rates['memcpy']:.1f}); available: {others}"
     )
-    return Finding("codec", "no" if path == "numpy" else "yes", detail)
+    return Finding("codec", "no" if path == NUMPY else "yes", detail)
 
 
 def mpi() -> Finding:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..codec import active_path
+from ..codec import active_path, operation_paths
 from ..system.programs import usable_processors
 
 PACKAGES = (
@@ -31,6 +31,7 @@ def environment(seed: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := installed(name)) is not None},
         "codec_path": active_path(),
+        "codec_paths": operation_paths(),
         "seed": seed,
     }
 

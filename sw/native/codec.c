@@ -10,7 +10,13 @@
 /* Lanes from which on other Python threads may run meanwhile. */
 #define RELEASE_LANES 4096
 
+/* NULL: for each operation the one that is fastest here. */
 static const kernel *active;
+
+static const kernel *kernel_in_use(void)
+{
+    return active ? active : &chosen_kernels()->automatic;
+}
 
 #define BEGIN_WORK(lanes)                                                                                    \
     {                                                                                                        \
@@ -52,7 +58,8 @@ static bool settings_of(PyObject *const *numbers, settings *s)
     for (int i = 0; i < 6; i++)
         if ((values[i] = integer_of(numbers[i], rules[i].low, rules[i].high, rules[i].name)) == -1000)
             return false;
-    *s = (settings){.kernel = active, .coder = active->coders[values[0]],
+    const kernel *used = kernel_in_use();
+    *s = (settings){.kernel = used, .coder = used->coders[values[0]],
                     .p = {(uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3]},
                     .scale = values[4], .threads = (unsigned)values[5]};
     if (values[0] == PAPER && (s->p.e0 > s->p.t || s->p.t > s->p.b)) {
@@ -289,7 +296,8 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
         return PyErr_Format(PyExc_ValueError, "no such runs: %zd lanes, %zd blocks each", lanes, blocks);
     if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
         return NULL;
-    const settings s = {.kernel = active, .coder = active->coders[codec]};
+    const kernel *used = kernel_in_use();
+    const settings s = {.kernel = used, .coder = used->coders[codec]};
     const size_t plane = s.coder->format->plane_bytes(STREAM_LANES);
     const Py_ssize_t run_lanes = blocks * STREAM_LANES;
     const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
@@ -387,8 +395,9 @@ static PyObject *largest(PyObject *module, PyObject *object)
     if (!values_of(object, &x, PyBUF_SIMPLE))
         return NULL;
     uint32_t bits;
+    const kernel *used = kernel_in_use();
     BEGIN_WORK(x.len / LANE_BYTES)
-    bits = active->largest(x.buf, (size_t)x.len / LANE_BYTES);
+    bits = used->largest(x.buf, (size_t)x.len / LANE_BYTES);
     END_WORK
     PyBuffer_Release(&x);
     return PyLong_FromUnsignedLong(bits);
@@ -416,6 +425,34 @@ static PyObject *crc32(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 #define PREPARE(kernel) (kernel)->prepare()
 #include "paths.h"
 
+PyDoc_STRVAR(automatic_doc,
+"automatic()\n--\n\n"
+"Use for each operation the kernel that is fastest here; the next call of all measures that.");
+
+static PyObject *automatic(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+    active = NULL;
+    return Py_NewRef(Py_None);
+}
+
+PyDoc_STRVAR(chosen_doc,
+"chosen()\n--\n\n"
+"Names of the kernels in use, by codec: those that compress and decompress.");
+
+static PyObject *chosen(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+    const char *names[CODECS][OPERATIONS];
+    for (int codec = 0; codec < CODECS; codec++)
+        for (int operation = 0; operation < OPERATIONS; operation++)
+            names[codec][operation] = (active ? active : chosen_kernels()->chosen[codec][operation])->name;
+    return Py_BuildValue("((ss)(ss))", names[PAPER][COMPRESS], names[PAPER][DECOMPRESS],
+                         names[PLANES][COMPRESS], names[PLANES][DECOMPRESS]);
+}
+
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, name##_doc}
 
 static PyMethodDef methods[] = {
@@ -429,12 +466,13 @@ static PyMethodDef methods[] = {
     {"largest", largest, METH_O, largest_doc},
     {"paths", paths, METH_NOARGS, paths_doc},
     {"use", use, METH_O, use_doc},
+    {"automatic", automatic, METH_NOARGS, automatic_doc},
+    {"chosen", chosen, METH_NOARGS, chosen_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static int execute(PyObject *module)
 {
-    active = kernels[kernel_count - 1];
     crc32_prepare();
     if (PyModule_AddObjectRef(module, "CRC32", crc32_supported() ? Py_True : Py_False))
         return -1;

@@ -4,6 +4,7 @@
  *   paper/        the paper's codec: portable, AVX2 (byte shuffles from tables), AVX-512 (VPCOMPRESSB)
  *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI
  *   kernels.h, kernels.c    what a processor runs: both codecs and what they share, for each instruction set
+ *   choose.c      the fastest kernel for each operation, by measurement
  *   compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
  *   crc32.c       CRC-32 of messages
  *   codec.c       the Python module
@@ -138,7 +139,7 @@ enum { PAPER, PLANES, CODECS };
 typedef struct {
     const char *name;
     bool (*supported)(void);
-    /* Called once before the others. */
+    /* Called before the others; any number of times, from any thread. */
     void (*prepare)(void);
     const coder *coders[CODECS];
     /* y = x * factor, NaNs unchanged; `y` may be `x`. Returns whether a finite value became infinite. */

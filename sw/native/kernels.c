@@ -71,13 +71,22 @@ static const kernel scalar = {
 
 #if HAVE_X86
 
+#include <cpuid.h>
+
 LOOPS(avx2, TARGET_AVX2)
 LOOPS(avx512, TARGET_AVX512)
+
+/* Not every compiler's __builtin_cpu_supports knows the name. */
+static bool has_lzcnt(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LZCNT;
+}
 
 static bool runs_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
-           && __builtin_cpu_supports("popcnt");
+           && __builtin_cpu_supports("popcnt") && has_lzcnt();
 }
 
 static bool runs_avx512(void)

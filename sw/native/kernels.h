@@ -5,9 +5,20 @@
 
 #include "codec.h"
 
-/* Best first, whether the processor supports them or not. */
+/* Widest first, whether the processor supports them or not. */
 extern const kernel *const kernels[];
 extern const size_t kernel_count;
+
+enum { COMPRESS, DECOMPRESS, OPERATIONS };
+
+/* The kernel of each operation, chosen by measurement (choose.c). */
+typedef struct {
+    kernel automatic; /* its coders are made of the chosen ones */
+    const kernel *chosen[CODECS][OPERATIONS];
+} choice;
+
+/* Measures at the first call, for some hundred microseconds; any thread may call it. The same one every time. */
+const choice *chosen_kernels(void);
 
 extern const format paper_format, planes_format;
 extern const coder paper_scalar, planes_scalar;

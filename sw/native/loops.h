@@ -8,7 +8,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Instruction sets. */
-#define TARGET_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
+#define TARGET_AVX2 __attribute__((target("avx2,bmi2,lzcnt,popcnt")))
 #define AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,bmi2,popcnt"
 #define TARGET_AVX512 __attribute__((target(AVX512)))
 #define TARGET_GFNI __attribute__((target(AVX512 ",gfni")))

@@ -20,7 +20,8 @@ from inceptionn.codec import codec
 
 HERE = Path(__file__).parent
 NATIVE_FOLDER = HERE.parents[1] / "sw" / "native"
-STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in ("kernels", "compress", "decompress", "sum", "threads")]
+PARTS = ("kernels", "choose", "compress", "decompress", "sum", "threads")
+STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in PARTS]
 SOURCES = [*STREAMS, *(NATIVE_FOLDER / "paper").glob("*.c"), *(NATIVE_FOLDER / "planes").glob("*.c")]
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
 NATIVE = [path for path in codec.available_paths() if path != "numpy"]
@@ -100,6 +101,46 @@ def test_the_check_of_the_bound_can_fail(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert " comes back as " in done.stderr
+
+
+@pytest.mark.parametrize("file", ["paper/avx512.c", "planes/avx512.c", "planes/gfni.c"])
+def test_bytes_are_packed_in_registers(file: str) -> None:
+    """With a memory operand, which compilers make of a load, VPEXPANDB and VPCOMPRESSB may be microcode."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None or "avx2" not in NATIVE:
+        pytest.skip("no C compiler for x86")
+    text = output(compiler, "-std=gnu11", "-O3", "-S", "-o", "-", NATIVE_FOLDER / file)
+    found = re.findall(r"vp(expand|compress)b\t(.*)", text)
+    assert {name for name, _ in found} == {"expand", "compress"}
+    assert not [operands for _, operands in found if "(" in operands]
+
+
+SLOW = "    for (volatile unsigned wait = 0; wait < 100000; wait++)\n        ;\n"
+COMPRESS = r"static size_t compress\(const lane_bits \*x, [^{]*\{\n"
+DECODE = r"size_t decode\(const uint8_t \*block, [^{]*\{\n"
+
+
+def test_slow_kernels_are_not_chosen(tmp_path: Path) -> None:
+    """Every operation has a path of its own: four kernels take a hundred times as long for one each."""
+    if not {"avx2", "avx512"} <= set(NATIVE):
+        pytest.skip("needs two vector kernels")
+    folder = shutil.copytree(NATIVE_FOLDER, tmp_path / "native")
+    for file, function in (
+        ("paper/avx512.c", DECODE),
+        ("paper/avx2.c", COMPRESS),
+        ("planes/avx512.h", DECODE),
+        ("planes/avx2.c", COMPRESS),
+    ):
+        text, replaced = re.subn(function, lambda found: found[0] + SLOW, (folder / file).read_text())
+        assert replaced == 1
+        (folder / file).write_text(text)
+    program = tmp_path / "choice"
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
+    files = [HERE / "native_choice.c", *(folder / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
+    output(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
+    chosen = dict(line.rsplit(" ", 1) for line in output(program).splitlines())
+    assert [chosen[f"{mode} decompress"] for mode in ("bounded", "planes")] == ["avx2", "avx2"]
+    assert [chosen[f"{mode} compress"][:6] for mode in ("bounded", "planes")] == ["avx512", "avx512"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -231,10 +235,60 @@ def test_planes_vectors(path: str) -> None:
 def test_names() -> None:
     paths = codec.available_paths()
     assert paths[-1] == "numpy"
-    assert codec.active_path() == paths[0]
+    usual = "numpy" if paths == ["numpy"] else "auto"
+    assert codec.active_path() == usual
     with pytest.raises(ValueError, match=r"^codec path must be one of .*numpy, not 'mmx'$"):
         codec.force_path("mmx")
-    assert codec.active_path() == paths[0]
+    assert codec.active_path() == usual
+
+
+OPERATIONS = ("bounded compress", "bounded decompress", "planes compress", "planes decompress")
+
+
+def test_operation_paths(path: str) -> None:
+    """A forced path does everything. "auto" takes one that is available, and always the same."""
+    chosen = codec.operation_paths()
+    assert tuple(chosen) == OPERATIONS
+    assert set(chosen.values()) <= set(codec.available_paths())
+    if path != "auto":
+        assert set(chosen.values()) == {path}
+    codec.force_path("numpy")
+    codec.force_path(path)
+    assert codec.operation_paths() == chosen
+
+
+def in_process(code: str, path: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "INCEPTIONN_CODEC_PATH": path}
+    command = [sys.executable, "-c", f"from inceptionn.codec import *\n{code}"]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("path", codec.available_paths())
+def test_the_environment_names_the_path(path: str) -> None:
+    code = "print(active_path(), *operation_paths().values())\nforce_path(None)\nprint(active_path())"
+    assert in_process(code, path).stdout.split() == [path] * 6
+
+
+def test_the_environment_names_no_path() -> None:
+    """The package can be imported, so that a program can say what is wrong; no codec is made."""
+    done = in_process("print(1)\ntry:\n    Codec()\nexcept ValueError as error:\n    print(error)", "mmx")
+    wanted = r"1\nINCEPTIONN_CODEC_PATH: codec path must be one of (\S+, )*numpy, not 'mmx'\n"
+    assert re.fullmatch(wanted, done.stdout), done
+
+
+def test_threads_choose_together() -> None:
+    """The first calls come from many threads at once; the choice is made once."""
+    code = """
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+x = np.linspace(-2, 2, 10_000, dtype=np.float32)
+def work(number):
+    return Codec(mode=("bounded", "planes")[number % 2]).compress(x), tuple(operation_paths().items())
+with ThreadPoolExecutor(16) as pool:
+    found = list(pool.map(work, range(64)))
+print(len({stream for stream, _ in found}), len({chosen for _, chosen in found}))
+"""
+    assert in_process(code, "auto").stdout.split() == ["2", "1"]
 
 
 def test_constants_of_the_native_module() -> None:

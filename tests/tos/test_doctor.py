@@ -20,7 +20,8 @@ def test_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--json", "-"]) == 0
     found = {line["name"]: line for line in json.loads(capsys.readouterr().out)}
     assert set(found) == {"system", "codec", "MPI", "ToS mark", "mark seen leaving", "inceptionn tag", "NIC"}
-    assert found["codec"]["detail"].startswith(codec.active_path())
+    chosen = ", ".join(f"{name} {path}" for name, path in codec.operation_paths().items())
+    assert found["codec"]["detail"].startswith(f"{codec.active_path()} ({chosen}): ")
     assert found["ToS mark"]["state"] == "yes"
     assert found["ToS mark"]["detail"].startswith("IPv4 0x28")
     if os.geteuid() == 0:

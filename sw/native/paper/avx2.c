@@ -12,6 +12,7 @@
 #if HAVE_X86
 
 #include <immintrin.h>
+#include <pthread.h>
 
 /* Lanes that wait in vectors for their bytes to be packed; a multiple of 32. */
 enum { FEW = 128 };
@@ -25,7 +26,7 @@ typedef struct {
 static shuffle gather[256] __attribute__((aligned(64))); /* kept bytes of four lanes, to the front */
 static shuffle spread[256] __attribute__((aligned(64))); /* and back to where they were */
 
-void paper_avx2_prepare(void)
+static void make_tables(void)
 {
     static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
     for (unsigned four = 0; four < 256; four++) {
@@ -39,6 +40,13 @@ void paper_avx2_prepare(void)
             }
         gather[four].bytes = spread[four].bytes = n;
     }
+}
+
+void paper_avx2_prepare(void)
+{
+    /* Once: other threads may be using the tables. */
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_tables);
 }
 
 typedef struct {

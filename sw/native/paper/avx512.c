@@ -9,7 +9,7 @@
 
 #if HAVE_X86
 
-#include <immintrin.h>
+#include "../avx512.h"
 
 TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
@@ -48,8 +48,7 @@ TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameter
         keep = _mm512_mask_mov_epi32(keep, from_t, keep16);
         keep = _mm512_mask_mov_epi32(keep, from_one, keep32);
         const __mmask64 kept = _mm512_movepi8_mask(keep);
-        /* To a register first: with a mask to memory the instruction is microcode on some processors. */
-        _mm512_storeu_si512(data, _mm512_maskz_compress_epi8(kept, v));
+        put_compressed(data, kept, v);
         data += _mm_popcnt_u64(kept);
     }
     return (size_t)(paper_compress_tail(x, done, lanes, p, out, data) - out);
@@ -77,7 +76,7 @@ TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameter
         const __m512i tags = _mm512_srlv_epi32(_mm512_set1_epi32((int)word), places);
         const __m512i keep = _mm512_castps_si512(_mm512_permutevar_ps(keep_of, tags));
         const __mmask64 kept = _mm512_movepi8_mask(keep);
-        const __m512i v = _mm512_maskz_expand_epi8(kept, _mm512_loadu_si512(data));
+        const __m512i v = expanded(kept, data);
         data += _mm_popcnt_u64(kept);
 
         /* A sign alone is +0.0, so the sign is applied to the integer. */

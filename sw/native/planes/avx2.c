@@ -60,18 +60,34 @@ AVX2_INLINE __m256i quantise(const lane_bits *x, __m256 factor, __m256i *raw)
         z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
 }
 
-/* Writes the planes of two groups, and returns their codes. */
+/* Writes the planes of two groups, and returns their codes. LZCNT, since BSR is microcode on some processors. */
 AVX2_INLINE unsigned put(uint8_t **data, __m256i planes)
 {
     unsigned used = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(planes, _mm256_setzero_si256()));
     used |= (used & 0x20002000) << 1; /* never 14 planes */
-    const unsigned first = 16 - (unsigned)__builtin_clz(used << 16 | 0x8000);
-    const unsigned second = 16 - (unsigned)__builtin_clz(used | 0x8000);
+    const unsigned first = 32 - _lzcnt_u32(used & 0xFFFF);
+    const unsigned second = 32 - _lzcnt_u32(used >> 16);
     _mm_storeu_si128((__m128i *)*data, _mm256_castsi256_si128(planes));
     *data += first;
     _mm_storeu_si128((__m128i *)*data, _mm256_extracti128_si256(planes, 1));
     *data += second;
     return (first - first / 15) | (second - second / 15) << 4;
+}
+
+/* The same of four groups that have 8 planes at most. */
+AVX2_INLINE unsigned put_low(uint8_t **data, __m256i planes)
+{
+    const unsigned used = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(planes, _mm256_setzero_si256()));
+    const unsigned w0 = 32 - _lzcnt_u32(used & 0xFF), w2 = 32 - _lzcnt_u32(used >> 8 & 0xFF);
+    const unsigned w1 = 32 - _lzcnt_u32(used >> 16 & 0xFF), w3 = 32 - _lzcnt_u32(used >> 24);
+    const __m128i first = _mm256_castsi256_si128(planes), second = _mm256_extracti128_si256(planes, 1);
+    uint8_t *at = *data;
+    _mm_storel_epi64((__m128i *)at, first);
+    _mm_storel_epi64((__m128i *)(at += w0), second);
+    _mm_storel_epi64((__m128i *)(at += w1), _mm_unpackhi_epi64(first, first));
+    _mm_storel_epi64((__m128i *)(at += w2), _mm_unpackhi_epi64(second, second));
+    *data = at + w3;
+    return w0 | w1 << 4 | w2 << 8 | w3 << 12;
 }
 
 TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
@@ -89,10 +105,15 @@ TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters 
         }
         const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
         __m256i high = _mm256_unpackhi_epi64(first, second);
-        if (!_mm256_testz_si256(high, high))
+        unsigned codes;
+        if (_mm256_testz_si256(high, high)) {
+            codes = put_low(&data, low);
+        } else {
             high = transposed4(high);
-        const unsigned codes = put(&data, _mm256_unpacklo_epi64(low, high));
-        const uint16_t word = (uint16_t)(codes | put(&data, _mm256_unpackhi_epi64(low, high)) << 8);
+            codes = put(&data, _mm256_unpacklo_epi64(low, high));
+            codes |= put(&data, _mm256_unpackhi_epi64(low, high)) << 8;
+        }
+        const uint16_t word = (uint16_t)codes;
         memcpy(out + done / 16, &word, CODE_WORD_BYTES);
     }
     return (size_t)(planes_compress_tail(x, done, lanes, p, out, data) - out);

@@ -11,7 +11,7 @@
  * As in the AVX2 kernel, a group's planes are 16 bytes of which the first ones are kept: VPCOMPRESSB and
  * VPEXPANDB with a mask of 16 bits for each group.
  */
-#include <immintrin.h>
+#include "../avx512.h"
 
 #define TARGET_INLINE TARGET INLINE
 
@@ -116,8 +116,7 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
                                       out + done / 16 + CODE_WORD_BYTES * i, data);
                 continue;
             }
-            /* To a register first: with a mask to memory the instruction is microcode on some processors. */
-            _mm512_storeu_si512(data, _mm512_maskz_compress_epi8(used[i], planes[i]));
+            put_compressed(data, used[i], planes[i]);
             data += _mm_popcnt_u64(used[i]);
         }
         done += STEP * steps;
@@ -164,7 +163,7 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, co
                 data = planes_decompress_tail(plane + CODE_WORD_BYTES * i, data, 0, STEP, p, from, out + done);
                 continue;
             }
-            const __m512i planes = _mm512_maskz_expand_epi8(there[i], _mm512_loadu_si512(data));
+            const __m512i planes = expanded(there[i], data);
             data += _mm_popcnt_u64(there[i]);
             const __m512i z = _mm512_permutexvar_epi8(order, to_lanes(planes));
             const __m512i negative = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(z, one));
