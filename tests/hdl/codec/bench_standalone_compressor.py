@@ -241,7 +241,7 @@ async def overlong_packets_are_marked(dut, paused):
 async def marks_keep_to_their_blocks(dut):
     """As many small blocks inside as fit, while an overlong packet's block waits among them."""
     tb = await TB.started(dut)
-    for before in (0, 20):
+    for before in (0, 40):
         tb.pause(None, itertools.chain(itertools.repeat(True, 1500), itertools.repeat(False)))
         await tb.run([kinds(1)] * before + [kinds(MAX_LANES + 1)] + [kinds(1)] * 200)
 
