@@ -159,7 +159,8 @@ def package(
         "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "lint_sources": [source for source in sources if source not in vendor],
-        "crossings": crossings, "standalone": standalone, "interfaces": () if target.top else target.interfaces,
+        "crossings": crossings, "standalone": standalone,
+        "interfaces": () if target.top else target.interfaces,
         "arguments": arguments(board, options, target), **register_context(options.codec), **target.context,
     }  # fmt: skip
     put(ooc, lambda: render("ooc.xdc.j2", context))

@@ -212,7 +212,7 @@ class StandaloneCompressor(wiring.Component):
     """
 
     MARKS = 128
-    """Places for marks: more than the blocks that can be inside, 64 in the store's queue and some around it."""
+    """Places for marks: more than the blocks that can be inside, 64 of them in the store's queue."""
 
     def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
         self.codec = codec_of(codec)
@@ -257,7 +257,7 @@ class StandaloneCompressor(wiring.Component):
             ]
         m.d.comb += core.parameters.eq(Cat(self.cfg_e0, self.cfg_t, self.cfg_b))
 
-        # Whether a block's packet was overlong is known with its last burst; the mark waits for the last beat.
+        # An overlong packet is known at its block's last burst; the mark waits for the block's last beat.
         m.submodules.overlong = overlong = PushQueue(1, self.MARKS, slack=0)
         m.d.sync += [
             overlong.i.valid.eq(accept & more & last),
