@@ -7,6 +7,7 @@ The shell fits the Virtex-7 XT Connectivity Targeted Reference Design (UG962), v
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from ..templates import render, text
@@ -47,7 +48,7 @@ def _target(board: Board, options: Options) -> Target:
         ]
     resets.append(Reset("s_axil_aresetn", "low", "registers' bus"))
     interfaces.append(Interface("s_axil", "axil", "slave", "s_axil_aclk", ("s_axil_aresetn",), "registers"))
-    context = {"ports": ports, "ratio": ratio, "stream_mhz": board.clock_mhz}
+    context: dict[str, Any] = {"ports": ports, "ratio": ratio, "stream_mhz": board.clock_mhz}
     context |= {"pair": _PAIR[options.codec], "proxy_mhz": _PROXY_MHZ}
     sources = {}
     if ratio is not None:
