@@ -118,8 +118,8 @@ def generate(
     """Write a board's folder: Verilog, constraints, registers, IP, FuseSoC core and instructions.
 
     inceptionn_nic.v is the engine pair between host and wire; inceptionn_<board>.v is the shell around it.
-    inceptionn_compressor.v and inceptionn_decompressor.v are the paper's Fig. 9 and Fig. 10 alone, or their
-    counterparts of the codec planes.
+    inceptionn_compressor.v and inceptionn_decompressor.v are the codec alone: with the codec paper, the
+    paper's Fig. 9 and Fig. 10.
     """
     try:
         chosen = load_board(board)

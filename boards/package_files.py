@@ -19,13 +19,15 @@ from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, regist
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.tops import TOPS, tops_of
-from inceptionn.hdl.verilog import convert, flat_ports
+from inceptionn.hdl.verilog import convert
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
 from .board import ENGINE, Board, Options, Target
 from .module_names import DEFAULT_PREFIX, rename, renamed
 from .output_folder import MANIFEST, manifest
+from .port_table import port_table
 from .shell_parts import emit
+from .standalone import standalone_modules
 from .templates import render, text
 
 ANY_PART = "xc7vx690tffg1761-2"
@@ -37,7 +39,7 @@ ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
 _WHAT = {
     "README.md": "this page",
     MANIFEST: "versions, parameters, hashes",
-    "ports.json": "every port, bus, clock and reset of the top",
+    "ports.json": "every port, bus, clock and reset of the top; ports of the modules alone",
     "registers.json": "the register map for programs",
     "sources.json": "each Verilog module's Python file and class",
     "registers.md": "the register map for reading",
@@ -48,8 +50,8 @@ _WHAT = {
     "crossings.tcl": "timing of the paths between clocks",
     "patch_trd.py": "puts the shell into a copy of the reference design, and removes it again",
     "inceptionn_nic.v": "the engine pair with its registers",
-    "inceptionn_compressor.v": "the compressor (the paper's Fig. 9) alone; not needed for the NIC",
-    "inceptionn_decompressor.v": "the decompressor (the paper's Fig. 10) alone; not needed for the NIC",
+    "inceptionn_compressor.v": "the compressor alone; not needed for the NIC",
+    "inceptionn_decompressor.v": "the decompressor alone; not needed for the NIC",
     "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
     "mqnic_app_block.v": "Corundum's application block",
 }
@@ -63,17 +65,6 @@ def register_context(codec: str) -> dict[str, Any]:
         "parameters_8": bound_word(8, codec=codec),
         "class_counters": class_counters(codec),
     }
-
-
-def port_table(top: Any, own_clocks: bool) -> list[dict[str, Any]]:
-    """Name, direction and width of every port of an Amaranth component."""
-    ports = [] if own_clocks else [{"name": name, "direction": "input", "width": 1} for name in _CLOCKED]
-    for name, (signal, direction) in flat_ports(top).items():
-        ports.append({"name": name, "direction": direction.value, "width": len(signal)})
-    return ports
-
-
-_CLOCKED = ("aclk", "aresetn")
 
 
 def _dump(value: Any) -> str:
@@ -115,10 +106,6 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
-def _verilog(factory: Callable[[], Any], module: str, origins: dict[str, str]) -> str:
-    return convert(factory(), module, sources=origins)
-
-
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -140,8 +127,9 @@ def package(
     lanes = options.lanes or GROUP_LANES
     origins: dict[str, str] = {}
     nic = Nic(engines=options.engines, lanes=lanes, codec=options.codec)
-    for module, factory in {**tops_of(lanes, options.codec), ENGINE: lambda: nic}.items():
-        put(f"{module}.v", partial(_verilog, factory, module, origins))
+    modules = {name: factory() for name, factory in tops_of(lanes, options.codec).items() if name != ENGINE}
+    for module, component in {ENGINE: nic, **modules}.items():
+        put(f"{module}.v", partial(convert, component, module, sources=origins))
     shell = target.make() if target.make is not None else None
     if shell is not None:
         put(f"{target.module}.v", lambda: emit(shell, target.module, origins))
@@ -152,7 +140,11 @@ def package(
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():
         put(name, partial(make, options.codec))
-    metadata = {"module": target.module, **target.metadata(), "ports": port_table(top, shell is not None)}
+    standalone = standalone_modules(modules, lanes, options.codec)
+    metadata = {
+        "module": target.module, **target.metadata(), "ports": port_table(top, shell is not None),
+        "standalone": standalone,
+    }  # fmt: skip
     files["ports.json"] = _dump(metadata)
     files["sources.json"] = _dump(dict(sorted(origins.items())))
 
@@ -166,7 +158,9 @@ def package(
     context: dict[str, Any] = {
         "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
-        "crossings": crossings, "interfaces": () if target.top else target.interfaces,
+        "lint_sources": [source for source in sources if source not in vendor],
+        "crossings": crossings, "standalone": standalone,
+        "interfaces": () if target.top else target.interfaces,
         "arguments": arguments(board, options, target), **register_context(options.codec), **target.context,
     }  # fmt: skip
     put(ooc, lambda: render("ooc.xdc.j2", context))

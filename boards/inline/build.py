@@ -26,6 +26,7 @@ from .flow import (
     BuildError,
     Note,
     Routed,
+    log_of,
     pack,
     route,
     synthesize,
@@ -49,7 +50,8 @@ def build_device(
 
     The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
-    constraint, or no seed meets every clock. In the last case it names the slowest path.
+    constraint, or no seed meets every clock. In the last case it names the slowest path. ``nextpnr.log`` is
+    of the packed route; the manifest's ``constraints`` are all lines that the router got beside the pins.
     """
     for name in (NEXTPNR, ECPPACK):
         tool(name)  # missing ones are reported before the work
@@ -81,6 +83,7 @@ def build_device(
             slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
             raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {slow}")
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
+        log = log_of(best.seed, folder)
     head = {
         "generator": "inceptionn inline build",
         "version": version("inceptionn"),
@@ -89,12 +92,13 @@ def build_device(
         "part": f"{platform.device}-{platform.speed}{platform.package}",
         "parameters": {"codec": codec, "baud": BAUD, "seed": best.seed, "route_options": list(ROUTE_OPTIONS)},
         "source_sha256": {"rtlil": _digest(rtlil), "pins": _digest(pins)},
+        "constraints": [line for line in pins.splitlines() if line.startswith(("FREQUENCY ", "BLOCK "))],
         "routes": [_facts(routed) for routed in routes],
         "failed_seeds": {str(seed): str(error) for seed, error in failures.items()},
     }
     files: dict[str, str | bytes] = {
         f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
-        "README.md": readme(recipe, codec, best),
+        "README.md": readme(recipe, codec, best), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
 

@@ -183,6 +183,13 @@ def route(
     return Routed(seed, config, clocks, used, crossings, entering)
 
 
+def log_of(seed: int, folder: Path) -> str:
+    """What nextpnr said of a route, without the times that it took: the same route gives the same text."""
+    said = (folder / f"nextpnr-{seed}.log").read_text(errors="replace")
+    said = re.sub(r"\b\d+\.\d+s\b", "-", said)  # "Router2 time 5.82s"
+    return re.sub(r"(?m)(\|) *\d+\.\d+ +\d+\.\d+(\|)$", r"\1 - -\2", said)  # router1's table
+
+
 def over_full(log: str) -> str:
     """The cells of which the part has too few, from nextpnr's list, such as ``"49,871 of 43,848 LUT4"``."""
     counts = re.findall(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", log, re.MULTILINE)

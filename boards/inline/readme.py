@@ -23,7 +23,8 @@ design was simulated, and placed and routed by nextpnr. No tool checks the timin
 |---|---|---|
 {clocks}
 
-Seed {seed}; {used}. `manifest.json` has the tools' versions and the hashes of the sources.
+Seed {seed}; {used}. `manifest.json` has the tools' versions, the router's constraints and the hashes of the
+sources; `nextpnr.log` is the packed route's, without run times.
 """
 
 

@@ -77,7 +77,8 @@ class AsyncQueue(wiring.Component):
 
     Gray-coded pointers through two registers (Cummings, *Simulation and Synthesis Techniques for
     Asynchronous FIFO Design*, SNUG 2002, style 2). A reset of either domain, of any length, empties the
-    queue on both sides: each side waits until the other is out of reset.
+    queue on both sides: each side waits until the other is out of reset and has cleared its pointer. That
+    holds for a reset between two edges of its clock, too; what is accepted at the next edge is lost.
 
     One item per cycle of the slower clock. Latency: 2 to 3 cycles of the reading clock.
 
@@ -112,8 +113,7 @@ class AsyncQueue(wiring.Component):
         m = Module()
         d_write, d_read = m.d[self.write_domain], m.d[self.read_domain]
         width, bits = Shape.cast(self.shape).width, exact_log2(self.depth)
-        write_hold = self._hold(m, "write", self.write_domain, self.read_domain)
-        read_hold = self._hold(m, "read", self.read_domain, self.write_domain)
+        write_hold, read_hold = self._holds(m)
 
         produced = Signal(bits + 1)
         produced_gray = Signal(bits + 1)
@@ -162,20 +162,26 @@ class AsyncQueue(wiring.Component):
             d_read += self.o.valid.eq(stored)
         return m
 
-    @staticmethod
-    def _hold(m: Module, name: str, own: str, other: str) -> Signal:
-        """In the domain ``own``: stay empty, since a reset of either side has not yet reached both.
+    def _holds(self, m: Module) -> tuple[Signal, Signal]:
+        """For each side, writing and reading: stay empty, since a reset has not yet reached both.
 
-        This holds while the other side is in reset, and after an own reset until the other side has seen it.
-        Until then, the other side's pointer as seen here may be an old one.
+        A reset is ``caught`` in its own clock until that clock has cleared its pointer, then ``seen`` by the
+        other side, then back as ``done``. Each is set at once and released by its own clock, after the one
+        before. So a side is held until the other has cleared its pointer; until then that pointer, as it is
+        seen here, may be an old one. The side of the reset is held last.
         """
-        own_reset, other_reset = (ResetSignal(domain, allow_reset_less=True) for domain in (own, other))
-        there, back, direct, hold = (Signal(name=f"{name}_{part}") for part in ("out", "back", "in", "hold"))
-        for part, source, sink, domain in (
-            ("out", own_reset, there, other),
-            ("back", there, back, own),
-            ("in", other_reset, direct, own),
-        ):
-            m.submodules[f"{name}_{part}"] = AsyncFFSynchronizer(source, sink, o_domain=domain)
-        m.d.comb += hold.eq(direct | back)
-        return hold
+        sides = {"write": self.write_domain, "read": self.read_domain}
+        parts: dict[str, Signal] = {}
+        for (name, own), other in zip(sides.items(), reversed(sides.values()), strict=True):
+            source: Any = ResetSignal(own, allow_reset_less=True)
+            for part, domain in (("caught", own), ("seen", other), ("done", own)):
+                step = Signal(name=f"{name}_{part}")
+                m.submodules[f"{name}_{part}"] = AsyncFFSynchronizer(source, step, o_domain=domain)
+                source = parts[f"{name}_{part}"] = step
+        write_hold = Signal()
+        read_hold = Signal()
+        m.d.comb += [
+            write_hold.eq(parts["write_done"] | parts["read_seen"]),
+            read_hold.eq(parts["read_done"] | parts["write_seen"]),
+        ]
+        return write_hold, read_hold

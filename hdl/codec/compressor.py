@@ -13,6 +13,7 @@ from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
+from ..parts.queue import PushQueue
 from .alignment_unit import AlignmentUnit
 from .block_store import BlockReader, BlockStore, block_shape
 from .codecs import PAPER, codec_of
@@ -187,7 +188,10 @@ class StandaloneCompressor(wiring.Component):
     Store and forward, since a block's plane precedes its data. Throughput: one input beat per cycle, with 8
     lanes and one idle cycle between packets. Where blocks are longer than their packets, one output beat per
     cycle. Latency from the last input beat to the first output beat of an idle compressor: 29 cycles, with 16
-    lanes 34; of the planes codec 27 and 32. A packet's lanes after the 2304th are ignored.
+    lanes 34; of the planes codec 27 and 32.
+
+    A packet of more than 2304 lanes gives the block of its first 2304, marked as overlong; the next packet is
+    not affected.
 
     Parameters
     ----------
@@ -201,11 +205,14 @@ class StandaloneCompressor(wiring.Component):
     s_axis : :py:`In(AXIStream(4 * lanes))`
         ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
     m_axis : :py:`Out(AXIStream(4 * lanes))`
-        ``tuser`` is 0.
+        ``tuser = 1`` at ``tlast``: overlong packet.
     cfg_e0, cfg_t, cfg_b : :py:`In(8)`
         Codec parameters (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
         cycle after its last. The planes codec does not use the last two.
     """
+
+    MARKS = 128
+    """Places for marks: more than the blocks that can be inside, 64 of them in the store's queue."""
 
     def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
         self.codec = codec_of(codec)
@@ -250,6 +257,13 @@ class StandaloneCompressor(wiring.Component):
             ]
         m.d.comb += core.parameters.eq(Cat(self.cfg_e0, self.cfg_t, self.cfg_b))
 
+        # An overlong packet is known at its block's last burst; the mark waits for the block's last beat.
+        m.submodules.overlong = overlong = PushQueue(1, self.MARKS, slack=0)
+        m.d.sync += [
+            overlong.i.valid.eq(accept & more & last),
+            overlong.i.payload.eq(~self.s_axis.tlast),
+        ]
+
         # Output: step whenever there is a block and a place in the queue for its beat.
         latency, block = core.latency, core.blocks
         m.submodules.output = output = OutputQueue(slack=latency + 4, lanes=self.lanes)
@@ -264,6 +278,8 @@ class StandaloneCompressor(wiring.Component):
             output.i.valid.eq(p.step),
             output.i.payload.tdata.eq(block.beat),
             output.i.payload.tlast.eq(p.last),
+            output.i.payload.tuser.eq(p.last & overlong.o.payload),
             output.i.payload.ending.eq(p.ending),
+            overlong.o.ready.eq(p.step & p.last),
         ]
         return m

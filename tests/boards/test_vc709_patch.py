@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn.boards.board import Options
-from inceptionn.boards.package_files import port_table
+from inceptionn.boards.port_table import port_table
 from inceptionn.boards.templates import text
 from inceptionn.boards.vc709.target import BOARD
 from inceptionn.hdl.yosys import find_yosys

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -222,6 +223,30 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
         build_device(recipe_of("ecpix5-85f"), None, [1, 2])
 
 
+def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of the route that is packed, without its run times; every line that is not a pin's."""
+
+    def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
+        log = f"Info: seed {seed}\nInfo: Router2 time {seed}.82s\nInfo:     5 |   0   5 |   0   5 |    0|"
+        (folder / f"nextpnr-{seed}.log").write_text(f"{log}       0.0{seed}       0.03|\n")
+        return flow.Routed(seed, "", (Clock("clk", 50, 60 + seed),), {}, {})
+
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
+    monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
+    monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
+    files = build_device(recipe_of("ecpix5-85f"), None, [1, 2])
+    table = "Info:     5 |   0   5 |   0   5 |    0| - -|\n"
+    assert files["nextpnr.log"] == f"Info: seed 2\nInfo: Router2 time -\n{table}"
+    manifest = json.loads(files["manifest.json"])
+    assert "nextpnr.log" in manifest["files"]
+    lines = [line for line in str(files["inline.lpf"]).splitlines() if line and not line.startswith("#")]
+    assert manifest["constraints"] == [
+        line for line in lines if not line.startswith(("LOCATE COMP ", "IOBUF PORT "))
+    ]
+    assert [line.split()[0] for line in manifest["constraints"]] == ["BLOCK"] * 2 + ["FREQUENCY"] * 3
+
+
 def build_pass_through(out: Path) -> dict[str, Any]:
     """The folder of the design without engines, and its manifest: about three minutes of a processor."""
     facts = out.with_suffix(".json")
@@ -257,6 +282,10 @@ def test_the_pass_through_design_is_routed(built: tuple[Path, dict[str, Any]], t
         data = (out / name).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (entry["bytes"], entry["sha256"])
     assert (out / "inline.bit").read_bytes()[:2] == b"\xff\x00"
+    log = (out / "nextpnr.log").read_text()
+    for clock in route["clocks"]:
+        assert re.search(rf"Max frequency for clock +'\S*{clock}': ", log), clock
+    assert not re.search(r"time \d", log)
     assert str(tmp_path.parent).encode() not in (out / "inline.bit").read_bytes()
 
 
@@ -268,6 +297,7 @@ def test_a_seed_that_fails(
     def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
         if seed == 1:
             raise BuildError("no way")
+        (folder / f"nextpnr-{seed}.log").touch()
         return flow.Routed(seed, "", (Clock("clk", 50, 100),), {"LUT4": (1, 2)}, {})
 
     monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Coroutine
+from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -50,6 +52,11 @@ class TB(TestBench):
                     count -= 1
                     break
         dut.i_valid.value = 0
+
+    @staticmethod
+    async def after_an_edge(clock: Any, then: Coroutine[Any, Any, None]) -> None:
+        await RisingEdge(clock)
+        await then
 
     async def consume(self, count: int, probability: float) -> None:
         dut, idle = self.dut, 0
@@ -128,4 +135,64 @@ async def any_reset_empties_both_sides(dut, sides):
         both = [cocotb.start_soon(tb.produce(20, 0.9)), cocotb.start_soon(tb.consume(20, 0.9))]
         for side in both:
             await side
+        assert not tb.inside
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+@cocotb.parametrize(side=["write", "read"])
+async def a_reset_between_two_edges(dut, side):
+    """So short that no register of its own clock sees it: it empties the queue as a longer one does."""
+    tb = TB(dut)
+    await tb.start()
+    period = {"write": WRITE_PS, "read": READ_PS}[side]
+    slower = max(WRITE_PS, READ_PS)
+    for at in range(10, 90, 4):
+        filling = cocotb.start_soon(tb.produce(10_000, 1.0))
+        if at % 8 == 2:
+            await ClockCycles(dut.write_clk, 3 * DEPTH)
+        else:
+            await tb.consume(random.randint(1, 30), 1.0)
+        filling.cancel()
+        dut.i_valid.value = 0
+        await RisingEdge(getattr(dut, f"{side}_clk"))
+        reset = getattr(dut, f"{side}_rst")
+        await Timer(period * at // 100, unit="ps")
+        reset.value = 1
+        await Timer(period * 5 // 100, unit="ps")
+        reset.value = 0
+        tb.inside.clear()
+        await RisingEdge(dut.read_clk)
+        dut.o_ready.value = 1
+        for _ in range(12 * slower // READ_PS):
+            await RisingEdge(dut.read_clk)
+            assert not int(dut.o_valid.value), "an item survived the reset"
+        dut.o_ready.value = 0
+        both = [cocotb.start_soon(tb.produce(40, 1.0)), cocotb.start_soon(tb.consume(40, 0.7))]
+        for end in both:
+            await end
+        assert not tb.inside
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def nothing_is_lost_after_a_short_reset(dut):
+    """What is accepted after the next edge arrives, also while the slower side has yet to see the reset."""
+    tb = TB(dut)
+    await tb.start()
+    for side in ("write", "read") * 10:
+        # Some items move, so that the pointers differ from zero, and some stay inside.
+        both = [cocotb.start_soon(tb.produce(DEPTH, 1.0)), cocotb.start_soon(tb.consume(5, 1.0))]
+        for end in both:
+            await end
+        clock, reset = getattr(dut, f"{side}_clk"), getattr(dut, f"{side}_rst")
+        period = {"write": WRITE_PS, "read": READ_PS}[side]
+        await RisingEdge(clock)
+        await Timer(period * random.randint(10, 80) // 100, unit="ps")
+        reset.value = 1
+        await Timer(period * 5 // 100, unit="ps")
+        reset.value = 0
+        tb.inside.clear()
+        both = [cocotb.start_soon(tb.after_an_edge(dut.write_clk, tb.produce(60, 1.0)))]
+        both += [cocotb.start_soon(tb.after_an_edge(dut.read_clk, tb.consume(60, 0.5)))]
+        for end in both:
+            await end
         assert not tb.inside

@@ -53,8 +53,13 @@ class Packet:
 
     @property
     def block(self) -> bytes:
-        """What must come out; lanes after the 2304th are ignored."""
+        """What must come out: the block of the first 2304 lanes."""
         return block_of(self.lanes[:MAX_LANES], self.params)
+
+    @property
+    def overlong(self) -> bool:
+        """Whether the block must be marked."""
+        return len(self.lanes) > MAX_LANES
 
     @property
     def bursts(self) -> int:
@@ -76,7 +81,8 @@ class TB(TestBench):
         self.accepted: list[tuple[int, bool]] = []
         """Cycle of every input beat, and whether it was a packet's last."""
         self.produced: list[tuple[int, bool]] = []
-        self._settings: list[Parameters] = []
+        self.marks: list[bool] = []
+        """``tuser`` at every block's ``tlast``."""
         self.source, self.sink = self.stream_source(), self.stream_sink()
         self.set(DEFAULT)
 
@@ -104,11 +110,13 @@ class TB(TestBench):
                 beat = [int(dut.m_axis_tdata.value), int(dut.m_axis_tkeep.value), int(dut.m_axis_tlast.value)]
                 full = beat[1] == (1 << BEAT_BYTES) - 1
                 assert full or (beat[2] and beat[1] & (beat[1] + 1) == 0), f"tkeep is {beat[1]:#x}"
-                assert dut.m_axis_tuser.value == 0
+                beat.append(int(dut.m_axis_tuser.value))
+                assert beat[2] or not beat[3], "a mark before the block's last beat"
             assert waiting is None or beat == waiting, "a beat changed or went before it was accepted"
             waiting = beat if not dut.m_axis_tready.value else None
             if beat is not None and waiting is None:
                 self.produced.append((self.cycle, bool(beat[2])))
+                self.marks += [bool(beat[3])] * beat[2]
 
     def pause(self, idle: Iterable[bool] | None, back_pressure: Iterable[bool] | None) -> None:
         """Pause generators of source and sink; None: never."""
@@ -124,6 +132,7 @@ class TB(TestBench):
         packets = list(packets)
         self.accepted.clear()
         self.produced.clear()
+        self.marks.clear()
         limit = self.cycle + 1000 + cycles_per_beat * sum(2 * packet.bursts + 20 for packet in packets)
         sender = cocotb.start_soon(self._send(packets))
         for index, packet in enumerate(packets):
@@ -144,6 +153,7 @@ class TB(TestBench):
         assert self.sink.empty()
         assert self.sink.idle()
         assert len(self.accepted) == sum(packet.bursts for packet in packets)
+        assert self.marks == [packet.overlong for packet in packets]
 
     async def _send(self, packets: list[Packet]) -> None:
         setting = None
@@ -217,14 +227,23 @@ async def every_kind_back_to_back(dut, kind):
 
 @cocotb.test()
 @cocotb.parametrize(paused=[False, True])
-async def lanes_behind_the_last_are_ignored(dut, paused):
+async def overlong_packets_are_marked(dut, paused):
     """Packets of more than 2304 lanes, twice as many included, each with a good one after it."""
     tb = await TB.started(dut)
     if paused:
         tb.pause(pauses(0.3, 5), pauses(0.3, 20))
     counts = [MAX_LANES + 1, MAX_LANES + 8, MAX_LANES + 100, 2 * MAX_LANES, 2 * MAX_LANES + 3]
     for count in counts[:1] if SHORT else counts:
-        await tb.run([kinds(count), kinds(some_length(random))], cycles_per_beat=8)
+        await tb.run([kinds(count), kinds(some_length(random)), kinds(MAX_LANES)], cycles_per_beat=8)
+
+
+@cocotb.test()
+async def marks_keep_to_their_blocks(dut):
+    """As many small blocks inside as fit, while an overlong packet's block waits among them."""
+    tb = await TB.started(dut)
+    for before in (0, 40):
+        tb.pause(None, itertools.chain(itertools.repeat(True, 1500), itertools.repeat(False)))
+        await tb.run([kinds(1)] * before + [kinds(MAX_LANES + 1)] + [kinds(1)] * 200)
 
 
 @cocotb.test()

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ports of an emitted module as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inceptionn.hdl.verilog import flat_ports
+
+
+def port_table(top: Any, own_clocks: bool = False) -> list[dict[str, Any]]:
+    """Name, direction and width of every port of an Amaranth component as it is emitted.
+
+    ``own_clocks``: as for :func:`~inceptionn.hdl.verilog.to_rtlil`.
+    """
+    clocked = () if own_clocks else ("aclk", "aresetn")
+    ports = [{"name": name, "direction": "input", "width": 1} for name in clocked]
+    for name, (signal, direction) in flat_ports(top).items():
+        ports.append({"name": name, "direction": direction.value, "width": len(signal)})
+    return ports

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compressor and decompressor alone: what a folder says of their ports, and the example's bench on Icarus."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from inceptionn.boards import package_files
+from inceptionn.boards.board import Options
+from inceptionn.boards.generate import load_board
+from inceptionn.hdl.tops import tops_of
+from inceptionn.hdl.verilog import flat_ports
+from inceptionn.sim.models.tools import find_icarus, run_tool
+from inceptionn.sim.runner import emit
+from inceptionn.wire import CODECS
+
+BENCH = Path(__file__).parents[2] / "examples" / "verilog" / "codec_tb.v"
+MODULES = ("inceptionn_compressor", "inceptionn_decompressor")
+
+
+@pytest.fixture(params=CODECS)
+def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
+    """A codec and its folder for any FPGA; the Verilog, which takes long and says nothing here, is empty."""
+    monkeypatch.setattr(package_files, "convert", lambda part, module, sources: f"// {module}\n")
+    board = load_board("generic")
+    return request.param, package_files.package(board, board.resolve(Options(codec=request.param)))
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_every_port_is_documented(folder: tuple[str, dict[str, str]]) -> None:
+    """In ``ports.json`` and as a row of the README, with what codec and module make of it."""
+    codec, files = folder
+    documented = json.loads(files["ports.json"])["standalone"]
+    assert set(documented) == set(MODULES)
+    for module in MODULES:
+        ports = {port["name"]: port for port in documented[module]["ports"]}
+        expected = flat_ports(tops_of(8, codec)[module]())
+        assert ports.keys() == {"aclk", "aresetn", *expected}
+        for name, (signal, direction) in expected.items():
+            assert (ports[name]["width"], ports[name]["direction"]) == (len(signal), direction.value)
+        section = files["README.md"].partition(f"\n`{module}`:")[2].partition("\n`")[0]
+        for name, port in ports.items():
+            row = f"| `{name}` | {port['direction']} | {port['width']} | {port['text']} |\n"
+            assert row in section, name
+        assert "2304" in ports["m_axis_tuser"]["text"]
+    settings = {port["name"]: port["text"] for port in documented["inceptionn_compressor"]["ports"]}
+    assert (settings["cfg_t"] == settings["cfg_b"] == "not used by this codec") == (codec == "planes")
+    decompressor = {port["name"]: port["text"] for port in documented["inceptionn_decompressor"]["ports"]}
+    assert decompressor["cfg_b"].startswith("E0, " if codec == "planes" else "B, ")
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_only_the_papers_codec_is_in_the_papers_figures(folder: tuple[str, dict[str, str]]) -> None:
+    codec, files = folder
+    named = {name for name, text in files.items() if re.search(r"Figs?\. (9|10)", text)}
+    assert named == ({"README.md", "ports.json"} if codec == "paper" else set())
+
+
+@pytest.mark.parametrize("codec", [pytest.param("paper", marks=pytest.mark.slow), "planes"])
+def test_example_bench_on_icarus(codec: str, tmp_path: Path) -> None:
+    """Lanes come back within the bound; with the wrong number the bench says where they do not."""
+    for module in MODULES:
+        (tmp_path / f"{module}.v").write_text(emit(tops_of(8, codec)[module], module))
+    number = {"paper": 122, "planes": 117}[codec]
+
+    def run(*parameters: str) -> str:
+        chosen = [word for parameter in parameters for word in ("-P", f"codec_tb.{parameter}")]
+        model = tmp_path / "tb"
+        files = (BENCH, *(tmp_path / f"{module}.v" for module in MODULES))
+        run_tool([find_icarus(), "-g2005", *chosen, "-o", model, *files])
+        return run_tool([model]).strip()
+
+    right = run("PACKETS=3", f"NUMBER={number}")
+    assert (found := re.fullmatch(r"PASS: 3 packets of 362 lanes, 4344 bytes as (\d+)", right)), right
+    assert 300 < int(found[1]) < 2200
+    assert re.fullmatch(r"PASS: 2 packets of 9 lanes.*", run("PACKETS=2", "LANES=9", f"NUMBER={number}"))
+    assert run("PACKETS=1", f"NUMBER={number + 3}").startswith("FAIL at packet 0, beat ")
+    assert run("PACKETS=1", "LANES=2305", f"NUMBER={number}").startswith("FAIL at packet 0, beat ")
