@@ -144,9 +144,17 @@ CATALOGUE = {
         Entry("header_walk", "frame.header_walk:HeaderWalk", _BOTH_WIDTHS),
         Entry("tos_matcher", "frame.tos_matcher:TosMatcher"),
         Entry("payload_realigner", "frame.payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
+        Entry(
+            "front_end",
+            "frame.front_end:FrontEnd",
+            _both_widths(transmit=True) + _both_widths(transmit=False),
+        ),
+        Entry("header_sum", "frame.header_sum:HeaderSum", _BOTH_WIDTHS),
         Entry("flow_table", "frame.flow_table:FlowTable"),
         Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
         # The engines.
+        Entry("raw_ring", "engine.raw_ring:RawRing", _both_widths(depth=64), built={}),
+        Entry("frame_recorder", "engine.frame_recorder:FrameRecorder", _BOTH_WIDTHS),
         Entry("transmit_judging", "engine.transmit_judging:TransmitJudging", _BOTH_WIDTHS, bench=""),
         Entry("transmit_settling", "engine.transmit_settling:TransmitSettling", _BOTH_WIDTHS, bench=""),
         Entry("transmit_decision", "engine.transmit_decision:TransmitDecision", _BOTH_WIDTHS),

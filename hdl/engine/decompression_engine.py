@@ -31,9 +31,9 @@ class DecompressionEngine(wiring.Component):
 
     ::
 
-        s_axis ─► FrameInput ─┬─► delay queue (64 beats) ──────────────────────┐
-                              ├─► HeaderParser ────┬─► ReceiveDecision ─ order ┤
-                              └─► PayloadRealigner ┴─► Decompressor ─ payload ─┴─► ReceiveAssembler ─► m_axis
+        s_axis ─► FrontEnd ─┬─► delay queue (64 beats) ─────┐
+                            ├─► ReceiveDecision ─ order ────┤
+                            └─► Decompressor ─ payload ─────┴─► ReceiveAssembler ─► m_axis
 
     Cut-through: a frame is held until a header check fails, its shim has arrived, or it ends. There is no
     packet buffer: the queues cover the latency of a decision, and hold the next block's tag plane.

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC
+from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC
 
 from ..codec.block_store import BlockReader, BlockStore
 from ..codec.codecs import PAPER, codec_of
@@ -19,12 +19,8 @@ from ..parts.checksum import swap16
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
+from .raw_ring import raw_ring_depth
 from .transmit_settling import frame_order
-
-
-def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
-    """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
-    return 2 * MAX_TRANSMIT_FRAME // Beat(lanes).bytes
 
 
 class TransmitAssembler(wiring.Component):
@@ -50,7 +46,7 @@ class TransmitAssembler(wiring.Component):
     raw_address : :py:`Out`
         Next beat of the raw ring that is read; what lies before it may be overwritten.
     raw_beat : :py:`In(32 * lanes)`
-        The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``.
+        The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address`` (:class:`RawRing`).
     blocks : :py:`In(BlockReader(lanes))`
         From the Compressor.
     m_axis : :py:`Out(AXIStream(4 * lanes))`

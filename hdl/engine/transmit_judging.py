@@ -7,36 +7,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
+from inceptionn.wire import GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
 
 from ..codec.codecs import PAPER, codec_of
-from ..frame.flow_table import FlowKey, FlowTable
+from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
-
-
-class FrameRecord(data.Struct):
-    """A whole frame in the raw ring, or a piece of one that is too long to be held whole."""
-
-    verdict: 5  # of the headers; 0: a block was made of the payload
-    partial: 1  # a piece, the frame goes on; of the other fields only `beats` is defined
-    bad: 1
-    overlong: 1  # pieces precede this record
-    short: 1  # shorter than its IP total length says
-    tcp: 1
-    vlan: 1
-    payload_at: 7
-    total_length: 16
-    payload_length: 16
-    ip_checksum: 16
-    checksum: 16
-    key: FlowKey
-    index: range(FLOW_TABLE_SIZE)
-    phase: 2
-    b: 8
-    frame_bytes: 17
-    beats: 10
+from .frame_recorder import FrameRecord
 
 
 class JudgedFrame(data.Struct):
