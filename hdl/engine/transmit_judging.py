@@ -103,31 +103,6 @@ class TransmitJudging(wiring.Component):
             with m.If(brief):
                 m.d.sync += step.eq(3)
 
-        # The sum of the fixed words (pseudo header, TCP or UDP header, shim): a binary tree, ready with the
-        # last step.
-        source = Signal(17, reset_less=True)
-        destination = Signal(17, reset_less=True)
-        lengths = Signal(18, reset_less=True)
-        shim = Signal(17, reset_less=True)
-        addresses = Signal(18, reset_less=True)
-        others = Signal(19, reset_less=True)
-        static_sum = Signal(20, reset_less=True)
-        less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
-        version = Cat(record.b, Const(self.codec.shim_version, 8))
-        header_sum = Signal(16, reset_less=True)
-        m.d.sync += [
-            source.eq(record.key.source[:16] + record.key.source[16:]),
-            destination.eq(record.key.destination[:16] + record.key.destination[16:]),
-            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
-            # length.
-            lengths.eq((record.total_length - less)[:16] + record.payload_length),
-            shim.eq(SHIM_MAGIC + version),
-            header_sum.eq(swap16(self.header_sums.payload)),
-            addresses.eq(source + destination),
-            others.eq(lengths + shim + header_sum),
-            static_sum.eq(addresses + others),
-        ]
-
         verdict = Signal(Verdict)
         judging = Signal()
         m.d.comb += judging.eq(final & ~record.partial)
@@ -158,6 +133,33 @@ class TransmitJudging(wiring.Component):
             self.judged.payload.verdict.eq(verdict),
             self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
             self.judged.payload.record.eq(record),
-            self.judged.payload.static_sum.eq(static_sum),
+            self.judged.payload.static_sum.eq(self._static_sum(m)),
         ]
         return m
+
+    def _static_sum(self, m: Module) -> Signal:
+        """Sum of the fixed words (pseudo, TCP or UDP header, shim): a tree, ready with the last step."""
+        record = self.records.payload
+        source = Signal(17, reset_less=True)
+        destination = Signal(17, reset_less=True)
+        lengths = Signal(18, reset_less=True)
+        shim = Signal(17, reset_less=True)
+        addresses = Signal(18, reset_less=True)
+        others = Signal(19, reset_less=True)
+        static_sum = Signal(20, reset_less=True)
+        less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
+        version = Cat(record.b, Const(self.codec.shim_version, 8))
+        header_sum = Signal(16, reset_less=True)
+        m.d.sync += [
+            source.eq(record.key.source[:16] + record.key.source[16:]),
+            destination.eq(record.key.destination[:16] + record.key.destination[16:]),
+            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
+            # length.
+            lengths.eq((record.total_length - less)[:16] + record.payload_length),
+            shim.eq(SHIM_MAGIC + version),
+            header_sum.eq(swap16(self.header_sums.payload)),
+            addresses.eq(source + destination),
+            others.eq(lengths + shim + header_sum),
+            static_sum.eq(addresses + others),
+        ]
+        return static_sum
