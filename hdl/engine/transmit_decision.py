@@ -13,7 +13,8 @@ from ..codec.codecs import PAPER, codec_of
 from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.queue import PushQueue
-from .transmit_judging import FrameRecord, JudgedFrame, TransmitJudging
+from .frame_recorder import FrameRecord
+from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
 
 

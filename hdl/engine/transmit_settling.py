@@ -163,7 +163,12 @@ class TransmitSettling(wiring.Component):
             order.b.eq(record.b),
         ]
 
-        # Stages 4 and 5: the report.
+        self._report(m, p, compressed)
+        return m
+
+    def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
+        """Stages 4 and 5: the report."""
+        record = p.head.record
         p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
         p.stage(
             compressed=compressed,
@@ -181,4 +186,3 @@ class TransmitSettling(wiring.Component):
         ]
         if not self.codec.classes_are_lanes:
             m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))
-        return m
