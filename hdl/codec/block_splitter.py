@@ -52,22 +52,6 @@ class BlockSplitter(wiring.Component):
         As of :class:`.decompressor.Decompressor`.
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
-    cfg_b : :py:`In(8)`
-        As of the Decompressor.
-    room : :py:`In(1)`
-        Beats may come; ``tready`` follows one cycle later.
-    surplus : :py:`In(1)`
-        The current block has more beats than announced. They are accepted and dropped.
-    newest, following : :py:`In(9)`
-        As of :class:`.ring_window.RingWindow`, which stores ``data``.
-    plane : :py:`Out(stream.Signature(plane_beat(lanes), always_ready=True))`
-    data : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-    ends : :py:`Out(stream.Signature(block_end(lanes), always_ready=True))`
-        One per block.
     """
 
     def __init__(self, word_lanes: int, *, pushed: bool = False, lanes: int = GROUP_LANES):
@@ -77,15 +61,18 @@ class BlockSplitter(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.width.bytes, 16)),
-                "cfg_b": In(8),
-                "room": In(1),
+                "s_axis": In(AXIStream(self.width.bytes, 16)),  #: Blocks.
+                "cfg_b": In(8),  #: As of the Decompressor.
+                "room": In(1),  #: Beats may come; ``tready`` follows one cycle later.
+                #: The current block has more beats than announced. They are accepted and dropped.
                 "surplus": In(1),
-                "newest": In(BEAT_BITS),
-                "following": In(BEAT_BITS),
+                "newest": In(BEAT_BITS),  #: As of :class:`.ring_window.RingWindow`, which stores ``data``.
+                "following": In(BEAT_BITS),  #: Likewise.
+                #: Beats of the blocks' planes.
                 "plane": Out(stream.Signature(plane_beat(lanes), always_ready=True)),
+                #: Beats of the blocks' data.
                 "data": Out(stream.Signature(self.width.bits, always_ready=True)),
-                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),
+                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),  #: One per block.
             }
         )
 

@@ -59,15 +59,6 @@ class Decompressor(wiring.Component):
     pushed : :class:`bool`
         Every beat with ``tvalid`` is taken, whatever ``tready`` is. After ``tready`` has fallen, at most one
         may follow.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
-        Blocks. ``tready`` does not depend on ``tvalid`` and is low only when a buffer fills up.
-    m_axis : :py:`Out(AXIStream(4 * lanes, 1))`
-        Bursts; ``tuser = 1`` at ``tlast``: malformed block.
-    cfg_b : :py:`In(8)`
-        Byte 3 of the shim: B or E0; read with every block's first beat.
     """
 
     DECODER: type[PlaneDecoder]
@@ -85,9 +76,11 @@ class Decompressor(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: Blocks. ``tready`` does not depend on ``tvalid`` and is low only when a buffer fills up.
                 "s_axis": In(AXIStream(self.width.bytes, 16)),
+                #: Bursts; ``tuser = 1`` at ``tlast``: malformed block.
                 "m_axis": Out(AXIStream(self.width.bytes, 1)),
-                "cfg_b": In(8),
+                "cfg_b": In(8),  #: Byte 3 of the shim: B or E0; read with every block's first beat.
             }
         )
 
