@@ -69,7 +69,7 @@ class BringUpCore(wiring.Component):
             {
                 "rx": In(1),  #: Serial line in, asynchronous.
                 "tx": Out(1, init=1),  #: Serial line out.
-                "leds": Out(LEDS),  #: What the board shows: see above.
+                "leds": Out(LEDS),  #: As in the table.
                 "probe_sent": Out(Probe()),  #: See :class:`DataPath`.
                 "probe_wire": Out(Probe()),  #: See :class:`DataPath`.
                 "probe_restored": Out(Probe()),  #: See :class:`DataPath`.
