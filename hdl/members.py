@@ -18,6 +18,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -80,7 +81,8 @@ def _comment(lines: list[str], first: int, last: int) -> str:
     return " ".join(line[2:].strip() for line in reversed(list(above)))
 
 
-def _own_members(cls: type) -> list[MemberText]:
+@cache
+def _own_members(cls: type) -> tuple[MemberText, ...]:
     """The members that ``cls`` itself declares, in the source's order."""
     source = textwrap.dedent(inspect.getsource(cls))
     lines = source.splitlines()
@@ -100,7 +102,7 @@ def _own_members(cls: type) -> list[MemberText]:
         declaration = ast.unparse(_Resolved(calls).visit(value))
         if sentence or declaration.startswith(("In(", "Out(")):
             found.append(MemberText(name, declaration, sentence))
-    return found
+    return tuple(found)
 
 
 def member_texts(cls: type) -> list[MemberText]:
