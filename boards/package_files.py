@@ -119,6 +119,18 @@ def _verilog(factory: Callable[[], Any], module: str, origins: dict[str, str]) -
     return convert(factory(), module, sources=origins)
 
 
+def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
+    """What the manifest says of this project and the tools that wrote ``verilog``."""
+    yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", verilog)
+    return {
+        "generator": "inceptionn",
+        "version": distribution_version("inceptionn"),
+        "wire_format": nic.codec.shim_version,
+        "register_map": ".".join(map(str, MAP_VERSION)),
+        "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
+    }
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -186,13 +198,7 @@ def package(
     listed = sorted({*files, "README.md", MANIFEST})
     put("README.md", lambda: render("readme.md.j2", {**context, "files": [(n, what[n]) for n in listed]}))
 
-    yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", files[f"{ENGINE}.v"])
-    head = {
-        "generator": "inceptionn",
-        "version": version,
-        "wire_format": nic.codec.shim_version,
-        "register_map": ".".join(map(str, MAP_VERSION)),
-        "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
+    head = _origin(nic, files[f"{ENGINE}.v"]) | {
         "board": board.name,
         "part": target.part,
         "top": rename(context["top"], options.prefix),

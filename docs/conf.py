@@ -144,7 +144,7 @@ def _prose_after_parameters(
 def _members(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Adds the section "Members", from the comments at the members' declarations."""
     members = member_texts(thing) if what == "class" and inspect.isclass(thing) else []
-    if members and "Members" not in lines:
+    if members:
         lines += ["", "Members", "-------"]
         for member in members:
             lines += [f"{member.name} : :py:`{member.declaration}`", f"    {member.sentence}"]

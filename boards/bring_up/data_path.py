@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.codec.compressor import StandaloneCompressor
-from inceptionn.hdl.codec.paper.decompressor import Decompressor
+from inceptionn.hdl.codec.decompressor import StandaloneDecompressor
 from inceptionn.wire import BURST_BYTES
 
 from .registers import Fault
@@ -66,7 +66,7 @@ class DataPath(wiring.Component):
         config = self.config
         m.submodules.source = source = PatternSource(expectation=False)
         m.submodules.compressor = compressor = StandaloneCompressor()
-        m.submodules.decompressor = decompressor = Decompressor()
+        m.submodules.decompressor = decompressor = StandaloneDecompressor()
         m.submodules.checker = checker = Checker()
         m.submodules.expected = expected = PatternSource(expectation=True)
 

@@ -84,7 +84,7 @@ class FrameQueue(wiring.Component):
         m.submodules.ram = ram = BlockRam(shape.size, self.depth)
         m.submodules.beats = beats = PushQueue(shape, 16, BlockRam.LATENCY + 2)
         m.submodules.lengths = lengths = PushQueue(17 + self.word_width, self.frames, 4)
-        source, sink = self.s_axis, self.m_axis
+        source = self.s_axis
         write, whole, read = (Signal(bits, name=name) for name in ("write", "whole", "read"))
         refuse = Signal()  # the rest of this frame is dropped
 
@@ -139,7 +139,14 @@ class FrameQueue(wiring.Component):
                 with m.If(source.tlast):
                     m.d.sync += [whole.eq(write + 1), lengths.i.valid.eq(1)]
 
-        # Reads run while there is room after the RAM's two cycles.
+        self._read(m, ram, beats, lengths, read, whole)
+        return m
+
+    def _read(
+        self, m: Module, ram: BlockRam, beats: PushQueue, lengths: PushQueue, read: Signal, whole: Signal
+    ) -> None:
+        """Reads whole frames while there is room after the RAM's two cycles, and offers them."""
+        sink = self.m_axis
         issue = Signal()
         arriving = Signal(BlockRam.LATENCY)
         m.d.comb += [
@@ -163,4 +170,3 @@ class FrameQueue(wiring.Component):
         ]
         if self.word_width:
             m.d.comb += self.word.eq(lengths.o.payload[17:])
-        return m

@@ -61,11 +61,9 @@ class MacTransmitter(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
         byte = data.StructLayout({"tdata": 8, "tuser": 1, "tlast": 1})
         m.submodules.input = waiting = ElasticRegister(byte)
         source = waiting.o.payload
-        octet = self.octets.payload
         state = Signal(_State)
         count = Signal(range(_PADDED + 1))
         spoilt = Signal()  # the frame's FCS is inverted
@@ -127,8 +125,15 @@ class MacTransmitter(wiring.Component):
                     m.d.sync += [kind.eq(_Kind.IDLE), count.eq(0)]
                     with m.If(waiting.o.valid & source.tlast):
                         m.d.sync += state.eq(_State.GAP)
+        self._second_stage(m, kind, chosen, place, spoilt, error)
+        return m
 
-        # The second.
+    def _second_stage(
+        self, m: Module, kind: Signal, chosen: Signal, place: Signal, spoilt: Signal, error: Signal
+    ) -> None:
+        """The octet that leaves: as chosen, or one of the FCS."""
+        m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
+        octet = self.octets.payload
         fcs = check.crc.word_select(place, 8) ^ spoilt.replicate(8)
         m.d.comb += [
             check.start.eq(kind == _Kind.PREAMBLE),
@@ -142,4 +147,3 @@ class MacTransmitter(wiring.Component):
                 octet.error.eq(error),
                 self.sent.eq(octet.active & (kind == _Kind.IDLE)),
             ]
-        return m

@@ -129,6 +129,11 @@ class PacketCollect(wiring.Component):
             output.i.payload.bad.eq(p.last & p.bad),
             output.i.payload.ending.eq(p.ending),
         ]
+        self._offer(m, output)
+        return m
+
+    def _offer(self, m: Module, output: PushQueue) -> None:
+        """Offers the queue's beats, with their ``tkeep``."""
         beat = output.o.payload
         m.d.comb += [
             self.m_axis.tvalid.eq(output.o.valid),
@@ -138,4 +143,3 @@ class PacketCollect(wiring.Component):
             self.m_axis.tkeep.eq(keep_of(beat.last, beat.ending)),
             output.o.ready.eq(self.m_axis.tready),
         ]
-        return m

@@ -107,20 +107,8 @@ class PacketDispatch(wiring.Component):
             configs.i.valid.eq(begins),
             configs.i.payload.eq(self.config),
         ]
-        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        tickets = self._tickets(m, source, words.room & configs.room)
         ticket = tickets.payload
-        if self.flows:
-            m.submodules.directory = directory = FlowDirectory()
-            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
-            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
-            m.d.comb += [
-                directory.frames.valid.eq(begins),
-                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
-                directory.frames.payload.config.eq(self.config),
-                source.room.eq(words.room & configs.room & directory.room),
-            ]
-        else:
-            m.d.comb += [tickets.valid.eq(1), source.room.eq(words.room & configs.room)]
 
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
@@ -176,6 +164,24 @@ class PacketDispatch(wiring.Component):
         smallest, number = least(levels)
         m.d.sync += [best.eq(number), best_ready.eq(~smallest[-1])]
         return m
+
+    def _tickets(self, m: Module, source: FrameInput, room: Value) -> Any:
+        """A stream of the frames' tickets: the directory's, or the same for all without flow tables."""
+        beat = source.beats.payload
+        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        if self.flows:
+            m.submodules.directory = directory = FlowDirectory()
+            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
+            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
+            m.d.comb += [
+                directory.frames.valid.eq(beat.first),
+                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
+                directory.frames.payload.config.eq(self.config),
+                source.room.eq(room & directory.room),
+            ]
+        else:
+            m.d.comb += [tickets.valid.eq(1), source.room.eq(room)]
+        return tickets
 
     def _credit(self, m: Module, i: int, begins: Value) -> Signal:
         """Whether engine ``i`` may have another frame; two more may follow when it has fallen."""
