@@ -64,22 +64,6 @@ class BlockSplitter(wiring.Component):
         Lanes of a 16-bit word of the plane, a power of two.
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(block_beat(lanes), always_ready=True))`
-    room : :py:`Out(1)`
-        A register: beats may come.
-    o_room : :py:`In(1)`
-        Room downstream; ``room`` follows one cycle later.
-    surplus : :py:`In(1)`
-        The current block has more beats than announced. They are accepted and dropped.
-    newest, following : :py:`In(9)`
-        As of :class:`.ring_window.RingWindow`, which stores ``data``.
-    plane : :py:`Out(stream.Signature(plane_beat(lanes), always_ready=True))`
-    data : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-    ends : :py:`Out(stream.Signature(block_end(lanes), always_ready=True))`
-        One per block.
     """
 
     def __init__(self, word_lanes: int, *, lanes: int = GROUP_LANES):
@@ -92,15 +76,18 @@ class BlockSplitter(wiring.Component):
         self._at_beat = self._at_word + exact_log2(self.width.words)
         super().__init__(
             {
-                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),
-                "room": Out(1),
-                "o_room": In(1),
+                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Of the blocks.
+                "room": Out(1),  #: A register: beats may come.
+                "o_room": In(1),  #: Room downstream; ``room`` follows one cycle later.
+                #: The current block has more beats than announced. They are accepted and dropped.
                 "surplus": In(1),
-                "newest": In(BEAT_BITS),
-                "following": In(BEAT_BITS),
+                "newest": In(BEAT_BITS),  #: As of :class:`.ring_window.RingWindow`, which stores ``data``.
+                "following": In(BEAT_BITS),  #: Likewise.
+                #: Beats of the blocks' planes.
                 "plane": Out(stream.Signature(plane_beat(lanes), always_ready=True)),
+                #: Beats of the blocks' data.
                 "data": Out(stream.Signature(self.width.bits, always_ready=True)),
-                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),
+                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),  #: One per block.
             }
         )
 

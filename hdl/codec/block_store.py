@@ -42,31 +42,21 @@ class BlockReader(wiring.Signature):
 
     ``step`` reads one beat of the current block, at most one per cycle. It appears
     :meth:`BlockStore.latency_of` cycles later, without a handshake.
-
-    Members
-    -------
-    valid : :py:`Out(1)`
-        There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
-    shape : :py:`Out(block_shape(lanes))`
-    step : :py:`In(1)`
-        Reads the current block's next beat; the next block follows after the last.
-    last : :py:`Out(1)`
-        The next ``step`` is the block's last.
-    drop : :py:`In(1)`
-        Discards the current block, of which no beat may have been read. Not together with ``step``.
-    beat : :py:`Out(32 * lanes)`
-        The beat of an earlier ``step``, from gates; zero outside the block.
     """
 
     def __init__(self, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {
+                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
                 "valid": Out(1),
-                "shape": Out(block_shape(lanes)),
-                "step": In(1),
-                "last": Out(1),
+                "shape": Out(block_shape(lanes)),  #: The current block's.
+                "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.
+                "last": Out(1),  #: The next ``step`` is the block's last.
+                #: Discards the current block, of which no beat may have been read. Not together with
+                #: ``step``.
                 "drop": In(1),
+                #: The beat of an earlier ``step``, from gates; zero outside the block.
                 "beat": Out(Beat(lanes).bits),
             }
         )
@@ -96,16 +86,6 @@ class BlockStore(wiring.Component):
         with 8 lanes half as many, since a block takes at least two cycles.
     lanes : :class:`int`
         Beats of 4 bytes per lane: 8 or 16.
-
-    Members
-    -------
-    tags, data : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
-        Beats to store.
-    shapes : :py:`In(stream.Signature(block_shape(lanes), always_ready=True))`
-        A block is complete; not before its last beat was written.
-    room : :py:`Out(1)`
-        A register: beats may come.
-    blocks : :py:`Out(BlockReader(lanes))`
     """
 
     def __init__(
@@ -119,11 +99,14 @@ class BlockStore(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: Beats of the planes to store.
                 "tags": In(stream.Signature(self.width.bits, always_ready=True)),
+                #: Beats of the data to store.
                 "data": In(stream.Signature(self.width.bits, always_ready=True)),
+                #: A block is complete; not before its last beat was written.
                 "shapes": In(stream.Signature(block_shape(lanes), always_ready=True)),
-                "room": Out(1),
-                "blocks": Out(BlockReader(lanes)),
+                "room": Out(1),  #: A register: beats may come.
+                "blocks": Out(BlockReader(lanes)),  #: The current block.
             }
         )
 

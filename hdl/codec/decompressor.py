@@ -65,15 +65,6 @@ class Decompressor(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(block_beat(lanes), always_ready=True))`
-        Blocks.
-    room : :py:`Out(1)`
-        A register, low only when a buffer fills up: beats may come. After it has fallen, at most one more may
-        follow.
-    bursts : :py:`Out(stream.Signature(decoded_burst(lanes)))`
     """
 
     DECODER: type[PlaneDecoder]
@@ -90,9 +81,11 @@ class Decompressor(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),
+                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Blocks.
+                #: A register, low only when a buffer fills up: beats may come. After it has fallen, at most
+                #: one more may follow.
                 "room": Out(1),
-                "bursts": Out(stream.Signature(decoded_burst(lanes))),
+                "bursts": Out(stream.Signature(decoded_burst(lanes))),  #: The lanes, block by block.
             }
         )
 
@@ -194,17 +187,6 @@ class StandaloneDecompressor(wiring.Component):
         Name of the codec, "paper" or "planes".
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
-        Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*. ``tready`` does not depend on
-        ``tvalid`` and is low only when a buffer fills up.
-    m_axis : :py:`Out(AXIStream(4 * lanes, 1))`
-        ``tkeep`` of the last beat has four bits per present lane. ``tuser = 1`` at ``tlast``: malformed
-        block.
-    cfg_b : :py:`In(8)`
-        Byte 3 of the shim: B or E0; read with every block's first beat.
     """
 
     def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
@@ -213,9 +195,13 @@ class StandaloneDecompressor(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
+                #: Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*. ``tready`` does not
+                #: depend on ``tvalid`` and is low only when a buffer fills up.
                 "s_axis": In(AXIStream(self.width.bytes, 16)),
+                #: ``tkeep`` of the last beat has four bits per present lane. ``tuser = 1`` at ``tlast``:
+                #: malformed block.
                 "m_axis": Out(AXIStream(self.width.bytes, 1)),
-                "cfg_b": In(8),
+                "cfg_b": In(8),  #: Byte 3 of the shim: B or E0; read with every block's first beat.
             }
         )
 

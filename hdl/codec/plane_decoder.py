@@ -103,13 +103,6 @@ class PlaneDecoder(wiring.Component):
     ----------
     lanes : :class:`int`
         8: beats of 32 bytes, one group per cycle. 16: 64 bytes, two groups.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(plane_beat(lanes), always_ready=True))`
-    stored : :py:`Out(5)`
-        Beats written and not yet in use, one cycle late.
-    groups : :py:`Out(stream.Signature(group_layout(...)))`
     """
 
     DEPTH = 32
@@ -126,8 +119,10 @@ class PlaneDecoder(wiring.Component):
         self.mark_bits = self.width.bits // self.WORDS
         super().__init__(
             {
+                #: Beats of the planes, block by block.
                 "beats": In(stream.Signature(plane_beat(lanes), always_ready=True)),
-                "stored": Out(range(self.DEPTH)),
+                "stored": Out(range(self.DEPTH)),  #: Beats written and not yet in use, one cycle late.
+                #: Each group's marks and place in the data, in order.
                 "groups": Out(stream.Signature(group_layout(lanes, self.MARKS, self.mark_bits))),
             }
         )

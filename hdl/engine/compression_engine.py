@@ -51,17 +51,6 @@ class CompressionEngine(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes))`
-        From the host. ``tuser`` at ``tlast``: bad frame.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-        To the wire.
-    config : :py:`In(EngineConfig)`
-        Sampled once for a frame, in the cycle after its first beat was accepted.
-    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
-        One per frame, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -70,9 +59,12 @@ class CompressionEngine(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
+                #: From the host. ``tuser`` at ``tlast``: bad frame.
                 "s_axis": In(AXIStream(self.width.bytes)),
-                "m_axis": Out(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),  #: To the wire.
+                #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                #: One per frame, in order.
                 "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )

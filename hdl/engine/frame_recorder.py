@@ -60,16 +60,6 @@ class FrameRecorder(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-        As :class:`FrontEnd` has them.
-    headers : :py:`In(stream.Signature(parsed_frame(lanes), always_ready=True))`
-        One per frame, at the latest :attr:`latency` - 2 cycles after its last beat, and later than that after
-        the previous frame's.
-    records : :py:`Out(stream.Signature(FrameRecord, always_ready=True))`
-        One per frame or piece, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -79,8 +69,12 @@ class FrameRecorder(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: As :class:`FrontEnd` has them.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                #: One per frame, at the latest :attr:`latency` - 2 cycles after its last beat, and later than
+                #: that after the previous frame's.
                 "headers": In(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                #: One per frame or piece, in order.
                 "records": Out(stream.Signature(FrameRecord, always_ready=True)),
             }
         )

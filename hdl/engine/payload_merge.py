@@ -31,19 +31,6 @@ class PayloadMerge(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    parts : :py:`In(stream.Signature(frame_part(lanes)))`
-    tails : :py:`In(stream.Signature(1, always_ready=True))`
-        Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the next may
-        come when the frame before has left, its first part at the earliest; with 16 lanes 2 may wait.
-    payload : :py:`In(stream.Signature(restored_burst(lanes)))`
-        From the Decompressor. A part says whether it takes a burst.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-    faults : :py:`Out(stream.Signature(1, always_ready=True))`
-        Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that passes,
-        it means nothing.
     """
 
     LATENCY = 3
@@ -53,10 +40,16 @@ class PayloadMerge(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "parts": In(stream.Signature(frame_part(lanes))),
+                "parts": In(stream.Signature(frame_part(lanes))),  #: In the frames' order.
+                #: Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the
+                #: next may come when the frame before has left, its first part at the earliest; with 16 lanes
+                #: 2 may wait.
                 "tails": In(stream.Signature(1, always_ready=True)),
+                #: From the Decompressor. A part says whether it takes a burst.
                 "payload": In(stream.Signature(restored_burst(lanes))),
-                "m_axis": Out(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.
+                #: Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that
+                #: passes, it means nothing.
                 "faults": Out(stream.Signature(1, always_ready=True)),
             }
         )

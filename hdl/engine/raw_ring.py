@@ -29,16 +29,6 @@ class RawRing(wiring.Component):
         Beats, a power of two of at least 32. Default: :func:`raw_ring_depth`.
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
-    room : :py:`Out(1)`
-        Beats may come. A register; at most :attr:`SLACK` more may follow after it has fallen.
-    address : :py:`In(range(depth))`
-        Next beat that is read, in order, from 0 on; what lies before it may be overwritten.
-    beat : :py:`Out(32 * lanes)`
-        The beat at ``address`` of :attr:`BlockRam.LATENCY` cycles before.
     """
 
     SLACK = 13
@@ -51,9 +41,12 @@ class RawRing(wiring.Component):
             raise ValueError(f"raw ring depth must be a power of two of at least 32, not {self.depth!r}")
         super().__init__(
             {
-                "beats": In(stream.Signature(self.width.bits, always_ready=True)),
+                "beats": In(stream.Signature(self.width.bits, always_ready=True)),  #: Beats to keep.
+                #: Beats may come. A register; at most :attr:`SLACK` more may follow after it has fallen.
                 "room": Out(1),
+                #: Next beat that is read, in order, from 0 on; what lies before it may be overwritten.
                 "address": In(range(self.depth)),
+                #: The beat at ``address`` of :attr:`BlockRam.LATENCY` cycles before.
                 "beat": Out(self.width.bits),
             }
         )

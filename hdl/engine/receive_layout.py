@@ -113,18 +113,6 @@ class ReceiveLayout(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    orders : :py:`In(stream.Signature(ReceiveOrder))`
-        In the frames' order.
-    beats : :py:`In(stream.Signature(wire_beat(lanes)))`
-        Every frame's beats as they came from the wire.
-    parts : :py:`Out(stream.Signature(frame_part(lanes)))`
-    tails : :py:`Out(stream.Signature(1, always_ready=True))`
-        Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or short.
-    accounts : :py:`Out(stream.Signature(frame_account(lanes), always_ready=True))`
-        Once per frame, when its last part and its last beat have been taken.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -133,10 +121,14 @@ class ReceiveLayout(wiring.Component):
         self._place_bits = self.width.place_bits
         super().__init__(
             {
-                "orders": In(stream.Signature(ReceiveOrder)),
+                "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
+                #: Every frame's beats as they came from the wire.
                 "beats": In(stream.Signature(wire_beat(lanes))),
-                "parts": Out(stream.Signature(frame_part(lanes))),
+                "parts": Out(stream.Signature(frame_part(lanes))),  #: What each output beat is made of.
+                #: Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or
+                #: short.
                 "tails": Out(stream.Signature(1, always_ready=True)),
+                #: Once per frame, when its last part and its last beat have been taken.
                 "accounts": Out(stream.Signature(frame_account(lanes), always_ready=True)),
             }
         )

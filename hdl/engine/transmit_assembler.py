@@ -49,18 +49,6 @@ class TransmitAssembler(wiring.Component):
         fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    orders : :py:`In(stream.Signature(frame_order(lanes)))`
-        From the decision.
-    raw_address : :py:`Out`
-        Next beat of the raw ring that is read; what lies before it may be overwritten.
-    raw_beat : :py:`In(32 * lanes)`
-        The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address`` (:class:`RawRing`).
-    blocks : :py:`In(BlockReader(lanes))`
-        From the Compressor.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
     def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -71,11 +59,14 @@ class TransmitAssembler(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "orders": In(stream.Signature(frame_order(lanes))),
+                "orders": In(stream.Signature(frame_order(lanes))),  #: From the decision.
+                #: Next beat of the raw ring that is read; what lies before it may be overwritten.
                 "raw_address": Out(range(self.ring_depth)),
+                #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
+                #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                "blocks": In(BlockReader(lanes)),
-                "m_axis": Out(AXIStream(width)),
+                "blocks": In(BlockReader(lanes)),  #: From the Compressor.
+                "m_axis": Out(AXIStream(width)),  #: The frames.
             }
         )
 

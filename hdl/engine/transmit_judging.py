@@ -43,19 +43,6 @@ class TransmitJudging(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    records : :py:`In(stream.Signature(FrameRecord))`
-        One per frame or piece, in order.
-    header_sums : :py:`In(stream.Signature(16))`
-        One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
-    ready : :py:`Out(1)`
-        The flow table is cleared. Until then there must be no record.
-    judged : :py:`Out(stream.Signature(JudgedFrame, always_ready=True))`
-        One per record.
-    judged_room : :py:`In(1)`
-        Room downstream. A frame begins only while it is high, and is pushed at most 3 cycles later.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -64,10 +51,13 @@ class TransmitJudging(wiring.Component):
         self.pace = self.pace_of(self.width)
         super().__init__(
             {
-                "records": In(stream.Signature(FrameRecord)),
+                "records": In(stream.Signature(FrameRecord)),  #: One per frame or piece, in order.
+                #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16)),
-                "ready": Out(1),
-                "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),
+                "ready": Out(1),  #: The flow table is cleared. Until then there must be no record.
+                "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),  #: One per record.
+                #: Room downstream. A frame begins only while it is high, and is pushed at most 3 cycles
+                #: later.
                 "judged_room": In(1),
             }
         )

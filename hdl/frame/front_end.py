@@ -43,26 +43,6 @@ class FrontEnd(wiring.Component):
         Fewest cycles per frame (:class:`FrameInput`).
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes))`
-        ``tuser`` at ``tlast``: bad frame.
-    config : :py:`In(EngineConfig)`
-        Sampled once for a frame, in the cycle after its first beat was accepted.
-    room : :py:`In(1)`
-        Frames are accepted. Up to two more beats follow on ``beats`` after it has fallen.
-    beats : :py:`Out(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-        One cycle after they were accepted.
-    late_beats : :py:`Out(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-        The same, :attr:`delay` cycles later.
-    headers : :py:`Out(stream.Signature(parsed_frame(lanes), always_ready=True))`
-        One per frame.
-    bursts : :py:`Out(stream.Signature(payload_burst(lanes), always_ready=True))`
-        Payloads, or blocks, of the frames whose headers are clear. :attr:`PayloadRealigner.LATENCY` cycles
-        after their late beat.
-    front : :py:`Out(64)`
-        As of :class:`PayloadRealigner`: the shim, if the payload is a block.
     """
 
     def __init__(self, *, transmit: bool, pace: int = 1, lanes: int = GROUP_LANES):
@@ -74,13 +54,18 @@ class FrontEnd(wiring.Component):
         beats = stream.Signature(frame_beat(self.width.bytes), always_ready=True)
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.width.bytes)),
+                "s_axis": In(AXIStream(self.width.bytes)),  #: ``tuser`` at ``tlast``: bad frame.
+                #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                #: Frames are accepted. Up to two more beats follow on ``beats`` after it has fallen.
                 "room": In(1),
-                "beats": Out(beats),
-                "late_beats": Out(beats),
-                "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                "beats": Out(beats),  #: One cycle after they were accepted.
+                "late_beats": Out(beats),  #: The same, :attr:`delay` cycles later.
+                "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),  #: One per frame.
+                #: Payloads, or blocks, of the frames whose headers are clear.
+                #: :attr:`PayloadRealigner.LATENCY` cycles after their late beat.
                 "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),
+                #: As of :class:`PayloadRealigner`: the shim, if the payload is a block.
                 "front": Out(8 * SHIM_BYTES),
             }
         )

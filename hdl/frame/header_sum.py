@@ -28,14 +28,6 @@ class HeaderSum(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    headers : :py:`In(stream.Signature(parsed_frame(lanes), always_ready=True))`
-        One per frame, in the cycle before its second beat or its only one; with 16 lanes before its first.
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-    sums : :py:`Out(stream.Signature(16, always_ready=True))`
-        One per frame, little-endian words. Undefined if the frame has no such header.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -44,8 +36,12 @@ class HeaderSum(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: One per frame, in the cycle before its second beat or its only one; with 16 lanes before
+                #: its first.
                 "headers": In(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                #: One per frame, little-endian words. Undefined if the frame has no such header.
                 "sums": Out(stream.Signature(16, always_ready=True)),
             }
         )

@@ -58,16 +58,6 @@ class PayloadRealigner(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    runs : :py:`In(stream.Signature(payload_run(lanes), always_ready=True))`
-        In the cycle before the frame's second beat; with 16 lanes before its first.
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-    bursts : :py:`Out(stream.Signature(payload_burst(lanes), always_ready=True))`
-    front : :py:`Out(64)`
-        :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run, without
-        those of the frame's first beat if that has 32 bytes. If the run is a block, they are the shim.
     """
 
     LATENCY = 3
@@ -76,9 +66,14 @@ class PayloadRealigner(wiring.Component):
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         members = {
+            #: In the cycle before the frame's second beat; with 16 lanes before its first.
             "runs": In(stream.Signature(payload_run(lanes), always_ready=True)),
+            #: The frames' beats.
             "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
-            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),
+            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),  #: The run's lanes.
+            #: :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run,
+            #: without those of the frame's first beat if that has 32 bytes. If the run is a block, they are
+            #: the shim.
             "front": Out(8 * SHIM_BYTES),
         }
         super().__init__(members)

@@ -52,18 +52,18 @@ class RegisterConsole(wiring.Component):
         Cycles per bit of the serial line.
     addr_width : :class:`int`
         Address bits of the bus.
-
-    Members
-    -------
-    rx, tx
-        The serial line; ``rx`` is synchronised here.
-    m_axil : :py:`Out(AXI4Lite(addr_width))`
     """
 
     def __init__(self, divisor: int, addr_width: int):
         self.divisor = divisor
         self.addr_width = addr_width
-        super().__init__({"rx": In(1), "tx": Out(1, init=1), "m_axil": Out(AXI4Lite(addr_width))})
+        super().__init__(
+            {
+                "rx": In(1),  #: The serial line, synchronised here.
+                "tx": Out(1, init=1),  #: The serial line.
+                "m_axil": Out(AXI4Lite(addr_width)),  #: To the registers.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -51,23 +51,13 @@ class MacTransmitter(wiring.Component):
 
     Latency: the first preamble octet is there two octet times after the frame's first byte is in ``byte``,
     which is a cycle after ``tvalid``.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(1))`
-        ``tuser`` at ``tlast``: bad frame.
-    octets : :py:`Out(stream.Signature(Octet))`
-        ``valid`` is always high; ``ready`` is the octet clock and should come from a register.
-    underrun : :py:`Out(1)`
-        For one cycle: a frame came too slowly.
-    sent : :py:`Out(1)`
-        For one cycle: a frame's last octet has been taken, cut frames included.
     """
 
-    s_axis: In(AXIStream(1))
+    s_axis: In(AXIStream(1))  #: ``tuser`` at ``tlast``: bad frame.
+    #: ``valid`` is always high; ``ready`` is the octet clock and should come from a register.
     octets: Out(stream.Signature(Octet))
-    underrun: Out(1)
-    sent: Out(1)
+    underrun: Out(1)  #: For one cycle: a frame came too slowly.
+    sent: Out(1)  #: For one cycle: a frame's last octet has been taken, cut frames included.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

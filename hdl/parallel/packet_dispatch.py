@@ -61,19 +61,6 @@ class PacketDispatch(wiring.Component):
         Whether the engines have flow tables.
     lanes : :class:`int`
         fp32 lanes of a burst, 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
-    config : :py:`In(EngineConfig)`
-        Sampled once for a frame, in the cycle after its first beat was accepted.
-    m_axis, engine_config : arrays of :py:`Out`, one for each engine
-        A frame's settings show from the cycle after its first beat was accepted to the next frame's.
-    frames : :py:`Out(stream.Signature(dispatched(engines), always_ready=True))`
-    collected, reported : :py:`In(range(3)).array(engines)`
-        Number of an engine's frames that have left for good, or have been reported, in this cycle.
-    confirmations : :py:`In(stream.Signature(Ticket, always_ready=True))`
-        As of :class:`FlowDirectory`.
     """
 
     def __init__(self, engines: int, *, flows: bool, lanes: int = GROUP_LANES):
@@ -84,13 +71,20 @@ class PacketDispatch(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(engines * burst)),
+                "s_axis": In(AXIStream(engines * burst)),  #: Frames.
+                #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
-                "m_axis": Out(AXIStream(burst)).array(engines),
+                "m_axis": Out(AXIStream(burst)).array(engines),  #: To the engines.
+                #: To the engines. A frame's settings show from the cycle after its first beat was accepted to
+                #: the next frame's.
                 "engine_config": Out(EngineConfig).array(engines),
+                #: One per frame: its route.
                 "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
+                #: Number of an engine's frames that have left for good in this cycle.
                 "collected": In(range(3)).array(engines),
+                #: Number of an engine's frames that have been reported in this cycle.
                 "reported": In(range(3)).array(engines),
+                #: As of :class:`FlowDirectory`.
                 "confirmations": In(stream.Signature(Ticket, always_ready=True)),
             }
         )

@@ -81,6 +81,26 @@ def test_site_builds_and_no_internal_link_is_broken(site: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "name", "member"),
+    [
+        ("hdl-engine", "frame.flow_table.FlowTable", "phase (Out(2)) – Undefined unless known."),
+        (
+            "hdl-device",
+            "mac.push_guard.PushGuard",
+            "s_axis (In(AXIStream(data_bytes))) – tready is always high.",
+        ),
+    ],
+)
+def test_a_component_shows_each_member_once(site: Path, page: str, name: str, member: str) -> None:
+    html = (site / "api" / f"{page}.html").read_text(encoding="utf-8")
+    _, _, after = html.partition(f'id="inceptionn.hdl.{name}"')
+    text = " ".join(re.sub(r"<[^>]+>", "", after.partition("<section")[0]).split())
+    assert member in text
+    assert text.count(member.partition(" – ")[2]) == 1
+
+
+@pytest.mark.slow
 def test_waveforms_are_drawn_and_classes_documented(site: Path) -> None:
     assert (site / "waveforms.html").read_text(encoding="utf-8").count("<svg") >= 3
     assert "CompressionEngine" in (site / "api" / "hdl-engine.html").read_text(encoding="utf-8")
