@@ -36,6 +36,7 @@ ANY_PART = "xc7vx690tffg1761-2"
 ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
 """The files that every folder has: the engine pair, and compressor and decompressor alone."""
 
+_WHAT_CORE = "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado"
 _WHAT = {
     "README.md": "this page",
     MANIFEST: "versions, parameters, hashes",
@@ -183,12 +184,8 @@ def package(
     if crossings:
         files["crossings.tcl"] = read("crossings.tcl")
     files |= target.extras
-    what = _WHAT | {
-        core: "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado",
-        ooc: "clocks for synthesis out of context",
-    }
-    if shell is not None:
-        what[f"{target.module}.v"] = "the shell"
+    what = _WHAT | {core: _WHAT_CORE, ooc: "clocks for synthesis out of context"}
+    what |= {} if shell is None else {f"{target.module}.v": "the shell"}
     listed = sorted({*files, "README.md", MANIFEST})
     put("README.md", lambda: render("readme.md.j2", {**context, "files": [(n, what[n]) for n in listed]}))
 

@@ -204,7 +204,7 @@ class StandaloneCompressor(wiring.Component):
         super().__init__(
             {
                 "s_axis": In(stream),  #: ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
-                "m_axis": Out(stream),  #: ``tuser`` is 0.
+                "m_axis": Out(stream),  #: ``tuser = 1`` at ``tlast``: overlong packet.
                 #: E0 (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
                 #: cycle after its last.
                 "cfg_e0": In(8),

@@ -133,7 +133,8 @@ COMMANDS = [
     and "--install-completion" not in words  # parsing it would write into the user's files
 ]
 OUTSIDE = {
-    ".ci/run", "cat", "for", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun", "tshark",
+    ".ci/run", "cat", "for", "iverilog", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun", "tshark",
+    "vvp",
 }  # fmt: skip
 """Programs of others, and shell, that pages show: by hand, on servers or with a board."""
 
@@ -205,7 +206,7 @@ QUICK = {
     "encode gradients.npy --bound 10": "gradients.npy.inc",
     "inspect gradients.npy.inc": "2**-10",
     "pays --model 98MB --step-time 150ms --nodes 4 --bandwidth 1g --ratio resnet50": "Does it pay? Yes.",
-    "pays --where software --ratio gradients.npy --codec bounded --bound 10 --plot pays.png": "Does it pay?",
+    "pays --where software --ratio gradients.npy --plot pays.png": "Does it pay?",
     "pays --topology hierarchical --nodes 10000 --group-size 100 --simulate --jitter 0.1": "groups alone",
     "pays --where software --model 98MB --step-time 150ms --nodes 8 --bandwidth 10g --ratio resnet50": "Does",
     "generate --board vc709 --out build/vc709": "inceptionn_nic.v",
