@@ -163,7 +163,7 @@ def pays(
     write_json(json_file, {
         "command": "pays", "environment": facts, "title": title, "codec": mode, "scale": scaling,
         "ratio": scene.form.ratio(1),
-        "ratio_of_the_result": scene.form.ratio(scene.form.result(nodes)), **facts_of(found),
+        "ratio_of_the_result": scene.form.ratio(nodes), **facts_of(found),
         "host": vars(host), "coder": None if form.coder is None else vars(form.coder),
         "simulated": None if trial is None else trial._asdict(),
         "chart": chart.points(scene, ratio_at) if plot is not None else None,

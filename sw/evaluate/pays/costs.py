@@ -87,7 +87,7 @@ class Form:
     ``ratio``: of fp32 bytes to compressed ones, by how many ranks' values are in the sum. ``coder``: rates of
     software; None with a NIC or a box. ``engine``: bits per second that a NIC's engines take; ``box``: bits
     per second of the cable between host and box. ``widen``: bytes per second at which bf16 gradients become
-    fp32 and return; None where they are fp32. ``mean``: what returns is the mean and not the sum.
+    fp32 and return; None where they are fp32.
     """
 
     where: Where = "none"
@@ -97,11 +97,6 @@ class Form:
     engine: float = ENGINE_RATE
     box: float | None = None
     widen: float | None = None
-    mean: bool = True
-
-    def result(self, ranks: float) -> float:
-        """Ranks in a sum that spreads as much as the result for ``ranks``; below 1 for a mean."""
-        return 1 / ranks if self.mean else ranks
 
     def wire(self, link: Link, size: float, ranks: float) -> float:
         """Seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""

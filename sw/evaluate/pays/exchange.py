@@ -145,7 +145,7 @@ def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit
 
 def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
     """All-gather: complete blocks are compressed once, relayed as they came, and decompressed by everyone."""
-    summed = form.result(unit * ranks)
+    summed = unit * ranks
     wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder
     own = sub / coder.compress + sub / coder.lossy if coder else 0.0
@@ -188,10 +188,10 @@ def worker_aggregator(
     if workers == 0 or size == 0:
         return Exchange()
     hosts = ranks + separate
-    way_up, way_down = workers * up.wire(link, size, 1), workers * down.wire(link, size, down.result(ranks))
+    way_up, way_down = workers * up.wire(link, size, 1), workers * down.wire(link, size, ranks)
     subs = max(1, round(size / (4 * SUB_BLOCK)))
     messages = 2 * workers * subs * host.message
-    moved = workers * (up.stack_bytes(size, 1) + down.stack_bytes(size, down.result(ranks))) / host.stack
+    moved = workers * (up.stack_bytes(size, 1) + down.stack_bytes(size, ranks)) / host.stack
     adding = workers * size / (up.coder.decompress_add if up.coder else host.add)
     sending = size / down.coder.compress + size / down.coder.lossy if down.coder else 0.0
     aggregator = messages / 2 + moved / 2 + adding + sending
@@ -213,13 +213,16 @@ def worker_aggregator(
 
 
 def parameter_server(size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form) -> Exchange:
-    """Every host serves 1/p of the weights: gradients are pushed there, weights pulled from there."""
+    """Every host serves 1/p of the weights: gradients are pushed there, weights pulled from there.
+
+    What is pulled is taken to spread as the mean of the gradients.
+    """
     if ranks == 1 or size == 0:
         return Exchange()
     moved = size * (ranks - 1) / ranks
     share = _share(host, ranks)
     parts = []
-    for form, summed, is_push in ((push, 1.0, True), (pull, pull.result(ranks), False)):
+    for form, summed, is_push in ((push, 1.0, True), (pull, 1 / ranks, False)):
         coder = form.coder
         work = moved / host.add if is_push and not coder else 0.0
         if coder and is_push:

@@ -29,7 +29,7 @@ from inceptionn.evaluate.pays.ratios import bits_ratio
 FREE = Host(add=math.inf, stack=math.inf, message=0.0)
 SIZE = 400e6
 BARE = Link(1e9, latency=0.0, mtu=9216, framing=0)
-RAW = Form(mean=False)
+RAW = Form()
 FAST = Coder(1e12, 1e12, 1e12, 1e12)
 
 

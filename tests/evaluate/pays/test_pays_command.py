@@ -157,7 +157,7 @@ def test_the_model_fits_recorded_measurements() -> None:
     """126 all-reduces between shaped hosts of two processors, measured by `inceptionn bench pays`."""
     recorded = json.loads(Path(__file__).with_name("measured.json").read_text())
     sample = synthetic(1 << 20, 1)
-    forms = {name: Form("software", constant(2.0), Coder(**rates), mean=False)
+    forms = {name: Form("software", constant(2.0), Coder(**rates))
              for name, rates in recorded["coders"].items()}  # fmt: skip
     forms["bounded"] = replace(forms["bounded"], ratio=of_values(sample, Codec(2**-10)))
     points = []

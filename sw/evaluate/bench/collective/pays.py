@@ -219,11 +219,11 @@ def calibrated(
 
 def used(sample: Floats, bound: int) -> dict[str, Form]:
     """What the variants compress with: ratios of a sample of the values, rates of this machine."""
-    forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5), mean=False)}
+    forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5))}
     for mode in ("bounded", "planes"):
         codec = Codec(2.0**-bound, mode, threads=1)
         coder = measure.coder(codec, sample, repeats=5)
-        forms[mode] = Form("software", of_values(sample, codec), coder, mean=False)
+        forms[mode] = Form("software", of_values(sample, codec), coder)
     return forms
 
 
@@ -231,7 +231,7 @@ def predicted(
     variant: str, size: int, hosts: int, link: Link, host: Host, codecs: dict[str, Form]
 ) -> Exchange:
     """The model's time of a variant of the bench; ``codecs``: of `used`."""
-    raw = Form(mean=False)
+    raw = Form()
     form = next((found for name, found in codecs.items() if name in variant), raw)
     if variant == HIERARCHICAL:
         return hierarchical(size, hosts, link, host, form, default_group_size(hosts))
