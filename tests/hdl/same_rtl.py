@@ -38,6 +38,8 @@ LARGE = 3
 """Variants of the NIC below this number are compared by default; the others take minutes to emit."""
 _EMITTED = re.compile(r"(top|shell|bring-up|nic|planes_nic)\b")
 """Names of circuits that are handed out, so their ports are part of the promise."""
+_ARITHMETIC = {"$add", "$sub", "$eq", "$ne", "$lt", "$le", "$gt", "$ge", "$logic_not"}
+"""Types of Yosys cells that extend their operands as numbers."""
 _GATE = re.compile(r"\$(?!.*ff|.*latch|mem)", re.IGNORECASE)
 """Types of Yosys cells that hold nothing."""
 
@@ -130,6 +132,25 @@ def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
     return dict(tops[0])
 
 
+def operands(cell: dict[str, Any]) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """A cell's parameters and connections, without leading zeros of unsigned numbers.
+
+    Amaranth leaves these out where an operand is a whole signal, but not where it is a field of one.
+    """
+    parameters = {key: value for key, value in cell["parameters"].items() if key != "MEMID"}
+    connections = dict(cell["connections"])
+    signs = [parameters.get(f"{port}_SIGNED", "0") for port in "AB"]
+    if cell["type"] in _ARITHMETIC and not any("1" in sign for sign in signs):
+        for port in "AB":
+            bits = list(connections.get(port, []))
+            while len(bits) > 1 and bits[-1] == "0":
+                bits.pop()
+            if port in connections:
+                connections[port] = bits
+                del parameters[f"{port}_WIDTH"]
+    return parameters, connections
+
+
 def labels(netlist: dict[str, Any]) -> Counter[int]:
     """How often each label occurs among the netlist's registers, memories, gates (once) and output ports."""
     source: dict[int, tuple[Any, ...]] = {}
@@ -147,9 +168,9 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
     for number, cell in enumerate(netlist["cells"].values()):
         if cell["type"] == "$scopeinfo":
             continue
-        parameters = {key: value for key, value in cell["parameters"].items() if key != "MEMID"}
+        parameters, connections = operands(cell)
         inputs = []
-        for port, bits in sorted(cell["connections"].items()):
+        for port, bits in sorted(connections.items()):
             if cell.get("port_directions", {}).get(port) == "output":
                 source |= {bit: ("cell", number, port, i) for i, bit in enumerate(bits)}
             else:

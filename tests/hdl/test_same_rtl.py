@@ -124,3 +124,23 @@ def test_a_register_of_two_names_has_one_initial_value() -> None:
 
     assert labels(above="0", sum="x") == labels(sum="0")
     assert labels(above="1", sum="x") != labels(sum="0")
+
+
+def test_leading_zeros_of_an_operand_do_not_count() -> None:
+    def labels(a: list[object], kind: str = "$sub", signed: str = "0") -> object:
+        cell = {"type": kind, "port_directions": {"A": "input", "B": "input", "Y": "output"}}
+        cell["parameters"] = {
+            "A_SIGNED": signed,
+            "B_SIGNED": signed,
+            "A_WIDTH": f"{len(a):b}",
+            "B_WIDTH": "1",
+        }
+        cell["connections"] = {"A": a, "B": ["1"], "Y": [4]}
+        ports = {"term": {"direction": "input", "bits": [2, 3]}}
+        ports["out"] = {"direction": "output", "bits": [4]}
+        return same_rtl.labels({"ports": ports, "cells": {"c": cell}, "netnames": {}})
+
+    assert labels([2, 3, "0", "0"]) == labels([2, 3])
+    assert labels([2, 3, "1"]) != labels([2, 3])
+    assert labels([2, 3, "0"], signed="1") != labels([2, 3], signed="1")
+    assert labels([2, 3, "0"], kind="$shl") != labels([2, 3], kind="$shl")
