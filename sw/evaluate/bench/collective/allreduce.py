@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ....codec.speed import Floats
 from ....commands import report
 from ....commands.console import (
     Console,
@@ -23,6 +22,7 @@ from ....commands.console import (
     write_json,
 )
 from ....commands.environment import conditions, environment
+from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
 from ...training.data import require_digits
