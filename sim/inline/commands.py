@@ -20,8 +20,8 @@ from inceptionn.commands.console import (
     write_json,
 )
 
+from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS
-from ..replay.capture import read_pcap
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain
