@@ -10,15 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import (
-    Console,
-    JsonFile,
-    Table,
-    check_outputs,
-    new_progress,
-    whole,
-    write_json,
-)
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from inceptionn.system.options import whole
 
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS

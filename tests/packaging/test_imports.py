@@ -25,7 +25,10 @@ PACKAGES = {
 NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
-PRINTS_AND_WRITES = ("inceptionn.commands.console", "inceptionn.system.atomic_file", "inceptionn.system.text")
+PRINTS_AND_WRITES = (
+    "inceptionn.commands.console",
+    *(f"inceptionn.system.{name}" for name in ("atomic_file", "options", "text")),
+)
 """What all commands share."""
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),
@@ -138,6 +141,18 @@ def test_only_commands_import_the_evaluation() -> None:
         for path in sources("inceptionn")
         for line, name in imported(path)
         if within(name, ("inceptionn.evaluate",)) and path.relative_to(ROOT).parts[1] != "evaluate"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_library_imports_no_command() -> None:
+    """What commands share with it is in ``sw/system``."""
+    users = {"cli.py", "commands", "evaluate"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources("inceptionn")
+        for line, name in imported(path)
+        if within(name, ("inceptionn.commands",)) and path.relative_to(ROOT).parts[1] not in users
     ]
     assert not wrong, "\n".join(wrong)
 

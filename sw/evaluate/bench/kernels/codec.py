@@ -25,7 +25,6 @@ from ....commands.console import (
     Table,
     check_outputs,
     new_progress,
-    regular,
     write_csv,
     write_json,
     write_plot,
@@ -33,6 +32,7 @@ from ....commands.console import (
 from ....commands.environment import conditions, environment, installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ....system.options import regular
 from ....wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ...training.data import require_digits
 from ..common import data
