@@ -36,6 +36,7 @@ ANY_PART = "xc7vx690tffg1761-2"
 ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
 """The files that every folder has: the engine pair, and compressor and decompressor alone."""
 
+_WHAT_CORE = "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado"
 _WHAT = {
     "README.md": "this page",
     MANIFEST: "versions, parameters, hashes",
@@ -106,6 +107,18 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
+def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
+    """What the manifest says of this project and the tools that wrote ``verilog``."""
+    yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", verilog)
+    return {
+        "generator": "inceptionn",
+        "version": distribution_version("inceptionn"),
+        "wire_format": nic.codec.shim_version,
+        "register_map": ".".join(map(str, MAP_VERSION)),
+        "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
+    }
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -171,22 +184,12 @@ def package(
     if crossings:
         files["crossings.tcl"] = read("crossings.tcl")
     files |= target.extras
-    what = _WHAT | {
-        core: "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado",
-        ooc: "clocks for synthesis out of context",
-    }
-    if shell is not None:
-        what[f"{target.module}.v"] = "the shell"
+    what = _WHAT | {core: _WHAT_CORE, ooc: "clocks for synthesis out of context"}
+    what |= {} if shell is None else {f"{target.module}.v": "the shell"}
     listed = sorted({*files, "README.md", MANIFEST})
     put("README.md", lambda: render("readme.md.j2", {**context, "files": [(n, what[n]) for n in listed]}))
 
-    yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", files[f"{ENGINE}.v"])
-    head = {
-        "generator": "inceptionn",
-        "version": version,
-        "wire_format": nic.codec.shim_version,
-        "register_map": ".".join(map(str, MAP_VERSION)),
-        "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
+    head = _origin(nic, files[f"{ENGINE}.v"]) | {
         "board": board.name,
         "part": target.part,
         "top": rename(context["top"], options.prefix),

@@ -71,8 +71,6 @@ def link(m: Module, source: Any, sink: Any, *, user: Any = None) -> None:
 class EnginePair(wiring.Component):
     """The module ``inceptionn_nic`` as an instance, so that it is written and synthesised once.
 
-    Members are those of :class:`inceptionn.hdl.nic.Nic`.
-
     Parameters
     ----------
     domain : :class:`str`
@@ -86,9 +84,15 @@ class EnginePair(wiring.Component):
         self.engines = engines
         self.lanes = lanes
         stream = AXIStream(engines * Beat.of_groups(lanes).bytes)
-        members = {f"s_axis_{way}": In(stream) for way in ("tx", "rx")}
-        members |= {f"m_axis_{way}": Out(stream) for way in ("tx", "rx")}
-        super().__init__(members | {"s_axil": In(AXI4Lite())})
+        super().__init__(
+            {
+                "s_axis_tx": In(stream),  #: As of :class:`~inceptionn.hdl.nic.Nic`.
+                "s_axis_rx": In(stream),  #: Likewise.
+                "m_axis_tx": Out(stream),  #: Likewise.
+                "m_axis_rx": Out(stream),  #: Likewise.
+                "s_axil": In(AXI4Lite()),  #: Likewise.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

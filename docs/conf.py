@@ -16,6 +16,8 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
+from inceptionn.hdl.members import member_texts
+
 HERE = Path(__file__).parent
 
 project = "inceptionn"
@@ -139,6 +141,25 @@ def _prose_after_parameters(
     lines[:] = found
 
 
+def _members(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Adds the section "Members", from the comments at the members' declarations."""
+    members = member_texts(thing) if what == "class" and inspect.isclass(thing) else []
+    if members:
+        lines += ["", "Members", "-------"]
+        for member in members:
+            lines += [f"{member.name} : :py:`{member.declaration}`", f"    {member.sentence}"]
+        lines.append("")
+
+
+def _shown_once(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """An annotation with a comment ``#:`` is a member already, not an attribute too."""
+    if what != "class":
+        return None
+    here = app.env.temp_data
+    owner = getattr(import_module(here["autodoc:module"]), here["autodoc:class"])
+    return name in {member.name for member in member_texts(owner)} or None
+
+
 def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str]) -> None:
     """Links of an included page of the repository are relative to that page."""
     folder = (HERE / relative_path).resolve().parent if str(relative_path).startswith("..") else HERE
@@ -156,11 +177,13 @@ def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str])
 
 
 def setup(app: Sphinx) -> None:
-    """Registers the directive, the role and the two hooks on links."""
+    """Registers the directive, the role and the hooks."""
     app.add_directive("wavedrom", WaveDrom)
     for role in ("code_text", "py"):
         app.add_role(role, _code)
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-process-docstring", _prose_after_parameters, priority=100)  # before napoleon's
+    app.connect("autodoc-process-docstring", _members, priority=101)
+    app.connect("autodoc-skip-member", _shown_once)
     app.connect("source-read", _links)
     app.connect("include-read", _included)

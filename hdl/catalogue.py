@@ -90,7 +90,8 @@ CATALOGUE = {
         Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "plane_decoder"),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
-        Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
+        Entry("decompressor_core", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
+        Entry("decompressor", "codec.decompressor:StandaloneDecompressor", _BOTH_WIDTHS),
         # The planes codec.
         Entry("plane_unit", "codec.planes.plane_unit:PlaneUnit", _BOTH_WIDTHS, facts=_PLANES),
         Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
@@ -121,11 +122,17 @@ CATALOGUE = {
         Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
         Entry("dequantisation_unit", "codec.planes.dequantisation_unit:DequantisationUnit", _BOTH_WIDTHS),
         Entry(
-            "planes_decompressor",
+            "planes_decompressor_core",
             "codec.planes.decompressor:Decompressor",
             _BOTH_WIDTHS,
-            bench="decompressor",
+            bench="decompressor_core",
             facts=_PLANES,
+        ),
+        Entry(
+            "planes_decompressor",
+            "codec.decompressor:StandaloneDecompressor",
+            _both_widths(**_PLANES),
+            bench="decompressor",
         ),
         # From a frame to its payload.
         Entry(
@@ -144,9 +151,17 @@ CATALOGUE = {
         Entry("header_walk", "frame.header_walk:HeaderWalk", _BOTH_WIDTHS),
         Entry("tos_matcher", "frame.tos_matcher:TosMatcher"),
         Entry("payload_realigner", "frame.payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
+        Entry(
+            "front_end",
+            "frame.front_end:FrontEnd",
+            _both_widths(transmit=True) + _both_widths(transmit=False),
+        ),
+        Entry("header_sum", "frame.header_sum:HeaderSum", _BOTH_WIDTHS),
         Entry("flow_table", "frame.flow_table:FlowTable"),
         Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
         # The engines.
+        Entry("raw_ring", "engine.raw_ring:RawRing", _both_widths(depth=64), built={}),
+        Entry("frame_recorder", "engine.frame_recorder:FrameRecorder", _BOTH_WIDTHS),
         Entry("transmit_judging", "engine.transmit_judging:TransmitJudging", _BOTH_WIDTHS, bench=""),
         Entry("transmit_settling", "engine.transmit_settling:TransmitSettling", _BOTH_WIDTHS, bench=""),
         Entry("transmit_decision", "engine.transmit_decision:TransmitDecision", _BOTH_WIDTHS),

@@ -45,18 +45,6 @@ class Nic(wiring.Component):
         together; verdicts, bytes, order and registers depend on neither number.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    s_axis_tx : :py:`In(AXIStream(4 * lanes * engines))`
-        From the host.
-    m_axis_tx : :py:`Out(AXIStream(4 * lanes * engines))`
-        To the wire.
-    s_axis_rx : :py:`In(AXIStream(4 * lanes * engines))`
-        From the wire.
-    m_axis_rx : :py:`Out(AXIStream(4 * lanes * engines))`
-        To the host.
-    s_axil : :py:`In(AXI4Lite())`
     """
 
     def __init__(self, *, engines: int = 1, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -67,11 +55,11 @@ class Nic(wiring.Component):
         stream = AXIStream(engines * Beat(lanes).bytes)
         super().__init__(
             {
-                "s_axis_tx": In(stream),
-                "m_axis_tx": Out(stream),
-                "s_axis_rx": In(stream),
-                "m_axis_rx": Out(stream),
-                "s_axil": In(AXI4Lite()),
+                "s_axis_tx": In(stream),  #: From the host.
+                "m_axis_tx": Out(stream),  #: To the wire.
+                "s_axis_rx": In(stream),  #: From the wire.
+                "m_axis_rx": Out(stream),  #: To the host.
+                "s_axil": In(AXI4Lite()),  #: The registers.
             }
         )
 

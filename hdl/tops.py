@@ -10,6 +10,7 @@ from inceptionn.wire import GROUP_LANES
 
 from .codec.codecs import PAPER, codec_of
 from .codec.compressor import StandaloneCompressor
+from .codec.decompressor import StandaloneDecompressor
 from .nic import Nic
 
 
@@ -18,11 +19,11 @@ def tops_of(lanes: int, codec: str = PAPER, engines: int = 1) -> dict[str, Calla
 
     ``engines`` is the NIC's number per direction. ``ValueError`` for an unknown codec.
     """
-    decompressor = codec_of(codec).decompressor
+    codec_of(codec)
     return {
         "inceptionn_nic": partial(Nic, engines=engines, lanes=lanes, codec=codec),
         "inceptionn_compressor": partial(StandaloneCompressor, lanes=lanes, codec=codec),
-        "inceptionn_decompressor": partial(decompressor, lanes=lanes),
+        "inceptionn_decompressor": partial(StandaloneDecompressor, lanes=lanes, codec=codec),
     }
 
 

@@ -12,25 +12,14 @@ COMMANDS = ("go", "stop", "pattern", "bound", "inject", "clear", "report", "help
 
 
 class CommandParser(wiring.Component):
-    """Reads lines: words of letters, of which the first one's first letter counts, and a decimal number.
+    """Reads lines: words of letters, of which the first one's first letter counts, and a decimal number."""
 
-    Members
-    -------
-    characters : :py:`In(stream.Signature(8, always_ready=True))`
-    done : :py:`Out(1)`
-        One cycle for every line that is not empty, at its carriage return or line feed.
-    letter : :py:`Out(8)`
-        Lower case; 0 if the line began with none or held anything but letters, digits and blanks.
-    number : :py:`Out(8)`
-        At most 255, which larger ones become.
-    has_number : :py:`Out(1)`
-    """
-
-    characters: In(stream.Signature(8, always_ready=True))
-    done: Out(1)
+    characters: In(stream.Signature(8, always_ready=True))  #: What the host sends.
+    done: Out(1)  #: One cycle for every line that is not empty, at its carriage return or line feed.
+    #: Lower case; 0 if the line began with none or held anything but letters, digits and blanks.
     letter: Out(8)
-    number: Out(8)
-    has_number: Out(1)
+    number: Out(8)  #: At most 255, which larger ones become.
+    has_number: Out(1)  #: The line has a number.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -53,15 +53,6 @@ class BringUpCore(wiring.Component):
         Cycles between two reports, ``clock_hz`` if None; a simulation takes fewer.
     rate_window : :class:`int`
         Cycles over which the rate LEDs look, a power of two.
-
-    Members
-    -------
-    rx : :py:`In(1)`
-        Serial line in, asynchronous.
-    tx : :py:`Out(1)`
-    leds : :py:`Out(8)`
-    probe_sent, probe_wire, probe_restored : :py:`Out(Probe())`
-        See :class:`DataPath`.
     """
 
     def __init__(
@@ -76,12 +67,12 @@ class BringUpCore(wiring.Component):
         self.divisor = round(clock_hz / baud)
         super().__init__(
             {
-                "rx": In(1),
-                "tx": Out(1, init=1),
-                "leds": Out(LEDS),
-                "probe_sent": Out(Probe()),
-                "probe_wire": Out(Probe()),
-                "probe_restored": Out(Probe()),
+                "rx": In(1),  #: Serial line in, asynchronous.
+                "tx": Out(1, init=1),  #: Serial line out.
+                "leds": Out(LEDS),  #: As in the table.
+                "probe_sent": Out(Probe()),  #: See :class:`DataPath`.
+                "probe_wire": Out(Probe()),  #: See :class:`DataPath`.
+                "probe_restored": Out(Probe()),  #: See :class:`DataPath`.
             }
         )
 

@@ -13,21 +13,17 @@ HALF = VALUE_BITS // 2
 
 
 class WideCounter(wiring.Component):
-    """A 48-bit sum in two halves with a register between them, so that no carry runs through all of it.
-
-    Members
-    -------
-    add : :py:`In(width)`
-        Added in every cycle.
-    clear : :py:`In(1)`
-        Resets it to 0; values added meanwhile are lost.
-    value : :py:`Out(48)`
-        The sum of two cycles ago.
-    """
+    """A 48-bit sum in two halves with a register between them, so that no carry runs through all of it."""
 
     def __init__(self, width: int):
         self.width = width
-        super().__init__({"add": In(width), "clear": In(1), "value": Out(VALUE_BITS)})
+        super().__init__(
+            {
+                "add": In(width),  #: Added in every cycle.
+                "clear": In(1),  #: Resets it to 0; values added meanwhile are lost.
+                "value": Out(VALUE_BITS),  #: The sum of two cycles ago.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -44,21 +40,13 @@ class WideCounter(wiring.Component):
 
 
 class RateMeter(wiring.Component):
-    """What was added between the last two ticks.
-
-    Members
-    -------
-    add : :py:`In(6)`
-    tick : :py:`In(1)`
-    value : :py:`Out(36)`
-        Changes two cycles after ``tick``.
-    """
+    """What was added between the last two ticks."""
 
     WIDTH = 36  # 2**36 a second: 250 MHz times 32 bytes is 2**33
 
-    add: In(6)
-    tick: In(1)
-    value: Out(WIDTH)
+    add: In(6)  #: Added in every cycle.
+    tick: In(1)  #: One cycle: an interval ends and the next begins.
+    value: Out(WIDTH)  #: Changes two cycles after ``tick``.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -8,7 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.codec.compressor import StandaloneCompressor
-from inceptionn.hdl.codec.paper.decompressor import Decompressor
+from inceptionn.hdl.codec.decompressor import StandaloneDecompressor
 from inceptionn.wire import BURST_BYTES
 
 from .registers import Fault
@@ -19,20 +19,11 @@ from .traffic.wire import Wire
 
 
 class DataPathConfig(data.Struct):
-    """Settings of the sources, the engines and the checker.
+    """Settings of the sources, the engines and the checker."""
 
-    Members
-    -------
-    source : :class:`SourceConfig`
-    t : 8 bits
-        :class:`inceptionn.wire.Parameters`.
-    k : 4 bits
-        Error bound ``2**-k``.
-    """
-
-    source: SourceConfig
-    t: 8
-    k: 4
+    source: SourceConfig  #: What is sent.
+    t: 8  #: :class:`inceptionn.wire.Parameters`.
+    k: 4  #: Error bound ``2**-k``.
 
 
 class Probe(wiring.Signature):
@@ -57,42 +48,25 @@ class DataPath(wiring.Component):
     """Source, compressor, decompressor, checker: one beat of values per cycle goes round.
 
     Reset it to start; :attr:`config` must not change while it is out of reset.
-
-    Members
-    -------
-    config : :py:`In(DataPathConfig)`
-    run : :py:`In(1)`
-        Packets are sent; when it falls, a packet in flight is finished.
-    inject : :py:`In(1)`
-        One cycle: inject ``fault``.
-    fault : :py:`In(2)`
-        A :class:`Fault`.
-    events : :py:`Out(CheckEvents)`
-    wire_bytes : :py:`Out(6)`
-        Bytes of a beat between the engines; 0 without one.
-    sent : :py:`Out(1)`
-        One cycle for each packet that has gone into the compressor.
-    probe_sent, probe_wire, probe_restored : :py:`Out(Probe())`
-        The three streams, for a logic analyser or a test bench.
     """
 
-    config: In(DataPathConfig)
-    run: In(1)
-    inject: In(1)
-    fault: In(2)
-    events: Out(CheckEvents)
-    wire_bytes: Out(6)
-    sent: Out(1)
-    probe_sent: Out(Probe())
-    probe_wire: Out(Probe())
-    probe_restored: Out(Probe())
+    config: In(DataPathConfig)  #: Constant except in reset.
+    run: In(1)  #: Packets are sent; when it falls, a packet in flight is finished.
+    inject: In(1)  #: One cycle: inject ``fault``.
+    fault: In(2)  #: A :class:`Fault`.
+    events: Out(CheckEvents)  #: What the checker found.
+    wire_bytes: Out(6)  #: Bytes of a beat between the engines; 0 without one.
+    sent: Out(1)  #: One cycle for each packet that has gone into the compressor.
+    probe_sent: Out(Probe())  #: The stream into the compressor, for a logic analyser or a test bench.
+    probe_wire: Out(Probe())  #: The stream between the engines, likewise.
+    probe_restored: Out(Probe())  #: The stream out of the decompressor, likewise.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config = self.config
         m.submodules.source = source = PatternSource(expectation=False)
         m.submodules.compressor = compressor = StandaloneCompressor()
-        m.submodules.decompressor = decompressor = Decompressor()
+        m.submodules.decompressor = decompressor = StandaloneDecompressor()
         m.submodules.checker = checker = Checker()
         m.submodules.expected = expected = PatternSource(expectation=True)
 

@@ -50,16 +50,6 @@ class Printer(wiring.Component):
         From :func:`assemble`.
     count : :class:`int`
         Number of values.
-
-    Members
-    -------
-    start : :py:`In(1)`
-        Print the message at ``address``; only while not ``busy``.
-    address : :py:`In`
-    busy : :py:`Out(1)`
-    values : :py:`In(48)`, ``count`` of them
-        Constant while ``busy``.
-    characters : :py:`Out(stream.Signature(8))`
     """
 
     def __init__(self, memory: bytes, count: int):
@@ -67,11 +57,11 @@ class Printer(wiring.Component):
         self.count = count
         super().__init__(
             {
-                "start": In(1),
-                "address": In(range(len(memory))),
-                "busy": Out(1),
-                "values": In(VALUE_BITS).array(count),
-                "characters": Out(stream.Signature(8)),
+                "start": In(1),  #: Print the message at ``address``; only while not ``busy``.
+                "address": In(range(len(memory))),  #: Of the message's first character.
+                "busy": Out(1),  #: A message is being printed.
+                "values": In(VALUE_BITS).array(count),  #: Constant while ``busy``.
+                "characters": Out(stream.Signature(8)),  #: The message.
             }
         )
 

@@ -42,15 +42,6 @@ class CorundumShell(wiring.Component):
         Width of the streams: 8, 16, 32 or 64.
     lanes : :class:`int`
         Lanes of the engines, 8 or 16; 16 for 64 bytes.
-
-    Members
-    -------
-    clk, rst : :py:`In(1)`
-        Reset is active high.
-    s_axis_tx{n}, m_axis_tx{n} : :py:`In(TargetStream(data_bytes, 33))`, :py:`Out(...)`
-    s_axis_rx{n}, m_axis_rx{n} : :py:`In(TargetStream(data_bytes, 97))`, :py:`Out(...)`
-    s_axil : :py:`In(AXI4Lite(32))`
-        Port n's registers from ``0x1000 * n`` on, ``SLVERR`` after the last port's.
     """
 
     WIDTHS = (8, 16, 32, 64)
@@ -65,13 +56,22 @@ class CorundumShell(wiring.Component):
         self.ports = ports
         self.data_bytes = data_bytes
         self.lanes = lanes
-        members: dict[str, Any] = {"clk": In(1), "rst": In(1)}
+        members: dict[str, Any] = {
+            "clk": In(1),  #: Clock of all streams and registers.
+            "rst": In(1),  #: Reset, active high.
+        }
         tx = TargetStream(data_bytes, TX_TAG_WIDTH + 1)
         rx = TargetStream(data_bytes, RX_TIMESTAMP_WIDTH + 1)
         for n in range(ports):
-            members |= {f"s_axis_tx{n}": In(tx), f"m_axis_tx{n}": Out(tx)}
-            members |= {f"s_axis_rx{n}": In(rx), f"m_axis_rx{n}": Out(rx)}
-        super().__init__(members | {"s_axil": In(AXI4Lite(BUS_ADDRESS_WIDTH))})
+            members |= {
+                f"s_axis_tx{n}": In(tx),  #: Frames from the host.
+                f"m_axis_tx{n}": Out(tx),  #: Frames to the MAC.
+                f"s_axis_rx{n}": In(rx),  #: Frames from the MAC.
+                f"m_axis_rx{n}": Out(rx),  #: Frames to the host.
+            }
+        #: Port n's registers from ``0x1000 * n`` on, ``SLVERR`` after the last port's.
+        members["s_axil"] = In(AXI4Lite(BUS_ADDRESS_WIDTH))
+        super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

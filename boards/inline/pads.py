@@ -50,14 +50,9 @@ class RgmiiPads(wiring.Component):
         Whose domains the cells are in; the receive domain's clock is made here.
     transmit_ps, receive_ps : :class:`int`
         Delays in picoseconds, multiples of 25.
-
-    Members
-    -------
-    pins
-        To the medium.
     """
 
-    pins: In(RgmiiMedium.PINS)
+    pins: In(RgmiiMedium.PINS)  #: To the medium.
 
     def __init__(self, resource: Any, medium: RgmiiMedium, *, transmit_ps: int, receive_ps: int):
         self.resource = resource
@@ -122,14 +117,9 @@ class RmiiPads(wiring.Component):
     resource
         The board's resource, requested without buffers: ref_clk, txd, tx_en, rxd, crs_dv.
     medium : :class:`RmiiMedium`
-
-    Members
-    -------
-    pins
-        To the medium. ``rx_er`` is low: modules seldom have it, and the FCS tells.
     """
 
-    pins: In(RmiiMedium.PINS)
+    pins: In(RmiiMedium.PINS)  #: To the medium. ``rx_er`` is low: modules seldom have it, and the FCS tells.
 
     def __init__(self, resource: Any, medium: RmiiMedium):
         self.resource = resource

@@ -87,13 +87,9 @@ class PhyManagement(wiring.Component):
     phy : :class:`int`
         The address that is tried first.
     fastest : :class:`Speed`
-
-    Members
-    -------
-    link : :py:`Out(Link)`
     """
 
-    link: Out(Link)
+    link: Out(Link)  #: What the PHY's registers say.
 
     def __init__(self, resource: Any, *, phy: int, fastest: Speed):
         self.resource = resource

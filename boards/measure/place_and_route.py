@@ -76,7 +76,12 @@ class Harness(wiring.Component):
 
     def __init__(self, component: wiring.Component):
         self.component = component
-        super().__init__({"din": In(1), "dout": Out(1)})
+        super().__init__(
+            {
+                "din": In(1),  #: Into the shift register.
+                "dout": Out(1),  #: The signature's last bit.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

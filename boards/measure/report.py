@@ -214,17 +214,14 @@ def report(
     write_csv(csv_file, [{"component": name, **asdict(each)} for name, each in entry.components.items()])
     if plot is not None:
         report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
-    worse = []
+    changes = []
     if before is not None:
         changes = report_history.changes(before, entry, threshold)
         console.print(report_history.headline(before, changes))
         if changes:
             console.print(report_history.table(changes))
-        worse = [change for change in changes if change.worse]
     if record:
         report_history.append(history, entry)
-    if worse:
+    if before is not None and (worse := [change for change in changes if change.worse]):
         listed = ", ".join(f"{change.component} {change.what} {change.percent:+.1f} %" for change in worse)
-        raise RuntimeError(
-            f"worse than {before.commit if before else '?'} by more than {threshold:g} %: {listed}"
-        )
+        raise RuntimeError(f"worse than {before.commit} by more than {threshold:g} %: {listed}")

@@ -208,6 +208,38 @@ def path_summary(short: str, found: Route) -> str:
     )
 
 
+def _print_paths(console: Console, result: dict[str, Any], *, every_hop: bool) -> None:
+    """The critical paths of a component's routes, one line each, and their hops."""
+    for found in map(_route, result["routes"]):
+        console.print(path_summary(result["name"], found), style="dim")
+        for hop in (hop for hop in found.path if every_hop and hop.ns):
+            console.print(f"    {hop.ns:6.3f} ns  {hop.kind:9}  {hop.cell}")
+
+
+def _misses_target(result: dict[str, Any]) -> bool:
+    """Whether the median clock of a component's routes is below its target."""
+    target, routes = TARGETS_MHZ.get(result["name"]), [_route(fields) for fields in result["routes"]]
+    return bool(target and routes and median(found.mhz for found in routes) < target)
+
+
+def _checked(names: list[str], placer: str | None, codec: str, lanes: int, engines: int) -> list[str]:
+    """The components to measure; raises a usage error for an unknown one, or for another choice."""
+    check_codec(codec)
+    try:
+        check_size(engines, lanes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--engines, --lanes") from error
+    if placer not in (None, *PLACERS):
+        message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
+        raise typer.BadParameter(message, param_hint="--placer")
+    for name in names:
+        try:
+            resolve(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
+    return names or list(DEFAULT_COMPONENTS)
+
+
 def timing(
     components: Annotated[
         list[str] | None,
@@ -256,23 +288,11 @@ def timing(
     check_outputs(json_file, csv_file)
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
-    check_codec(codec)
-    try:
-        check_size(engines, lanes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--engines, --lanes") from error
-    if placer not in (None, *PLACERS):
-        message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
-        raise typer.BadParameter(message, param_hint="--placer")
-    for name in components or ():
-        try:
-            resolve(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
+    names = _checked(components or [], placer, codec, lanes, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
     results = []
     with new_progress(errors, bar=False) as progress:
-        for name in components or DEFAULT_COMPONENTS:
+        for name in names:
             task = progress.add_task(name)
 
             def note(text: str, task: TaskID = task) -> None:
@@ -280,33 +300,16 @@ def timing(
                 if not errors.is_terminal:
                     errors.print(text)
 
-            results.append(
-                measure(
-                    name,
-                    seeds,
-                    cache_dir,
-                    codec=codec,
-                    lanes=lanes,
-                    engines=engines,
-                    placer=placer,
-                    with_route=with_route,
-                    with_area=with_area,
-                    note=note,
-                )  # fmt: skip
-            )
+            result = measure(
+                name, seeds, cache_dir, codec=codec, lanes=lanes, engines=engines, placer=placer,
+                with_route=with_route, with_area=with_area, note=note,
+            )  # fmt: skip
+            results.append(result)
             progress.remove_task(task)
     console.print(table(results))
-    missed = []
     for result in results:
-        routes = [_route(fields) for fields in result["routes"]]
-        for found in routes:
-            console.print(path_summary(result["name"], found), style="dim")
-            for hop in (hop for hop in found.path if path and hop.ns):
-                line = f"    {hop.ns:6.3f} ns  {hop.kind:9}  {hop.cell}"
-                console.print(line)
-        target = TARGETS_MHZ.get(result["name"])
-        if target and routes and median(found.mhz for found in routes) < target:
-            missed.append(result["name"])
+        _print_paths(console, result, every_hop=path)
+    missed = [result["name"] for result in results if _misses_target(result)]
     write_json(json_file, {"part": PART, "components": results})
     write_csv(csv_file, [
         {"component": found["name"], "seed": one.get("seed"), "mhz": one.get("mhz"), **(found["area"] or {})}

@@ -35,10 +35,10 @@ class _Way(wiring.Component):
         target = AXIStream(BURST_BYTES, USER_WIDTH)
         super().__init__(
             {
-                "s_axis": In(target),
-                "to_engine": Out(AXIStream()),
-                "from_engine": In(AXIStream()),
-                "m_axis": Out(target),
+                "s_axis": In(target),  #: From the target.
+                "to_engine": Out(AXIStream()),  #: To the engine.
+                "from_engine": In(AXIStream()),  #: From the engine.
+                "m_axis": Out(target),  #: To the target.
             }
         )
 
@@ -64,30 +64,19 @@ class NetfpgaSumeShell(wiring.Component):
     then leaves with that length in ``tuser``. The rest of ``tuser`` is that of its first beat, on all beats.
     Frames of a direction stay in order. A frame with a malformed block is dropped, since these streams
     cannot mark bad frames; ``RX_MALFORMED`` counts it. A frame of more than 16 KB is dropped, too.
-
-    Members
-    -------
-    axis_aclk, axis_resetn : :py:`In(1)`
-    s_axis : :py:`In(TargetStream(32, 128))`
-        From output port lookup.
-    m_axis : :py:`Out(TargetStream(32, 128))`
-        To the output queues.
-    s_axi_aclk, s_axi_aresetn : :py:`In(1)`
-        Any clock.
-    s_axi : :py:`In(AXI4Lite(12))`
     """
 
     def __init__(self) -> None:
         stream = TargetStream(BURST_BYTES, USER_WIDTH)
         super().__init__(
             {
-                "axis_aclk": In(1),
-                "axis_resetn": In(1),
-                "s_axis": In(stream),
-                "m_axis": Out(stream),
-                "s_axi_aclk": In(1),
-                "s_axi_aresetn": In(1),
-                "s_axi": In(AXI4Lite(ADDRESS_WIDTH)),
+                "axis_aclk": In(1),  #: Clock of both streams.
+                "axis_resetn": In(1),  #: Their reset, active low.
+                "s_axis": In(stream),  #: From output port lookup.
+                "m_axis": Out(stream),  #: To the output queues.
+                "s_axi_aclk": In(1),  #: Any clock.
+                "s_axi_aresetn": In(1),  #: Its reset, active low.
+                "s_axi": In(AXI4Lite(ADDRESS_WIDTH)),  #: The NIC's registers.
             }
         )
 

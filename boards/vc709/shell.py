@@ -40,24 +40,6 @@ class Vc709Shell(wiring.Component):
         1 to 4.
     engine_clock : :class:`bool`
         The engines run from the port ``engine_clk``, each stream through an asynchronous queue.
-
-    Members
-    -------
-    user_clk : :py:`In(1)`
-        Clock of all streams, 250 MHz.
-    engine_clk, engine_aresetn : :py:`In(1)`
-        With ``engine_clock``; the reset lasts until the clock is stable. A frame that it cuts is ended by one
-        more beat, and its rest is not read as a frame.
-    s2c{n}_aresetn, c2s{n}_aresetn : :py:`In(1)`
-        Resets of both ends of the direction; at least 8 cycles of ``user_clk`` (Xilinx's AXI parts: 16).
-    s_axis_s2c{n} : :py:`In(TargetStream(32, 64))`
-    m_axis_s2c{n} : :py:`Out(TargetStream(32))`
-    s_axis_c2s{n} : :py:`In(TargetStream(32))`
-    m_axis_c2s{n} : :py:`Out(TargetStream(32))`
-    s_axil_aclk, s_axil_aresetn : :py:`In(1)`
-        Any clock.
-    s_axil : :py:`In(AXI4Lite(12))`
-        Port n's registers from ``0x400 * n`` on.
     """
 
     def __init__(self, ports: int = MAX_PORTS, *, engine_clock: bool = False):
@@ -65,20 +47,29 @@ class Vc709Shell(wiring.Component):
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         self.ports = ports
         self.engine_clock = engine_clock
-        members: dict[str, Any] = {"user_clk": In(1)} | (
-            {"engine_clk": In(1), "engine_aresetn": In(1)} if engine_clock else {}
-        )
+        members: dict[str, Any] = {"user_clk": In(1)}  #: Clock of all streams, 250 MHz.
+        if engine_clock:
+            members["engine_clk"] = In(1)  #: With ``engine_clock``: clock of the engines.
+            #: With ``engine_clock``: low until the clock is stable. A frame that it cuts is ended by one
+            #: more beat, and its rest is not read as a frame.
+            members["engine_aresetn"] = In(1)
         plain = TargetStream(BURST_BYTES)
         for n in range(ports):
             members |= {
+                #: Resets both ends of the direction; at least 8 cycles of ``user_clk`` (Xilinx: 16).
                 f"s2c{n}_aresetn": In(1),
-                f"c2s{n}_aresetn": In(1),
+                f"c2s{n}_aresetn": In(1),  #: Likewise of the other direction.
+                #: Frames from the packet DMA.
                 f"s_axis_s2c{n}": In(TargetStream(BURST_BYTES, S2C_USER_WIDTH)),
-                f"m_axis_s2c{n}": Out(plain),
-                f"s_axis_c2s{n}": In(plain),
-                f"m_axis_c2s{n}": Out(plain),
+                f"m_axis_s2c{n}": Out(plain),  #: Frames to the wire.
+                f"s_axis_c2s{n}": In(plain),  #: Frames from the wire.
+                f"m_axis_c2s{n}": Out(plain),  #: Frames to the packet DMA.
             }
-        members |= {"s_axil_aclk": In(1), "s_axil_aresetn": In(1), "s_axil": In(AXI4Lite(ADDRESS_WIDTH))}
+        members |= {
+            "s_axil_aclk": In(1),  #: Any clock.
+            "s_axil_aresetn": In(1),  #: Its reset, active low.
+            "s_axil": In(AXI4Lite(ADDRESS_WIDTH)),  #: Port n's registers from ``0x400 * n`` on.
+        }
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:

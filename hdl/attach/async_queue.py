@@ -89,13 +89,6 @@ class AsyncQueue(wiring.Component):
     depth : :class:`int`
         Places, a power of two of at least 8 (fewer could not cover the pointers' round trip).
     write_domain, read_domain : :class:`str`
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(shape))`
-        In the writing clock; ``i.ready`` is low in reset.
-    o : :py:`Out(stream.Signature(shape))`
-        In the reading clock.
     """
 
     def __init__(self, shape: Any, depth: int, *, write_domain: str, read_domain: str):
@@ -105,7 +98,12 @@ class AsyncQueue(wiring.Component):
         self.depth = depth
         self.write_domain = write_domain
         self.read_domain = read_domain
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),  #: In the writing clock; ``i.ready`` is low in reset.
+                "o": Out(stream.Signature(shape)),  #: In the reading clock.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # Pointers count places; their low bits address the RAM, which is written by one clock and read

@@ -27,13 +27,6 @@ class AXI4LiteDecoder(wiring.Component):
         Address bits of a slave's page.
     addr_width : :class:`int`
         Address bits of the master.
-
-    Members
-    -------
-    s_axil : :py:`In(AXI4Lite(addr_width))`
-    m_axil : :py:`Out(AXI4Lite(page_width)).array(slaves)`
-    alive : :py:`In(slaves)`
-        Of each slave: it is not in reset. A slave takes no request while it is low.
     """
 
     def __init__(self, slaves: int, *, page_width: int, addr_width: int):
@@ -47,8 +40,9 @@ class AXI4LiteDecoder(wiring.Component):
         self.addr_width = addr_width
         super().__init__(
             {
-                "s_axil": In(AXI4Lite(addr_width)),
-                "m_axil": Out(AXI4Lite(page_width)).array(slaves),
+                "s_axil": In(AXI4Lite(addr_width)),  #: To the master.
+                "m_axil": Out(AXI4Lite(page_width)).array(slaves),  #: To the slaves, by number.
+                #: Of each slave: it is not in reset. A slave takes no request while it is low.
                 "alive": In(slaves),
             }
         )

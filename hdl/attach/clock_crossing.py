@@ -61,11 +61,6 @@ class StreamCrossing(wiring.Component):
         As of :class:`AXIStream`.
     depth : :class:`int`
         Beats; a power of two.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes, user_width))`
-    m_axis : :py:`Out(AXIStream(data_bytes, user_width))`
     """
 
     def __init__(
@@ -84,7 +79,12 @@ class StreamCrossing(wiring.Component):
         self.shape = data.StructLayout(
             {"tdata": 8 * data_bytes, "tkeep": data_bytes, "tuser": user_width, "tlast": 1}
         )
-        super().__init__({"s_axis": In(stream), "m_axis": Out(stream)})
+        super().__init__(
+            {
+                "s_axis": In(stream),  #: In the writing clock.
+                "m_axis": Out(stream),  #: In the reading clock.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -129,16 +129,6 @@ class AXI4LiteCrossing(wiring.Component):
     master_domain, slave_domain : :class:`str`
         Clock domains of the side that asks and of the side that answers.
     addr_width : :class:`int`
-
-    Members
-    -------
-    s_axil : :py:`In(AXI4Lite(addr_width))`
-        To the master.
-    m_axil : :py:`Out(AXI4Lite(addr_width))`
-        To the slave.
-    alive : :py:`Out(1)`
-        In the master's clock: the slave is not in reset. Low for at least one cycle for each of its resets;
-        no request is taken then.
     """
 
     DEPTH = 8
@@ -148,7 +138,15 @@ class AXI4LiteCrossing(wiring.Component):
         self.slave_domain = slave_domain
         self.addr_width = addr_width
         bus = AXI4Lite(addr_width)
-        super().__init__({"s_axil": In(bus), "m_axil": Out(bus), "alive": Out(1)})
+        super().__init__(
+            {
+                "s_axil": In(bus),  #: To the master.
+                "m_axil": Out(bus),  #: To the slave.
+                #: In the master's clock: the slave is not in reset. Low for at least one cycle for each of
+                #: its resets; no request is taken then.
+                "alive": Out(1),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

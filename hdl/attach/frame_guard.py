@@ -27,14 +27,6 @@ class FrameGuard(wiring.Component):
     ----------
     data_bytes, user_width : :class:`int`
         As of :class:`AXIStream`; bit 0 of ``tuser`` at ``tlast`` marks a bad frame.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes, user_width))`
-    m_axis : :py:`Out(AXIStream(data_bytes, user_width))`
-    source_reset, sink_reset : :py:`In(1)`
-        The side is in reset; synchronous to this clock. What a side does in the first cycles of its reset,
-        before these rise, does not matter.
     """
 
     def __init__(self, data_bytes: int = BURST_BYTES, user_width: int = 1):
@@ -42,7 +34,14 @@ class FrameGuard(wiring.Component):
         self.user_width = user_width
         stream = AXIStream(data_bytes, user_width)
         super().__init__(
-            {"s_axis": In(stream), "m_axis": Out(stream), "source_reset": In(1), "sink_reset": In(1)}
+            {
+                "s_axis": In(stream),  #: From the source.
+                "m_axis": Out(stream),  #: To the sink.
+                #: The source is in reset; synchronous to this clock. What it does in the first cycles of its
+                #: reset, before this rises, does not matter.
+                "source_reset": In(1),
+                "sink_reset": In(1),  #: Likewise of the sink.
+            }
         )
 
     def elaborate(self, platform: Any) -> Module:

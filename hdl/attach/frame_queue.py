@@ -40,17 +40,6 @@ class FrameQueue(wiring.Component):
     frames : :class:`int`
         Whole frames that it holds at a time; a power of two. While a long frame leaves, as many short ones
         may arrive as it has beats, divided by the beats of a short one.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes))`
-    m_axis : :py:`Out(AXIStream(data_bytes))`
-    s_word : :py:`In(word_width)`
-        The frame's word, sampled with ``tlast``.
-    length, word : :py:`Out(17)`, :py:`Out(word_width)`
-        Bytes and word of the frame that ``m_axis`` shows; valid with each of its beats.
-    dropped : :py:`Out(1)`
-        For one cycle: a frame that came whole was dropped.
     """
 
     def __init__(
@@ -72,9 +61,17 @@ class FrameQueue(wiring.Component):
         self.word_width = word_width
         self.frames = frames
         stream = AXIStream(data_bytes)
-        members = {"s_axis": In(stream), "m_axis": Out(stream), "length": Out(17), "dropped": Out(1)}
+        members = {
+            "s_axis": In(stream),  #: Frames in.
+            "m_axis": Out(stream),  #: Frames out.
+            "length": Out(17),  #: Bytes of the frame that ``m_axis`` shows; valid with each of its beats.
+            "dropped": Out(1),  #: For one cycle: a frame that came whole was dropped.
+        }
         if word_width:
-            members |= {"s_word": In(word_width), "word": Out(word_width)}
+            members |= {
+                "s_word": In(word_width),  #: The frame's word, sampled with ``tlast``.
+                "word": Out(word_width),  #: Its word, likewise.
+            }
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
@@ -87,7 +84,7 @@ class FrameQueue(wiring.Component):
         m.submodules.ram = ram = BlockRam(shape.size, self.depth)
         m.submodules.beats = beats = PushQueue(shape, 16, BlockRam.LATENCY + 2)
         m.submodules.lengths = lengths = PushQueue(17 + self.word_width, self.frames, 4)
-        source, sink = self.s_axis, self.m_axis
+        source = self.s_axis
         write, whole, read = (Signal(bits, name=name) for name in ("write", "whole", "read"))
         refuse = Signal()  # the rest of this frame is dropped
 
@@ -142,7 +139,14 @@ class FrameQueue(wiring.Component):
                 with m.If(source.tlast):
                     m.d.sync += [whole.eq(write + 1), lengths.i.valid.eq(1)]
 
-        # Reads run while there is room after the RAM's two cycles.
+        self._read(m, ram, beats, lengths, read, whole)
+        return m
+
+    def _read(
+        self, m: Module, ram: BlockRam, beats: PushQueue, lengths: PushQueue, read: Signal, whole: Signal
+    ) -> None:
+        """Reads whole frames while there is room after the RAM's two cycles, and offers them."""
+        sink = self.m_axis
         issue = Signal()
         arriving = Signal(BlockRam.LATENCY)
         m.d.comb += [
@@ -166,4 +170,3 @@ class FrameQueue(wiring.Component):
         ]
         if self.word_width:
             m.d.comb += self.word.eq(lengths.o.payload[17:])
-        return m

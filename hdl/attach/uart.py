@@ -21,18 +21,16 @@ def checked_divisor(divisor: int) -> int:
 
 
 class UARTTransmitter(wiring.Component):
-    """Sends bytes, least significant bit first; ten bits of ``divisor`` cycles each.
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(8))`
-        Bytes to send.
-    tx : :py:`Out(1)`
-    """
+    """Sends bytes, least significant bit first; ten bits of ``divisor`` cycles each."""
 
     def __init__(self, divisor: int):
         self.divisor = checked_divisor(divisor)
-        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),  #: Bytes to send.
+                "tx": Out(1, init=1),  #: The serial line; high when idle.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -61,19 +59,16 @@ class UARTTransmitter(wiring.Component):
 
 
 class UARTReceiver(wiring.Component):
-    """Takes bytes, each bit sampled in its middle. A byte without its stop bit is dropped.
-
-    Members
-    -------
-    rx : :py:`In(1)`
-        Asynchronous; synchronized here.
-    o : :py:`Out(stream.Signature(8, always_ready=True))`
-        Bytes received.
-    """
+    """Takes bytes, each bit sampled in its middle. A byte without its stop bit is dropped."""
 
     def __init__(self, divisor: int):
         self.divisor = checked_divisor(divisor)
-        super().__init__({"rx": In(1), "o": Out(stream.Signature(8, always_ready=True))})
+        super().__init__(
+            {
+                "rx": In(1),  #: Asynchronous; synchronized here.
+                "o": Out(stream.Signature(8, always_ready=True)),  #: Bytes received.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -25,15 +25,6 @@ class UserForwarder(wiring.Component):
     bad_bit : :class:`bool`
         The target's ``tuser`` has one more bit below them, which at ``tlast`` marks a bad frame; it goes
         through the engine.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes, width))`
-        From the target; ``width`` is ``user_width``, plus one with ``bad_bit``.
-    to_engine : :py:`Out(AXIStream(data_bytes))`
-    from_engine : :py:`In(AXIStream(data_bytes))`
-    m_axis : :py:`Out(AXIStream(data_bytes, width))`
-        To the target.
     """
 
     FRAMES = 64 - 4
@@ -49,10 +40,11 @@ class UserForwarder(wiring.Component):
         engine = AXIStream(data_bytes)
         super().__init__(
             {
+                #: From the target; ``width`` is ``user_width``, plus one with ``bad_bit``.
                 "s_axis": In(target),
-                "to_engine": Out(engine),
-                "from_engine": In(engine),
-                "m_axis": Out(target),
+                "to_engine": Out(engine),  #: To the engine, without the user word.
+                "from_engine": In(engine),  #: From the engine.
+                "m_axis": Out(target),  #: To the target.
             }
         )
 

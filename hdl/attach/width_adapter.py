@@ -32,18 +32,18 @@ class Widener(wiring.Component):
     ----------
     narrow_bytes, wide_bytes : :class:`int`
         Widths of ``tdata``; their ratio is a power of two.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(narrow_bytes))`
-    m_axis : :py:`Out(AXIStream(wide_bytes))`
     """
 
     def __init__(self, narrow_bytes: int, wide_bytes: int):
         self.ratio = _ratio(narrow_bytes, wide_bytes)
         self.narrow_bytes = narrow_bytes
         self.wide_bytes = wide_bytes
-        super().__init__({"s_axis": In(AXIStream(narrow_bytes)), "m_axis": Out(AXIStream(wide_bytes))})
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(narrow_bytes)),  #: Narrow beats.
+                "m_axis": Out(AXIStream(wide_bytes)),  #: Wide beats.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -89,18 +89,18 @@ class Narrower(wiring.Component):
     ----------
     wide_bytes, narrow_bytes : :class:`int`
         Widths of ``tdata``; their ratio is a power of two.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(wide_bytes))`
-    m_axis : :py:`Out(AXIStream(narrow_bytes))`
     """
 
     def __init__(self, wide_bytes: int, narrow_bytes: int):
         self.ratio = _ratio(narrow_bytes, wide_bytes)
         self.narrow_bytes = narrow_bytes
         self.wide_bytes = wide_bytes
-        super().__init__({"s_axis": In(AXIStream(wide_bytes)), "m_axis": Out(AXIStream(narrow_bytes))})
+        super().__init__(
+            {
+                "s_axis": In(AXIStream(wide_bytes)),  #: Wide beats.
+                "m_axis": Out(AXIStream(narrow_bytes)),  #: Narrow beats.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # A shift register of beats: the lowest leaves; `more` says that another follows it.

@@ -44,16 +44,6 @@ class AlignmentUnit(wiring.Component):
     ----------
     lanes : :class:`int`
         Beats of 4 bytes per lane: 8 or 16.
-
-    Members
-    -------
-    vectors : :py:`In(stream.Signature(block_vector(lanes), always_ready=True))`
-        ``data`` is zero also while ``valid`` is low.
-    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-        Packed bytes, zero after the block's end.
-    done : :py:`Out(1)`
-        High for one cycle when the block is complete: with its last beat, or alone if no byte was left for
-        one. At most ``latency + 1`` cycles after ``last``.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -62,8 +52,12 @@ class AlignmentUnit(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: ``data`` is zero also while ``valid`` is low.
                 "vectors": In(stream.Signature(block_vector(lanes), always_ready=True)),
+                #: Packed bytes, zero after the block's end.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
+                #: High for one cycle when the block is complete: with its last beat, or alone if no byte was
+                #: left for one. At most ``latency + 1`` cycles after ``last``.
                 "done": Out(1),
             }
         )

@@ -10,10 +10,24 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import GROUP_LANES, MAX_LANES
 
-from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
 from .plane_decoder import BEAT_BITS, plane_beat, position_bits
+
+
+def block_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A beat of a block."""
+    width = Beat(lanes)
+    return data.StructLayout(
+        {
+            "data": width.bits,
+            "keep": width.bytes,  # which bytes exist: the lower ones; all but in the last beat
+            "last": 1,
+            # With the block's first beat alone: the lanes announced; byte 3 of the shim (B or E0).
+            "lanes": 16,
+            "base": 8,
+        }
+    )
 
 
 def block_end(lanes: int = GROUP_LANES) -> data.StructLayout:
@@ -48,76 +62,110 @@ class BlockSplitter(wiring.Component):
     ----------
     word_lanes : :class:`int`
         Lanes of a 16-bit word of the plane, a power of two.
-    pushed : :class:`bool`
-        As of :class:`.decompressor.Decompressor`.
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
-    cfg_b : :py:`In(8)`
-        As of the Decompressor.
-    room : :py:`In(1)`
-        Beats may come; ``tready`` follows one cycle later.
-    surplus : :py:`In(1)`
-        The current block has more beats than announced. They are accepted and dropped.
-    newest, following : :py:`In(9)`
-        As of :class:`.ring_window.RingWindow`, which stores ``data``.
-    plane : :py:`Out(stream.Signature(plane_beat(lanes), always_ready=True))`
-    data : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-    ends : :py:`Out(stream.Signature(block_end(lanes), always_ready=True))`
-        One per block.
     """
 
-    def __init__(self, word_lanes: int, *, pushed: bool = False, lanes: int = GROUP_LANES):
+    def __init__(self, word_lanes: int, *, lanes: int = GROUP_LANES):
         self.word_lanes = word_lanes
-        self.pushed = pushed
         self.lanes = lanes
         self.width = Beat.of_groups(lanes)
+        # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
+        # the lane count minus one are: lanes of the last word, words of the last beat, beats.
+        self._at_word = exact_log2(word_lanes)
+        self._at_beat = self._at_word + exact_log2(self.width.words)
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.width.bytes, 16)),
-                "cfg_b": In(8),
-                "room": In(1),
+                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Of the blocks.
+                "room": Out(1),  #: A register: beats may come.
+                "o_room": In(1),  #: Room downstream; ``room`` follows one cycle later.
+                #: The current block has more beats than announced. They are accepted and dropped.
                 "surplus": In(1),
-                "newest": In(BEAT_BITS),
-                "following": In(BEAT_BITS),
+                "newest": In(BEAT_BITS),  #: As of :class:`.ring_window.RingWindow`, which stores ``data``.
+                "following": In(BEAT_BITS),  #: Likewise.
+                #: Beats of the blocks' planes.
                 "plane": Out(stream.Signature(plane_beat(lanes), always_ready=True)),
+                #: Beats of the blocks' data.
                 "data": Out(stream.Signature(self.width.bits, always_ready=True)),
-                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),
+                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),  #: One per block.
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        sync = m.d.sync
-        valid = Signal()
-        beat = Signal(self.width.bits, reset_less=True)
-        top_byte = Signal(self.width.place_bits, reset_less=True)
-        more = Signal(12, reset_less=True)
-        unusable = Signal(reset_less=True)
-        base = Signal(8, reset_less=True)
-        ends_here = Signal(reset_less=True)
-        count = self.s_axis.tuser
-        bad_count = (count == 0) | (count > MAX_LANES)
-        sync += [
-            valid.eq(self.s_axis.tvalid & (self.s_axis.tready | self.pushed)),
-            beat.eq(self.s_axis.tdata),
-            top_byte.eq(_top_byte(self.s_axis.tkeep)),
+        source = self.beats.payload
+        bad_count = (source.lanes == 0) | (source.lanes > MAX_LANES)
+        taken = Pipeline(m, "taken_", control={"valid"})
+        taken.stage(
+            valid=self.beats.valid,
+            beat=source.data,
+            last_byte=_top_byte(source.keep),
             # Lanes minus one: a block with an unusable count is read as one of a full burst.
-            more.eq(Mux(bad_count, self.lanes - 1, count - 1)),
-            unusable.eq(bad_count),
-            base.eq(self.cfg_b),
-            ends_here.eq(self.s_axis.tlast),
+            more=Mux(bad_count, self.lanes - 1, source.lanes - 1)[:12],
+            unusable=bad_count,
+            base=source.base,
+            ends=source.last,
+        )
+        valid, ends, more = taken.valid, taken.ends, taken.more
+        full = more[self._at_word : self._at_beat].all()
+        has_plane, has_data, plane_cut = self._parts(m, valid, ends, more[self._at_beat :], full)
+
+        # If a block has ended within the last four cycles, `surplus` may still be about that one.
+        recent = Signal(4)
+        m.d.sync += recent.eq(Cat(valid & ends, recent))
+        drop = self.surplus & ~recent.any()
+        dropped = Signal()
+        was_dropped = dropped | (has_data & drop)
+        with m.If(valid):
+            m.d.sync += dropped.eq(was_dropped & ~ends)
+
+        # A register between the choice and the buffers, which lie apart.
+        p = Pipeline(m, "sorted_", control={"to_plane", "to_data"})
+        p.let(last_byte=taken.last_byte, fault=plane_cut | was_dropped)
+        p.stage(
+            to_plane=valid & has_plane,
+            to_data=valid & has_data & ~drop,
+            beat=taken.beat,
+            ends=ends,
+            more=more,
+            full=full,
+            base=taken.base,
+            unusable=taken.unusable,
+        )
+        plane, at_burst = self.plane.payload, exact_log2(self.lanes)
+        # Data start after the plane's words; the byte before is an odd one.
+        origin_beat = Mux(p.full, self.newest, self.following)
+        m.d.comb += [
+            self.plane.valid.eq(p.to_plane),
+            plane.data.eq(p.beat),
+            plane.ends.eq(p.ends),
+            plane.block.more_groups.eq(p.more[at_burst:]),
+            plane.block.more_lanes.eq(p.more[:at_burst]),
+            plane.block.base.eq(p.base),
+            plane.block.unusable.eq(p.unusable),
+            plane.block.origin.eq(Cat(Const(1, 1), p.more[self._at_word : self._at_beat], origin_beat)),
+            self.data.valid.eq(p.to_data),
+            self.data.payload.eq(p.beat),
         ]
 
-        # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
-        # the lane count minus one are: lanes of the last word, words of the last beat, beats.
-        at_burst, at_word = exact_log2(self.lanes), exact_log2(self.word_lanes)
-        at_beat = at_word + exact_log2(self.width.words)
-        more_words, more_beats = more[at_word:at_beat], more[at_beat:]
-        full = more_words.all()
+        # A cycle later, when `newest` counts the block's last beat.
+        p.stage()
+        end = self.ends.payload
+        m.d.comb += [
+            self.ends.valid.eq(recent[1]),
+            end.position.eq(Cat(p.last_byte, self.newest)),
+            end.fault.eq(p.fault),
+        ]
+        m.d.sync += self.room.eq(self.surplus | self.o_room)
+        return m
+
+    def _parts(
+        self, m: Module, valid: Value, ends_here: Value, more_beats: Value, full: Value
+    ) -> tuple[Signal, Signal, Signal]:
+        """Whether the beat has words of the plane, has data, or ends the block before the plane's end.
+
+        ``more_beats``: beats of the plane less one; ``full``: data begin in a beat of their own.
+        """
         first = Signal(init=1)
         in_plane = Signal()
         plane_ends = Signal()
@@ -132,67 +180,18 @@ class BlockSplitter(wiring.Component):
             plane_cut.eq(Mux(first, more_beats != 0, in_plane & ~plane_ends)),
         ]
         with m.If(valid):
-            sync += first.eq(ends_here)
+            m.d.sync += first.eq(ends_here)
             with m.If(first):
-                sync += [
+                m.d.sync += [
                     beats_left.eq(more_beats),
                     in_plane.eq((more_beats != 0) & ~ends_here),
                     plane_ends.eq(more_beats == 1),
                     plane_shares.eq(~full),
                 ]
             with m.Elif(in_plane):
-                sync += [
+                m.d.sync += [
                     beats_left.eq(beats_left - 1),
                     in_plane.eq(~plane_ends & ~ends_here),
                     plane_ends.eq(beats_left == 2),
                 ]
-
-        # If a block has ended within the last four cycles, `surplus` may still be about that one.
-        recent = Signal(4)
-        sync += recent.eq(Cat(valid & ends_here, recent))
-        drop = self.surplus & ~recent.any()
-        dropped = Signal()
-        was_dropped = dropped | (has_data & drop)
-        with m.If(valid):
-            sync += dropped.eq(was_dropped & ~ends_here)
-
-        # A register between the choice and the buffers, which lie apart.
-        p = Pipeline(m, "sorted_", control={"to_plane", "to_data"})
-        p.let(last_byte=top_byte, fault=plane_cut | was_dropped)
-        p.stage(
-            to_plane=valid & has_plane,
-            to_data=valid & has_data & ~drop,
-            beat=beat,
-            ends=ends_here,
-            more=more,
-            full=full,
-            base=base,
-            unusable=unusable,
-        )
-        plane = self.plane.payload
-        m.d.comb += [
-            self.plane.valid.eq(p.to_plane),
-            plane.data.eq(p.beat),
-            plane.ends.eq(p.ends),
-            plane.block.more_groups.eq(p.more[at_burst:]),
-            plane.block.more_lanes.eq(p.more[:at_burst]),
-            plane.block.base.eq(p.base),
-            plane.block.unusable.eq(p.unusable),
-            # Data start after the plane's words; the byte before is an odd one.
-            plane.block.origin.eq(
-                Cat(Const(1, 1), p.more[at_word:at_beat], Mux(p.full, self.newest, self.following))
-            ),
-            self.data.valid.eq(p.to_data),
-            self.data.payload.eq(p.beat),
-        ]
-
-        # A cycle later, when `newest` counts the block's last beat.
-        p.stage()
-        end = self.ends.payload
-        m.d.comb += [
-            self.ends.valid.eq(recent[1]),
-            end.position.eq(Cat(p.last_byte, self.newest)),
-            end.fault.eq(p.fault),
-        ]
-        sync += self.s_axis.tready.eq(self.surplus | self.room)
-        return m
+        return has_plane, has_data, plane_cut

@@ -28,16 +28,6 @@ class BlockStatistics(wiring.Component):
         Of a report.
     inputs : mapping
         The codec's own push streams, by name: what a payload is.
-
-    Members
-    -------
-    block_bytes : :py:`In(14)`
-        Size of the block, three cycles after its last vector.
-    beats : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
-    done : :py:`In(1)`
-        The Alignment Unit's output for the same vectors.
-    reports : :py:`Out(stream.Signature(report, always_ready=True))`
-        One per block, in order.
     """
 
     def __init__(self, lanes: int, report: Any, inputs: Mapping[str, Any]):
@@ -47,10 +37,11 @@ class BlockStatistics(wiring.Component):
         super().__init__(
             {
                 **{name: In(stream.Signature(shape, always_ready=True)) for name, shape in inputs.items()},
-                "block_bytes": In(14),
+                "block_bytes": In(14),  #: Size of the block, three cycles after its last vector.
+                #: The Alignment Unit's beats.
                 "beats": In(stream.Signature(self.width.bits, always_ready=True)),
-                "done": In(1),
-                "reports": Out(stream.Signature(report, always_ready=True)),
+                "done": In(1),  #: The Alignment Unit's output for the same vectors.
+                "reports": Out(stream.Signature(report, always_ready=True)),  #: One per block, in order.
             }
         )
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -42,31 +42,21 @@ class BlockReader(wiring.Signature):
 
     ``step`` reads one beat of the current block, at most one per cycle. It appears
     :meth:`BlockStore.latency_of` cycles later, without a handshake.
-
-    Members
-    -------
-    valid : :py:`Out(1)`
-        There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
-    shape : :py:`Out(block_shape(lanes))`
-    step : :py:`In(1)`
-        Reads the current block's next beat; the next block follows after the last.
-    last : :py:`Out(1)`
-        The next ``step`` is the block's last.
-    drop : :py:`In(1)`
-        Discards the current block, of which no beat may have been read. Not together with ``step``.
-    beat : :py:`Out(32 * lanes)`
-        The beat of an earlier ``step``, from gates; zero outside the block.
     """
 
     def __init__(self, lanes: int = GROUP_LANES):
         self.lanes = lanes
         super().__init__(
             {
+                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
                 "valid": Out(1),
-                "shape": Out(block_shape(lanes)),
-                "step": In(1),
-                "last": Out(1),
+                "shape": Out(block_shape(lanes)),  #: The current block's.
+                "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.
+                "last": Out(1),  #: The next ``step`` is the block's last.
+                #: Discards the current block, of which no beat may have been read. Not together with
+                #: ``step``.
                 "drop": In(1),
+                #: The beat of an earlier ``step``, from gates; zero outside the block.
                 "beat": Out(Beat(lanes).bits),
             }
         )
@@ -96,16 +86,6 @@ class BlockStore(wiring.Component):
         with 8 lanes half as many, since a block takes at least two cycles.
     lanes : :class:`int`
         Beats of 4 bytes per lane: 8 or 16.
-
-    Members
-    -------
-    tags, data : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
-        Beats to store.
-    shapes : :py:`In(stream.Signature(block_shape(lanes), always_ready=True))`
-        A block is complete; not before its last beat was written.
-    room : :py:`Out(1)`
-        A register: beats may come.
-    blocks : :py:`Out(BlockReader(lanes))`
     """
 
     def __init__(
@@ -119,11 +99,14 @@ class BlockStore(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: Beats of the planes to store.
                 "tags": In(stream.Signature(self.width.bits, always_ready=True)),
+                #: Beats of the data to store.
                 "data": In(stream.Signature(self.width.bits, always_ready=True)),
+                #: A block is complete; not before its last beat was written.
                 "shapes": In(stream.Signature(block_shape(lanes), always_ready=True)),
-                "room": Out(1),
-                "blocks": Out(BlockReader(lanes)),
+                "room": Out(1),  #: A register: beats may come.
+                "blocks": Out(BlockReader(lanes)),  #: The current block.
             }
         )
 
@@ -141,21 +124,7 @@ class BlockStore(wiring.Component):
         m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
         wiring.connect(m, wiring.flipped(self.shapes), shapes.i)
 
-        # Writing.
-        for ram, beats in ((tags, self.tags), (stored, self.data)):
-            m.d.comb += [ram.write.eq(beats.valid), ram.write_data.eq(beats.payload)]
-            m.d.sync += ram.write_address.eq(ram.write_address + beats.valid)
-        # `room` follows the addresses three cycles late, and a full ring would look like an empty one.
-        spare = self.slack + 3 + 1
-        tag_room = Signal()
-        data_room = Signal()
-        for ram, room in ((tags, tag_room), (stored, data_room)):
-            level = Signal.like(ram.write_address)
-            m.d.sync += [
-                level.eq(ram.write_address - ram.read_address),
-                room.eq(level < ram.depth - spare),
-            ]
-        m.d.sync += self.room.eq(tag_room & data_room & shapes.room)
+        self._write(m, tags, stored, shapes.room)
 
         # The current block, and how many of its beats are left. This half of the reader is next to whoever
         # steps; it shares no path with the rings, which follow a cycle later.
@@ -214,8 +183,28 @@ class BlockStore(wiring.Component):
                 (stored, shape.data_beats, p.have_data),
             )
         ]
+        self._join(m, p, tags, stored)
+        return m
 
-        # Two cycles later the beats are there: rotate the data, split it at its place, OR.
+    def _write(self, m: Module, tags: BlockRam, stored: BlockRam, shapes_room: Value) -> None:
+        """Writes the beats that come, and says whether more may."""
+        for ram, beats in ((tags, self.tags), (stored, self.data)):
+            m.d.comb += [ram.write.eq(beats.valid), ram.write_data.eq(beats.payload)]
+            m.d.sync += ram.write_address.eq(ram.write_address + beats.valid)
+        # `room` follows the addresses three cycles late, and a full ring would look like an empty one.
+        spare = self.slack + 3 + 1
+        tag_room = Signal()
+        data_room = Signal()
+        for ram, room in ((tags, tag_room), (stored, data_room)):
+            level = Signal.like(ram.write_address)
+            m.d.sync += [
+                level.eq(ram.write_address - ram.read_address),
+                room.eq(level < ram.depth - spare),
+            ]
+        m.d.sync += self.room.eq(tag_room & data_room & shapes_room)
+
+    def _join(self, m: Module, p: Pipeline, tags: BlockRam, stored: BlockRam) -> None:
+        """Two cycles later the beats are there: rotates the data, splits it at its place, ORs."""
         for _ in range(BlockRam.LATENCY):
             p.stage()
         p.let(tag=Mux(p.have_tag, tags.read_data, 0), rotated=Mux(p.have_data, stored.read_data, 0))
@@ -225,7 +214,6 @@ class BlockStore(wiring.Component):
         for i in range(self.width.words):
             word, held = p.rotated.word_select(i, 16), carry.word_select(i, 16)
             beat = tag.word_select(i, 16) | held | Mux(here[i], word, 0)
-            m.d.comb += current.beat.word_select(i, 16).eq(beat)
+            m.d.comb += self.blocks.beat.word_select(i, 16).eq(beat)
             with m.If(stepped):
                 m.d.sync += held.eq(Mux(here[i], 0, word))
-        return m

@@ -66,17 +66,6 @@ class Compressor(wiring.Component):
         Whether to compute the checksums and class counts that the engine needs.
     lanes : :class:`int`
         Lanes of a burst: 8 or 16. Beats have 4 bytes for each.
-
-    Members
-    -------
-    parameters : :py:`In(CodecParameters)`
-        Read together with every burst, and the same for all of a block.
-    bursts : :py:`In(stream.Signature(lane_burst(lanes), always_ready=True))`
-    room : :py:`Out(1)`
-        Bursts may come. After it has fallen, at most 10 more may follow, with 16 lanes 16.
-    blocks : :py:`Out(BlockReader(lanes))`
-    statistics : :py:`Out(stream.Signature(STATISTICS, always_ready=True))`
-        With ``statistics=True``: one report per block, in order.
     """
 
     STATISTICS: Any
@@ -88,12 +77,15 @@ class Compressor(wiring.Component):
         self.width = width = Beat.of_groups(lanes)
         self.latency = BlockStore.latency_of(width)  # from `step` to its beat
         members = {
+            #: Read together with every burst, and the same for all of a block.
             "parameters": In(CodecParameters),
-            "bursts": In(stream.Signature(lane_burst(lanes), always_ready=True)),
+            "bursts": In(stream.Signature(lane_burst(lanes), always_ready=True)),  #: The lanes.
+            #: Bursts may come. After it has fallen, at most 10 more may follow, with 16 lanes 16.
             "room": Out(1),
-            "blocks": Out(BlockReader(lanes)),
+            "blocks": Out(BlockReader(lanes)),  #: The blocks that are ready, one at a time.
         }
         if statistics:
+            #: With ``statistics=True``: one report per block, in order.
             members["statistics"] = Out(stream.Signature(self.STATISTICS, always_ready=True))
         super().__init__(members)
 
@@ -199,16 +191,6 @@ class StandaloneCompressor(wiring.Component):
         Name of the codec, "paper" or "planes".
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes))`
-        ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-        ``tuser = 1`` at ``tlast``: overlong packet.
-    cfg_e0, cfg_t, cfg_b : :py:`In(8)`
-        Codec parameters (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
-        cycle after its last. The planes codec does not use the last two.
     """
 
     MARKS = 128
@@ -220,7 +202,15 @@ class StandaloneCompressor(wiring.Component):
         self.width = Beat.of_groups(lanes)
         stream = AXIStream(self.width.bytes)
         super().__init__(
-            {"s_axis": In(stream), "m_axis": Out(stream), "cfg_e0": In(8), "cfg_t": In(8), "cfg_b": In(8)}
+            {
+                "s_axis": In(stream),  #: ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
+                "m_axis": Out(stream),  #: ``tuser = 1`` at ``tlast``: overlong packet.
+                #: E0 (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
+                #: cycle after its last.
+                "cfg_e0": In(8),
+                "cfg_t": In(8),  #: T, likewise. The planes codec does not use it.
+                "cfg_b": In(8),  #: B, likewise. The planes codec does not use it.
+            }
         )
 
     def elaborate(self, platform: Any) -> Module:

@@ -4,23 +4,33 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
+from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
 from ..parts.axi import AXIStream
 from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
-from .block_splitter import BlockSplitter, block_end
+from .block_splitter import BlockSplitter, block_beat, block_end
+from .codecs import PAPER, codec_of
 from .group_issue import GroupIssue
 from .plane_decoder import PlaneDecoder
 from .ring_window import RingWindow
 
 
-def _burst_layout(lanes: int) -> data.StructLayout:
-    return data.StructLayout({"lanes": 32 * lanes, "present": lanes, "last": 1, "fault": 1})
+def decoded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+    """A burst of a restored block."""
+    return data.StructLayout(
+        {
+            "lanes": Beat(lanes).bits,
+            # Which lanes exist; all but in the last burst, where the upper ones may be absent.
+            "present": lanes,
+            "last": 1,
+            "fault": 1,  # with `last`: the block is malformed
+        }
+    )
 
 
 class Decompressor(wiring.Component):
@@ -28,22 +38,21 @@ class Decompressor(wiring.Component):
 
     ::
 
-        s_axis ─► BlockSplitter ─┬─ plane ─► decoder ─ groups ─┐
-                                 ├─ ends ──► queue ────────────┴─► GroupIssue
-                                 │                                     │ requests
-                                 └─ data ──► buffer ◄──────────────────┘
-                                               └─► unit ─► queue ─► m_axis
+        beats ─► BlockSplitter ─┬─ plane ─► decoder ─ groups ─┐
+                                ├─ ends ──► queue ────────────┴─► GroupIssue
+                                │                                     │ requests
+                                └─ data ──► buffer ◄──────────────────┘
+                                              └─► unit ─► queue ─► bursts
 
     The base of :class:`.paper.decompressor.Decompressor` and :class:`.planes.decompressor.Decompressor`,
     which name their decoder, buffer and unit.
 
-    One block (plane, then data) per packet on ``s_axis``; one packet of exactly ``ceil(n / lanes)``
-    bursts on ``m_axis``, where *n* is the lane count announced in ``s_axis.tuser`` on the packet's
-    first beat. ``tkeep`` of the last burst has four bits per present lane.
+    A block is its plane, then its data. It gives exactly ``ceil(n / lanes)`` bursts, where *n* is the lane
+    count announced with the block's first beat.
 
     A block is *malformed* if it ends inside its plane, has too few or too many data bytes, or breaks a rule
     of its codec. It still yields its announced number of bursts. Their contents are arbitrary from the first
-    fault on, and ``tuser = 1`` at ``tlast``. The next block is not affected. A block with an *n* of 0 or
+    fault on, and the last one has ``fault``. The next block is not affected. A block with an *n* of 0 or
     above 2304 is malformed and yields one full burst.
 
     Throughput: one burst per cycle while input is there, also from one block to the next, whose plane is
@@ -56,18 +65,6 @@ class Decompressor(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes of a beat: 8 or 16.
-    pushed : :class:`bool`
-        Every beat with ``tvalid`` is taken, whatever ``tready`` is. After ``tready`` has fallen, at most one
-        may follow.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes, 16))`
-        Blocks. ``tready`` does not depend on ``tvalid`` and is low only when a buffer fills up.
-    m_axis : :py:`Out(AXIStream(4 * lanes, 1))`
-        Bursts; ``tuser = 1`` at ``tlast``: malformed block.
-    cfg_b : :py:`In(8)`
-        Byte 3 of the shim: B or E0; read with every block's first beat.
     """
 
     DECODER: type[PlaneDecoder]
@@ -78,16 +75,17 @@ class Decompressor(wiring.Component):
     WORD_LANES: int
     """Lanes of a 16-bit word of the plane."""
 
-    def __init__(self, *, pushed: bool = False, lanes: int = GROUP_LANES):
-        self.pushed = pushed
+    def __init__(self, *, lanes: int = GROUP_LANES):
         self.lanes = lanes
         self.width = Beat.of_groups(lanes)
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.width.bytes, 16)),
-                "m_axis": Out(AXIStream(self.width.bytes, 1)),
-                "cfg_b": In(8),
+                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Blocks.
+                #: A register, low only when a buffer fills up: beats may come. After it has fallen, at most
+                #: one more may follow.
+                "room": Out(1),
+                "bursts": Out(stream.Signature(decoded_burst(lanes))),  #: The lanes, block by block.
             }
         )
 
@@ -101,9 +99,7 @@ class Decompressor(wiring.Component):
         # (tags or codes) into groups with places. A group is issued once its bytes are in the buffer and the
         # output queue has room. Past that point nothing stalls.
         m = Module()
-        m.submodules.splitter = splitter = BlockSplitter(
-            self.WORD_LANES, pushed=self.pushed, lanes=self.lanes
-        )
+        m.submodules.splitter = splitter = BlockSplitter(self.WORD_LANES, lanes=self.lanes)
         m.submodules.decoder = decoder = self.DECODER(lanes=self.lanes)
         m.submodules.buffer = buffer = self.BUFFER(lanes=self.lanes)
         m.submodules.unit = unit = self.UNIT(lanes=self.lanes)
@@ -111,23 +107,24 @@ class Decompressor(wiring.Component):
         marks = decoder.MARKS, decoder.mark_bits
         m.submodules.issue = issue = GroupIssue(marks, lanes=self.lanes)
         slack = buffer.latency + unit.LATENCY + 4
-        m.submodules.output = output = PushQueue(_burst_layout(self.lanes), 32, slack)
+        m.submodules.output = output = PushQueue(decoded_burst(self.lanes), 32, slack)
 
-        wiring.connect(m, wiring.flipped(self.s_axis), splitter.s_axis)
+        wiring.connect(m, wiring.flipped(self.beats), splitter.beats)
         wiring.connect(m, splitter.plane, decoder.beats)
         wiring.connect(m, splitter.data, buffer.beats)
         wiring.connect(m, splitter.ends, ends.i)
         wiring.connect(m, ends.o, issue.ends)
         wiring.connect(m, decoder.groups, issue.groups)
         wiring.connect(m, issue.requests, buffer.requests)
-        # Up to seven beats are in flight when `tready` falls, up to seven more after a surplus, and the
+        wiring.connect(m, output.o, wiring.flipped(self.bursts))
+        # Up to seven beats are in flight when `room` falls, up to seven more after a surplus, and the
         # buffers overwrite their next two free slots.
         m.d.comb += [
-            splitter.cfg_b.eq(self.cfg_b),
+            self.room.eq(splitter.room),
             splitter.newest.eq(buffer.newest),
             splitter.following.eq(buffer.following),
             splitter.surplus.eq(issue.surplus),
-            splitter.room.eq(
+            splitter.o_room.eq(
                 (issue.held < RingWindow.DEPTH - 18) & (decoder.stored < PlaneDecoder.DEPTH - 10) & ends.room
             ),
             issue.newest.eq(buffer.newest),
@@ -171,14 +168,60 @@ class Decompressor(wiring.Component):
             output.i.payload.present.eq(p.present),
             output.i.payload.last.eq(last),
             output.i.payload.fault.eq(last & fault),
-            self.m_axis.tdata.eq(output.o.payload.lanes),
-            self.m_axis.tkeep.eq(Cat(lane.replicate(4) for lane in output.o.payload.present)),
-            self.m_axis.tlast.eq(output.o.payload.last),
-            self.m_axis.tuser.eq(output.o.payload.fault),
-            self.m_axis.tvalid.eq(output.o.valid),
-            output.o.ready.eq(self.m_axis.tready),
         ]
 
     def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
         """Joins buffer and unit in the next stage of ``p``, in which the issued group leaves the buffer."""
         raise NotImplementedError
+
+
+class StandaloneDecompressor(wiring.Component):
+    """A decompressor alone (the paper's Fig. 10), between AXI4-Streams: one block in, one packet of fp32 out.
+
+    Every block gives one packet, of as many bursts as :class:`Decompressor` says. A block with an *n* of 0 or
+    above 2304 is malformed and yields one full burst. Throughput and latency are the Decompressor's.
+
+    Parameters
+    ----------
+    codec : :class:`str`
+        Name of the codec, "paper" or "planes".
+    lanes : :class:`int`
+        Lanes of a beat: 8 or 16.
+    """
+
+    def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
+        self.codec = codec_of(codec)
+        self.lanes = lanes
+        self.width = Beat.of_groups(lanes)
+        super().__init__(
+            {
+                #: Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*. ``tready`` does not
+                #: depend on ``tvalid`` and is low only when a buffer fills up.
+                "s_axis": In(AXIStream(self.width.bytes, 16)),
+                #: ``tkeep`` of the last beat has four bits per present lane. ``tuser = 1`` at ``tlast``:
+                #: malformed block.
+                "m_axis": Out(AXIStream(self.width.bytes, 1)),
+                "cfg_b": In(8),  #: Byte 3 of the shim: B or E0; read with every block's first beat.
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.core = core = self.codec.decompressor(lanes=self.lanes)
+        beat, burst = core.beats.payload, core.bursts.payload
+        m.d.comb += [
+            self.s_axis.tready.eq(core.room),
+            core.beats.valid.eq(self.s_axis.tvalid & core.room),
+            beat.data.eq(self.s_axis.tdata),
+            beat.keep.eq(self.s_axis.tkeep),
+            beat.last.eq(self.s_axis.tlast),
+            beat.lanes.eq(self.s_axis.tuser),
+            beat.base.eq(self.cfg_b),
+            self.m_axis.tdata.eq(burst.lanes),
+            self.m_axis.tkeep.eq(Cat(lane.replicate(LANE_BYTES) for lane in burst.present)),
+            self.m_axis.tlast.eq(burst.last),
+            self.m_axis.tuser.eq(burst.fault),
+            self.m_axis.tvalid.eq(core.bursts.valid),
+            core.bursts.ready.eq(self.m_axis.tready),
+        ]
+        return m

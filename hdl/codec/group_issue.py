@@ -47,24 +47,6 @@ class GroupIssue(wiring.Component):
         Name and width of a group's marks.
     lanes : :class:`int`
         Lanes of a group, or of two: 8 or 16.
-
-    Members
-    -------
-    groups : :py:`In(stream.Signature(group_layout(lanes, *marks)))`
-    ends : :py:`In(stream.Signature(block_end(lanes)))`
-        One per block, in order.
-    newest : :py:`In(9)`
-        Number of the last beat that the buffer holds.
-    room : :py:`In(1)`
-        There is room for bursts.
-    requests : :py:`Out(stream.Signature(group_request(lanes, *marks), always_ready=True))`
-        For the buffer, which holds the newest one. A group is requested before it is known when it may go.
-    issued : :py:`Out(stream.Signature(issued_group(lanes), always_ready=True))`
-        One cycle after the group of the held request was let go.
-    held : :py:`Out(9)`
-        Beats of the buffer in use, one cycle late.
-    surplus : :py:`Out(1)`
-        A register: the last group has its bytes and its block does not end.
     """
 
     def __init__(self, marks: tuple[str, int], *, lanes: int = GROUP_LANES):
@@ -73,14 +55,18 @@ class GroupIssue(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
+                #: From the plane decoder, in order.
                 "groups": In(stream.Signature(group_layout(lanes, *marks))),
-                "ends": In(stream.Signature(block_end(lanes))),
-                "newest": In(BEAT_BITS),
-                "room": In(1),
+                "ends": In(stream.Signature(block_end(lanes))),  #: One per block, in order.
+                "newest": In(BEAT_BITS),  #: Number of the last beat that the buffer holds.
+                "room": In(1),  #: There is room for bursts.
+                #: For the buffer, which holds the newest one. A group is requested before it is known when it
+                #: may go.
                 "requests": Out(stream.Signature(group_request(lanes, *marks), always_ready=True)),
+                #: One cycle after the group of the held request was let go.
                 "issued": Out(stream.Signature(issued_group(lanes), always_ready=True)),
-                "held": Out(BEAT_BITS),
-                "surplus": Out(1),
+                "held": Out(BEAT_BITS),  #: Beats of the buffer in use, one cycle late.
+                "surplus": Out(1),  #: A register: the last group has its bytes and its block does not end.
             }
         )
 

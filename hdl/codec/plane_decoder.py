@@ -103,13 +103,6 @@ class PlaneDecoder(wiring.Component):
     ----------
     lanes : :class:`int`
         8: beats of 32 bytes, one group per cycle. 16: 64 bytes, two groups.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(plane_beat(lanes), always_ready=True))`
-    stored : :py:`Out(5)`
-        Beats written and not yet in use, one cycle late.
-    groups : :py:`Out(stream.Signature(group_layout(...)))`
     """
 
     DEPTH = 32
@@ -126,8 +119,10 @@ class PlaneDecoder(wiring.Component):
         self.mark_bits = self.width.bits // self.WORDS
         super().__init__(
             {
+                #: Beats of the planes, block by block.
                 "beats": In(stream.Signature(plane_beat(lanes), always_ready=True)),
-                "stored": Out(range(self.DEPTH)),
+                "stored": Out(range(self.DEPTH)),  #: Beats written and not yet in use, one cycle late.
+                #: Each group's marks and place in the data, in order.
                 "groups": Out(stream.Signature(group_layout(lanes, self.MARKS, self.mark_bits))),
             }
         )
@@ -171,17 +166,44 @@ class PlaneDecoder(wiring.Component):
         wiring.connect(m, queue.o, wiring.flipped(self.groups))
         room = delayed(m, queue.room, 1, name="room", reset=True)
 
-        # The sequencer.
+        p = self._sequence(m, free, room, blocks)
+        m.d.comb += beats.read_address.eq(p.beat_at)
+        p.let(beat=beats.read_data)
+        self._measure(m, p)
+
+        # Where a group's bytes take the position.
+        start = Signal(len(out.start), reset_less=True)
+        end = Signal(len(out.end), reset_less=True)
+        valid, before, total = p.valid, Mux(p.first, p.origin, end), p.total
+        with m.If(valid):
+            sync += [start.eq(before), end.eq(before + total)]
+        p.stage()
+        m.d.comb += [
+            queue.i.valid.eq(p.valid),
+            queue.i.payload[self.MARKS].eq(p.marks),
+            queue.i.payload.start.eq(start),
+            queue.i.payload.end.eq(end),
+            queue.i.payload.last.eq(p.last),
+            queue.i.payload.more_lanes.eq(p.more_lanes),
+            queue.i.payload.base.eq(p.base),
+            queue.i.payload.fault.eq(p.fault),
+        ]
+        return m
+
+    def _sequence(self, m: Module, free: Signal, room: Value, blocks: LutRam) -> Pipeline:
+        """Names one group's marks per cycle with ``room``: by beat and index, with what its block says."""
+        sync = m.d.sync
+        layout = block_layout(self.lanes)
         next_beat = Signal(range(self.DEPTH))
         after_next = Signal(range(self.DEPTH), init=1)
         available = Signal()
         m.d.comb += blocks.read_address.eq(next_beat)
-        next_block = data.View(layout, blocks.read_data[:block_bits])
+        next_block = data.View(layout, blocks.read_data[: layout.size])
 
         active = Signal()
         beat = Signal(range(self.DEPTH))
         word = Signal(range(self.WORDS))
-        more = Signal(len(source.block.more_groups))
+        more = Signal(len(next_block.more_groups))
         last = Signal()
         first = Signal()
         was_last = Signal(init=1)
@@ -225,29 +247,7 @@ class PlaneDecoder(wiring.Component):
                     last.eq(blocks.read_data[-1]),
                     first.eq(1),
                 ]
-
-        m.d.comb += beats.read_address.eq(beat)
         p = Pipeline(m, control={"valid"})
-        p.let(valid=emit, first=first, index=word, last=last)
+        p.let(valid=emit, beat_at=beat, first=first, index=word, last=last)
         p.let(origin=block.origin, more_lanes=block.more_lanes, base=block.base, unusable=block.unusable)
-        p.let(beat=beats.read_data)
-        self._measure(m, p)
-
-        # Where a group's bytes take the position.
-        start = Signal(len(out.start), reset_less=True)
-        end = Signal(len(out.end), reset_less=True)
-        valid, before, total = p.valid, Mux(p.first, p.origin, end), p.total
-        with m.If(valid):
-            sync += [start.eq(before), end.eq(before + total)]
-        p.stage()
-        m.d.comb += [
-            queue.i.valid.eq(p.valid),
-            queue.i.payload[self.MARKS].eq(p.marks),
-            queue.i.payload.start.eq(start),
-            queue.i.payload.end.eq(end),
-            queue.i.payload.last.eq(p.last),
-            queue.i.payload.more_lanes.eq(p.more_lanes),
-            queue.i.payload.base.eq(p.base),
-            queue.i.payload.fault.eq(p.fault),
-        ]
-        return m
+        return p

@@ -74,16 +74,6 @@ class RingWindow(wiring.Component):
         Name and width of the group's marks in a request.
     members : :class:`dict`
         The codec's own outputs.
-
-    Members
-    -------
-    beats : :py:`In(stream.Signature(32 * lanes, always_ready=True))`
-        A beat is appended: ``newest`` counts up.
-    newest : :py:`Out(9)`
-        Number of the last beat appended, modulo 512; 511 after reset.
-    following : :py:`Out(9)`
-        ``newest + 1``.
-    requests : :py:`In(stream.Signature(group_request(lanes, ...), always_ready=True))`
     """
 
     DEPTH = 64
@@ -95,9 +85,12 @@ class RingWindow(wiring.Component):
         self._marks, self._mark_bits = marks
         super().__init__(
             {
+                #: A beat is appended: ``newest`` counts up.
                 "beats": In(stream.Signature(self.width.bits, always_ready=True)),
+                #: Number of the last beat appended, modulo 512; 511 after reset.
                 "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
-                "following": Out(BEAT_BITS),
+                "following": Out(BEAT_BITS),  #: ``newest + 1``.
+                #: The newest is held until the next.
                 "requests": In(stream.Signature(group_request(lanes, *marks), always_ready=True)),
                 **members,
             }

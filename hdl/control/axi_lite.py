@@ -24,11 +24,6 @@ class AXI4Lite(wiring.Signature):
         Width of ``awaddr`` and ``araddr``; addresses count bytes.
     data_width : :class:`int`
         Width of ``wdata`` and ``rdata``: 32 or 64.
-
-    Members
-    -------
-    awaddr, awprot, awvalid, wdata, wstrb, wvalid, bready, araddr, arprot, arvalid, rready : :py:`Out`
-    awready, wready, bresp, bvalid, arready, rdata, rresp, rvalid : :py:`In`
     """
 
     def __init__(self, addr_width: int = ADDRESS_WIDTH, data_width: int = DATA_WIDTH):

@@ -20,31 +20,20 @@ class EngineConfig(data.Struct):
 
     They may change in any cycle, between two frames or inside one. An engine samples them once per frame, so
     that no frame sees half of an update.
-
-    Members
-    -------
-    enable : 1 bit
-        Compress or restore; while 0, every frame passes with verdict ``DISABLED``.
-    tos, tos_mask : 8 bits each
-        A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
-    e0, t, b : 8 bits each
-        :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the planes codec only e0
-        is used. The receive engine takes what it needs from the shim and ignores all three.
-    parameters_valid : 1 bit
-        ``Parameters.valid`` of e0, t and b; changes in the same cycle.
-    min_payload, max_payload : 16 bits each
-        Payload lengths, in bytes, that are compressed (transmit, both) or restored (receive,
-        ``max_payload`` alone); ``max_payload`` is at most ``inceptionn.wire.DEFAULT_MAX_PAYLOAD``.
     """
 
-    enable: 1
-    tos: 8
-    tos_mask: 8
+    enable: 1  #: Compress or restore; while 0, every frame passes with verdict ``DISABLED``.
+    tos: 8  #: A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
+    tos_mask: 8  #: See ``tos``.
+    #: :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the planes codec only e0 is
+    #: used. The receive engine takes what it needs from the shim and ignores all three.
     e0: 8
-    t: 8
-    b: 8
-    parameters_valid: 1
-    min_payload: 16
+    t: 8  #: See ``e0``.
+    b: 8  #: See ``e0``.
+    parameters_valid: 1  #: ``Parameters.valid`` of e0, t and b; changes in the same cycle.
+    min_payload: 16  #: Least payload, in bytes, that is compressed; for the transmit engine alone.
+    #: Largest payload, in bytes, that is compressed or restored; at most
+    #: ``inceptionn.wire.DEFAULT_MAX_PAYLOAD``.
     max_payload: 16
 
 

@@ -64,27 +64,19 @@ class CounterRead(wiring.Signature):
     ----------
     slots : :class:`int`
         Slots of the direction, a power of two.
-
-    Members
-    -------
-    slot : :py:`Out(range(slots))`
-        Which counter: :func:`inceptionn.hdl.control.registers.counter_slots`.
-    strobe : :py:`Out(1)`
-        Read now; at most every third cycle.
-    data : :py:`In(64)`
-        The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after ``strobe``.
-    busy : :py:`In(1)`
-        The counters are being cleared: some may not read as zero yet.
     """
 
     def __init__(self, slots: int = COUNTER_SLOTS) -> None:
         self.slots = slots
         super().__init__(
             {
+                #: Which counter: :func:`inceptionn.hdl.control.registers.counter_slots`.
                 "slot": Out(range(slots)),
-                "strobe": Out(1),
+                "strobe": Out(1),  #: Read now; at most every third cycle.
+                #: The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after
+                #: ``strobe``.
                 "data": In(COUNTER_WIDTH),
-                "busy": In(1, init=1),
+                "busy": In(1, init=1),  #: The counters are being cleared: some may not read as zero yet.
             }
         )
 
@@ -110,12 +102,6 @@ class FrameCounters(wiring.Component):
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True))`
-    frame_in, frame_out, clear : :py:`In(1)`
-    read : :py:`In(CounterRead(...))`
     """
 
     def __init__(self, direction: Direction, *, codec: str = PAPER):
@@ -127,11 +113,11 @@ class FrameCounters(wiring.Component):
         self.slots = slot_count(direction, codec)
         super().__init__(
             {
-                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),
-                "frame_in": In(1),
-                "frame_out": In(1),
-                "clear": In(1),
-                "read": In(CounterRead(self.slots)),
+                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                "frame_in": In(1),  #: The last beat of a frame enters the engine in this cycle.
+                "frame_out": In(1),  #: The last beat of a frame leaves the engine in this cycle.
+                "clear": In(1),  #: Set all counters to zero.
+                "read": In(CounterRead(self.slots)),  #: For the registers.
             }
         )
 

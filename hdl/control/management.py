@@ -21,24 +21,16 @@ class EngineManagement(wiring.Signature):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    config : :py:`Out(EngineConfig)`
-    reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True))`
-        One per frame.
-    frame_in, frame_out : :py:`In(1)`
-        The last beat of a frame enters, or leaves, in this cycle.
     """
 
     def __init__(self, codec: str = PAPER) -> None:
         self.codec = codec
         super().__init__(
             {
-                "config": Out(EngineConfig),
-                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),
-                "frame_in": In(1),
-                "frame_out": In(1),
+                "config": Out(EngineConfig),  #: The engine's settings.
+                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                "frame_in": In(1),  #: The last beat of a frame enters in this cycle.
+                "frame_out": In(1),  #: The last beat of a frame leaves in this cycle.
             }
         )
 
@@ -58,17 +50,18 @@ class Management(wiring.Component):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    s_axil : :py:`In(AXI4Lite())`
-    tx, rx : :py:`Out(EngineManagement(codec))`
     """
 
     def __init__(self, *, codec: str = PAPER):
         self.codec = codec
         engine = Out(EngineManagement(codec))
-        super().__init__({"s_axil": In(AXI4Lite()), "tx": engine, "rx": engine})
+        super().__init__(
+            {
+                "s_axil": In(AXI4Lite()),  #: The registers.
+                "tx": engine,  #: To the transmit engine.
+                "rx": engine,  #: To the receive engine.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

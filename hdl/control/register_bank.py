@@ -45,14 +45,6 @@ class RegisterBank(wiring.Component):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    s_axil : :py:`In(AXI4Lite())`
-    tx_config, rx_config : :py:`Out(EngineConfig)`
-    clear : :py:`Out(1)`
-        High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
-    tx_counters, rx_counters : :py:`Out(CounterRead(...))`
     """
 
     def __init__(self, *, codec: str = PAPER):
@@ -60,12 +52,12 @@ class RegisterBank(wiring.Component):
         self.registers = registers_of(codec)
         super().__init__(
             {
-                "s_axil": In(AXI4Lite()),
-                "tx_config": Out(EngineConfig),
-                "rx_config": Out(EngineConfig),
-                "clear": Out(1),
-                "tx_counters": Out(CounterRead(slot_count("tx", codec))),
-                "rx_counters": Out(CounterRead(slot_count("rx", codec))),
+                "s_axil": In(AXI4Lite()),  #: To the master.
+                "tx_config": Out(EngineConfig),  #: Settings of the transmit engine.
+                "rx_config": Out(EngineConfig),  #: Settings of the receive engine.
+                "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
+                "tx_counters": Out(CounterRead(slot_count("tx", codec))),  #: The transmit engine's counters.
+                "rx_counters": Out(CounterRead(slot_count("rx", codec))),  #: The receive engine's counters.
             }
         )
 

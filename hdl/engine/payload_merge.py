@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -31,19 +31,6 @@ class PayloadMerge(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    parts : :py:`In(stream.Signature(frame_part(lanes)))`
-    tails : :py:`In(stream.Signature(1, always_ready=True))`
-        Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the next may
-        come when the frame before has left, its first part at the earliest; with 16 lanes 2 may wait.
-    payload : :py:`In(stream.Signature(restored_burst(lanes)))`
-        From the Decompressor. A part says whether it takes a burst.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-    faults : :py:`Out(stream.Signature(1, always_ready=True))`
-        Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that passes,
-        it means nothing.
     """
 
     LATENCY = 3
@@ -53,10 +40,16 @@ class PayloadMerge(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "parts": In(stream.Signature(frame_part(lanes))),
+                "parts": In(stream.Signature(frame_part(lanes))),  #: In the frames' order.
+                #: Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the
+                #: next may come when the frame before has left, its first part at the earliest; with 16 lanes
+                #: 2 may wait.
                 "tails": In(stream.Signature(1, always_ready=True)),
+                #: From the Decompressor. A part says whether it takes a burst.
                 "payload": In(stream.Signature(restored_burst(lanes))),
-                "m_axis": Out(AXIStream(self.width.bytes)),
+                "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.
+                #: Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that
+                #: passes, it means nothing.
                 "faults": Out(stream.Signature(1, always_ready=True)),
             }
         )
@@ -69,10 +62,9 @@ class PayloadMerge(wiring.Component):
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         width = self.width.bytes
         part = self.parts.payload
-        tail_known = Signal()
-        tail_spoilt = Signal()
         go = Signal()
         room = Signal()
+        tail_known, tail_spoilt = self._tail(m, go & part.awaits_tail)
         burst_there = ~part.payload | self.payload.valid
         tail_there = ~part.awaits_tail | tail_known
         m.d.comb += [
@@ -81,22 +73,6 @@ class PayloadMerge(wiring.Component):
             self.payload.ready.eq(go & part.payload),
         ]
         m.d.sync += room.eq(output.room)
-        if not self.width.payload_overlaps:
-            with m.If(self.tails.valid):
-                m.d.sync += [tail_known.eq(1), tail_spoilt.eq(self.tails.payload)]
-            with m.If(go & part.awaits_tail):
-                m.d.sync += tail_known.eq(0)
-        else:
-            # As fast as the parts' register: the tail that comes with the last part arrives with it. At most
-            # two wait, so it is always ready. A `ready` that nothing reads is an undriven wire in Verilog.
-            m.submodules.tails = tails = ElasticRegister(1)
-            m.d.comb += [
-                tails.i.valid.eq(self.tails.valid & tails.i.ready),
-                tails.i.payload.eq(self.tails.payload),
-                tails.o.ready.eq(go & part.awaits_tail),
-                tail_known.eq(tails.o.valid),
-                tail_spoilt.eq(tails.o.payload),
-            ]
 
         # The last burst tells whether the block is malformed. The frame's last beat may follow it without
         # a burst.
@@ -148,3 +124,25 @@ class PayloadMerge(wiring.Component):
             output.i.payload.ending.eq(p.ending),
         ]
         return m
+
+    def _tail(self, m: Module, used: Value) -> tuple[Signal, Signal]:
+        """Whether the oldest tail is there, and whether its frame came bad or short; ``used``: drop it."""
+        tail_known = Signal()
+        tail_spoilt = Signal()
+        if not self.width.payload_overlaps:
+            with m.If(self.tails.valid):
+                m.d.sync += [tail_known.eq(1), tail_spoilt.eq(self.tails.payload)]
+            with m.If(used):
+                m.d.sync += tail_known.eq(0)
+        else:
+            # As fast as the parts' register: the tail that comes with the last part arrives with it. At most
+            # two wait, so it is always ready. A `ready` that nothing reads is an undriven wire in Verilog.
+            m.submodules.tails = tails = ElasticRegister(1)
+            m.d.comb += [
+                tails.i.valid.eq(self.tails.valid & tails.i.ready),
+                tails.i.payload.eq(self.tails.payload),
+                tails.o.ready.eq(used),
+                tail_known.eq(tails.o.valid),
+                tail_spoilt.eq(tails.o.payload),
+            ]
+        return tail_known, tail_spoilt

@@ -43,18 +43,6 @@ class ReceiveAssembler(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    orders : :py:`In(stream.Signature(ReceiveOrder))`
-        In the frames' order.
-    beats : :py:`In(stream.Signature(wire_beat(lanes)))`
-        The frames' beats as they came from the wire.
-    payload : :py:`In(stream.Signature(restored_burst(lanes)))`
-        From the Decompressor.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
-        One per frame, in order.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -62,10 +50,12 @@ class ReceiveAssembler(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "orders": In(stream.Signature(ReceiveOrder)),
+                "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
+                #: The frames' beats as they came from the wire.
                 "beats": In(stream.Signature(wire_beat(lanes))),
-                "payload": In(stream.Signature(restored_burst(lanes))),
-                "m_axis": Out(AXIStream(self.width.bytes)),
+                "payload": In(stream.Signature(restored_burst(lanes))),  #: From the Decompressor.
+                "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.
+                #: One per frame, in order.
                 "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )

@@ -53,18 +53,6 @@ class ReceiveDecision(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    header : :py:`In(ParsedHeader)`
-        The frame's; holds from its second beat (its only one; with 16 lanes its first) to its last.
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-        In step with the :class:`PayloadRealigner`'s.
-    front : :py:`In(64)`
-        The realigner's: the shim, the realigner's latency after the beat that holds the shim's last byte.
-    orders : :py:`Out(stream.Signature(ReceiveOrder, always_ready=True))`
-    shim : :py:`Out(Shim)`
-        With the order of a frame that is restored: its shim.
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2
@@ -75,11 +63,16 @@ class ReceiveDecision(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
+                #: The frame's; holds from its second beat (its only one; with 16 lanes its first) to its
+                #: last.
                 "header": In(ParsedHeader),
+                #: In step with the :class:`PayloadRealigner`'s.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                #: The realigner's: the shim, the realigner's latency after the beat that holds the shim's
+                #: last byte.
                 "front": In(8 * SHIM_BYTES),
-                "orders": Out(stream.Signature(ReceiveOrder, always_ready=True)),
-                "shim": Out(Shim),
+                "orders": Out(stream.Signature(ReceiveOrder, always_ready=True)),  #: One per frame, in order.
+                "shim": Out(Shim),  #: With the order of a frame that is restored: its shim.
             }
         )
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -113,18 +113,6 @@ class ReceiveLayout(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    orders : :py:`In(stream.Signature(ReceiveOrder))`
-        In the frames' order.
-    beats : :py:`In(stream.Signature(wire_beat(lanes)))`
-        Every frame's beats as they came from the wire.
-    parts : :py:`Out(stream.Signature(frame_part(lanes)))`
-    tails : :py:`Out(stream.Signature(1, always_ready=True))`
-        Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or short.
-    accounts : :py:`Out(stream.Signature(frame_account(lanes), always_ready=True))`
-        Once per frame, when its last part and its last beat have been taken.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -133,10 +121,14 @@ class ReceiveLayout(wiring.Component):
         self._place_bits = self.width.place_bits
         super().__init__(
             {
-                "orders": In(stream.Signature(ReceiveOrder)),
+                "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
+                #: Every frame's beats as they came from the wire.
                 "beats": In(stream.Signature(wire_beat(lanes))),
-                "parts": Out(stream.Signature(frame_part(lanes))),
+                "parts": Out(stream.Signature(frame_part(lanes))),  #: What each output beat is made of.
+                #: Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or
+                #: short.
                 "tails": Out(stream.Signature(1, always_ready=True)),
+                #: Once per frame, when its last part and its last beat have been taken.
                 "accounts": Out(stream.Signature(frame_account(lanes), always_ready=True)),
             }
         )
@@ -215,7 +207,14 @@ class ReceiveLayout(wiring.Component):
             with m.If(plans.o.valid):
                 m.d.sync += next_part.eq(Mux(following.order.restore, header, _COPY))
 
-        part = self.parts.payload
+        self._describe_part(m, plan, next_part, walk)
+        m.d.comb += self.parts.payload.first.eq(first)
+        self._account(m, plan, taken=taken, done=leave | waited, tail=tail)
+        return m
+
+    def _describe_part(self, m: Module, plan: Any, next_part: Any, walk: HeaderWalk) -> None:
+        """The part that is offered: its header, patched, and what the frame's plan says."""
+        part, beat, order = self.parts.payload, self.beats.payload, plan.order
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
@@ -228,7 +227,6 @@ class ReceiveLayout(wiring.Component):
         m.d.comb += [
             part.payload.eq(walk.in_payload & ~(next_part.last & plan.rest)),
             part.place.eq(order.payload_at[2 : self._place_bits]),
-            part.first.eq(first),
             part.last.eq(Mux(order.restore, next_part.last, beat.last)),
             part.restored.eq(order.restore),
             part.awaits_tail.eq(next_part.last),
@@ -236,17 +234,19 @@ class ReceiveLayout(wiring.Component):
             part.ending.eq(Mux(order.restore, plan.bytes_out[: self._place_bits], beat.ending)),
         ]
 
+    def _account(self, m: Module, plan: Any, *, taken: Value, done: Value, tail: Value) -> None:
+        """The tail of a restored frame; the account, two cycles after the frame's end.
+
+        By then the frame's tail is held, and the next one's is not.
+        """
+        beat, order = self.beats.payload, plan.order
         m.d.comb += [
             self.tails.valid.eq(tail & order.restore),
             self.tails.payload.eq(beat.bad | beat.short),
         ]
-
-        # The account comes two cycles after the frame's end: its tail is held by then, the next one's is not.
         p = Pipeline(m, control={"taken", "done", "tail"})
         p.let(verdict=order.verdict, restored=order.restore, bytes_out=plan.bytes_out)
-        p.stage(
-            taken=taken, done=leave | waited, tail=tail, bad=beat.bad, short=beat.short, ending=beat.ending
-        )
+        p.stage(taken=taken, done=done, tail=tail, bad=beat.bad, short=beat.short, ending=beat.ending)
         account = self.accounts.payload
         beats = Signal(13)
         m.d.sync += [beats.eq(Mux(p.done, 0, beats + p.taken)), account.beats.eq(beats + p.taken)]
@@ -259,7 +259,6 @@ class ReceiveLayout(wiring.Component):
             account.bytes_out.eq(p.bytes_out),
             self.accounts.valid.eq(p.done),
         ]
-        return m
 
     def _plan(self, m: Module) -> ElasticRegister:
         """The next order, with the sums that it needs."""

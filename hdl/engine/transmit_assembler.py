@@ -4,10 +4,10 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME, SHIM_BYTES, SHIM_MAGIC
+from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC
 
 from ..codec.block_store import BlockReader, BlockStore
 from ..codec.codecs import PAPER, codec_of
@@ -19,12 +19,19 @@ from ..parts.checksum import swap16
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
+from .raw_ring import raw_ring_depth
 from .transmit_settling import frame_order
 
 
-def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
-    """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
-    return 2 * MAX_TRANSMIT_FRAME // Beat(lanes).bytes
+class _Next(data.Struct):
+    """What the next command does. Each question of the control is a bit."""
+
+    copies: 1  # needs no block
+    fetches: 1  # waits for a block, to drop it or to read it
+    drops: 1  # drops it, with the frame's first beat
+    in_block: 1  # reads it
+    raw_last: 1  # the last beat of a frame that is copied
+    after_shim: 1  # the beat after the one in which the shim begins
 
 
 class TransmitAssembler(wiring.Component):
@@ -42,18 +49,6 @@ class TransmitAssembler(wiring.Component):
         fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    orders : :py:`In(stream.Signature(frame_order(lanes)))`
-        From the decision.
-    raw_address : :py:`Out`
-        Next beat of the raw ring that is read; what lies before it may be overwritten.
-    raw_beat : :py:`In(32 * lanes)`
-        The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``.
-    blocks : :py:`In(BlockReader(lanes))`
-        From the Compressor.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
     def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -64,114 +59,29 @@ class TransmitAssembler(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "orders": In(stream.Signature(frame_order(lanes))),
+                "orders": In(stream.Signature(frame_order(lanes))),  #: From the decision.
+                #: Next beat of the raw ring that is read; what lies before it may be overwritten.
                 "raw_address": Out(range(self.ring_depth)),
+                #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
+                #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                "blocks": In(BlockReader(lanes)),
-                "m_axis": Out(AXIStream(width)),
+                "blocks": In(BlockReader(lanes)),  #: From the Compressor.
+                "m_axis": Out(AXIStream(width)),  #: The frames.
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` here
-        # is a cycle old.
+        # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` of the
+        # commands is a cycle old.
         block_latency = BlockStore.latency_of(self.width)
-        wait = block_latency + 1
-        m.submodules.output = output = OutputQueue(slack=wait + 1, lanes=self.lanes)
+        m.submodules.output = output = OutputQueue(slack=block_latency + 2, lanes=self.lanes)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
-
-        # The current order; the next one is taken with the last command of this one. What a command needs and
-        # does is worked out one beat ahead. `copying`: it needs no block; `fetching`: it waits for one,
-        # either to drop it (`dropping`, with the first beat) or to read it (`in_block`). `raw_last`: the last
-        # beat of a frame that is copied.
-        words, place_bits = self.width.words, self.width.place_bits
-        compressed = Signal()
-        idle = Signal(init=1)
-        room = Signal()
-        left = Signal(10)  # raw beats
-        following_base = Signal(range(self.ring_depth))
-        copying, fetching, dropping, in_block, raw_last = (
-            Signal(name=name) for name in ("copying", "fetching", "dropping", "in_block", "raw_last")
-        )
-        spills = Signal()  # the shim ends in the beat after the one in which it begins
-        in_shim = Signal()
-        behind_shim = Signal()
-        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
-        go = Signal()
-        last = Signal()
-        load = Signal()
-        following = self.orders.payload
-        block_wanted = following.compressed | following.drop
-        following_spills = following.payload_at[:place_bits] >= self.width.bytes - SHIM_BYTES
-        # With 16 lanes, a frame with a block may have a single beat, and its block may begin in the first.
-        wide = self.width.payload_overlaps
-        copied = raw_last & (copying | self.blocks.valid) if wide else raw_last
-        begins_in_block = (
-            self.orders.valid
-            & following.compressed
-            & (following.payload_at[place_bits:] == 0)
-            & ~following_spills
-            if wide
-            else 0
-        )
-        m.d.comb += [
-            go.eq(room & (copying | (fetching & self.blocks.valid))),
-            self.blocks.drop.eq(room & self.blocks.valid & dropping),
-            self.blocks.step.eq(room & self.blocks.valid & in_block),
-            last.eq(raw_last | (in_block & self.blocks.last)),
-            load.eq(idle | (room & (copied | (in_block & self.blocks.valid & self.blocks.last)))),
-            self.orders.ready.eq(load),
-            walk.load.eq(load),
-            walk.step.eq(go),
-            walk.patch.eq(following.compressed),
-            walk.vlan.eq(following.vlan),
-            walk.tcp.eq(following.tcp),
-            walk.payload_at.eq(following.payload_at),
-            in_shim.eq(walk.in_header & walk.in_payload),
-        ]
-        m.d.sync += room.eq(output.room)
-        with m.If(go):
-            m.d.sync += [
-                left.eq(left - 1),
-                raw_last.eq(~compressed & (left == 2)),
-                copying.eq(~compressed),
-                fetching.eq(compressed),
-                dropping.eq(0),
-                in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
-                behind_shim.eq(in_shim),
-            ]
-        with m.If(load):
-            m.d.sync += [
-                idle.eq(~self.orders.valid),
-                compressed.eq(following.compressed),
-                left.eq(following.beats),
-                raw_last.eq(self.orders.valid & ~following.compressed & (following.beats == 1)),
-                copying.eq(self.orders.valid & ~block_wanted),
-                fetching.eq(self.orders.valid & block_wanted),
-                dropping.eq(self.orders.valid & following.drop),
-                in_block.eq(begins_in_block),
-                behind_shim.eq(0),
-                spills.eq(following_spills),
-            ]
-
-        p = Pipeline(m, control={"go", "load", "reads_raw", "takes"})
-        p.stage(
-            go=go,
-            load=load,
-            reads_raw=go & walk.in_header,
-            takes=load & self.orders.valid,
-            following=following,
-            last=last,
-            block_ending=self.blocks.shape.ending,
-            marks=walk.marks,
-            keep=walk.keep,
-            in_shim=in_shim,
-            behind_shim=behind_shim,
-        )
+        p = self._command(m, output)
 
         # The raw ring's address and the whole order follow a cycle after the command, by plain registers:
         # loaded at once, many flip-flops would depend on everything that a frame's last command depends on.
+        following_base = Signal(range(self.ring_depth))
         with m.If(p.load):
             m.d.sync += self.raw_address.eq(following_base)
         with m.Elif(p.reads_raw):
@@ -197,10 +107,11 @@ class TransmitAssembler(wiring.Component):
             "udp_checksum": order.checksum,
             "tcp_checksum": order.checksum,
         }
-        patches = [patched_word(p.marks, i, fields, self.lanes) for i in range(words)]
+        words = range(self.width.words)
+        patches = [patched_word(p.marks, i, fields, self.lanes) for i in words]
         p.stage(
             patch=Cat(
-                Mux(hit, value, 0) | self._shim_word(order, p.in_shim, p.behind_shim, i)
+                Mux(hit, value, 0) | self._shim_word(order, p.in_shim, p.after_shim, i)
                 for i, (hit, value) in enumerate(patches)
             ),
             keep=Cat(p.keep[i] & ~hit for i, (hit, _) in enumerate(patches)),
@@ -209,7 +120,7 @@ class TransmitAssembler(wiring.Component):
         p.stage(
             header=Cat(
                 Mux(p.keep[i], self.raw_beat.word_select(i, 16), 0) | p.patch.word_select(i, 16)
-                for i in range(words)
+                for i in words
             )
         )
         p.until(block_latency)
@@ -223,7 +134,88 @@ class TransmitAssembler(wiring.Component):
         ]
         return m
 
-    def _shim_word(self, order: Any, in_shim: Value, behind_shim: Value, word: int) -> Value:
+    def _command(self, m: Module, output: OutputQueue) -> Pipeline:
+        """Issues a command in every cycle with room; the command and its beat's marks one cycle later.
+
+        The next order is taken with the last command of this one.
+        """
+        orders, following, blocks = self.orders, self.orders.payload, self.blocks
+        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
+        now = Signal(_Next)
+        idle = Signal(init=1)
+        compressed = Signal()
+        spills = Signal()  # the shim ends in the beat after the one in which it begins
+        left = Signal(10)  # raw beats
+        room = Signal()
+        go = Signal()
+        load = Signal()
+        in_shim = Signal()
+        # With 16 lanes, a frame with a block may have a single beat.
+        single = self.width.payload_overlaps
+        copied = now.raw_last & (now.copies | blocks.valid) if single else now.raw_last
+        m.d.sync += room.eq(output.room)
+        m.d.comb += [
+            go.eq(room & (now.copies | (now.fetches & blocks.valid))),
+            blocks.drop.eq(room & blocks.valid & now.drops),
+            blocks.step.eq(room & blocks.valid & now.in_block),
+            load.eq(idle | (room & (copied | (now.in_block & blocks.valid & blocks.last)))),
+            orders.ready.eq(load),
+            walk.load.eq(load),
+            walk.step.eq(go),
+            walk.patch.eq(following.compressed),
+            walk.vlan.eq(following.vlan),
+            walk.tcp.eq(following.tcp),
+            walk.payload_at.eq(following.payload_at),
+            in_shim.eq(walk.in_header & walk.in_payload),
+        ]
+
+        # Worked out one beat ahead: the frame's next command, and the next frame's first.
+        goes_on = Signal(_Next)
+        begins = Signal(_Next)
+        wanted = following.compressed | following.drop
+        following_spills = following.payload_at[: self.width.place_bits] >= self.width.bytes - SHIM_BYTES
+        m.d.comb += [
+            goes_on.copies.eq(~compressed),
+            goes_on.fetches.eq(compressed),
+            goes_on.in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
+            goes_on.raw_last.eq(~compressed & (left == 2)),
+            goes_on.after_shim.eq(in_shim),
+            begins.copies.eq(orders.valid & ~wanted),
+            begins.fetches.eq(orders.valid & wanted),
+            begins.drops.eq(orders.valid & following.drop),
+            begins.raw_last.eq(orders.valid & ~following.compressed & (following.beats == 1)),
+        ]
+        if single:
+            early = following.payload_at[self.width.place_bits :] == 0
+            m.d.comb += begins.in_block.eq(orders.valid & following.compressed & early & ~following_spills)
+        with m.If(go):
+            m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
+        with m.If(load):
+            m.d.sync += [
+                idle.eq(~orders.valid),
+                compressed.eq(following.compressed),
+                spills.eq(following_spills),
+                left.eq(following.beats),
+                now.eq(begins),
+            ]
+
+        p = Pipeline(m, control={"go", "load", "reads_raw", "takes"})
+        p.stage(
+            go=go,
+            load=load,
+            reads_raw=go & walk.in_header,
+            takes=load & orders.valid,
+            following=following,
+            last=now.raw_last | (now.in_block & blocks.last),
+            block_ending=blocks.shape.ending,
+            marks=walk.marks,
+            keep=walk.keep,
+            in_shim=in_shim,
+            after_shim=now.after_shim,
+        )
+        return p
+
+    def _shim_word(self, order: Any, in_shim: Value, after_shim: Value, word: int) -> Value:
         """The shim's bits in ``word`` of the beat in which it begins, or of the beat after that."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
         words = self.width.words
@@ -238,6 +230,6 @@ class TransmitAssembler(wiring.Component):
         for number, value in enumerate(shim):
             begins = (word - number) % words
             if begins % 2:
-                here = (in_shim if word >= number else behind_shim) & (place == begins)
+                here = (in_shim if word >= number else after_shim) & (place == begins)
                 result = result | Mux(here, value, 0)
         return result[:16]

@@ -13,7 +13,8 @@ from ..codec.codecs import PAPER, codec_of
 from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.queue import PushQueue
-from .transmit_judging import FrameRecord, JudgedFrame, TransmitJudging
+from .frame_recorder import FrameRecord
+from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
 
 
@@ -36,21 +37,6 @@ class TransmitDecision(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    records : :py:`In(stream.Signature(FrameRecord, always_ready=True))`
-        One per frame or piece, in order.
-    header_sums : :py:`In(stream.Signature(16, always_ready=True))`
-        One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
-    statistics : :py:`In(stream.Signature(Statistics, always_ready=True))`
-        One per record with verdict 0, in order.
-    room : :py:`Out(1)`
-        Of all three; 8 more records may follow after it has fallen.
-    orders : :py:`Out(stream.Signature(frame_order(lanes)))`
-        To the assembler.
-    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
-        To the counters.
     """
 
     LATENCY = 4
@@ -63,12 +49,15 @@ class TransmitDecision(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
+                #: One per frame or piece, in order.
                 "records": In(stream.Signature(FrameRecord, always_ready=True)),
+                #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16, always_ready=True)),
+                #: One per record with verdict 0, in order.
                 "statistics": In(stream.Signature(self.codec.statistics, always_ready=True)),
-                "room": Out(1),
-                "orders": Out(stream.Signature(frame_order(lanes))),
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "room": Out(1),  #: Of all three; 8 more records may follow after it has fallen.
+                "orders": Out(stream.Signature(frame_order(lanes))),  #: To the assembler.
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: To the counters.
             }
         )
 

@@ -7,36 +7,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
+from inceptionn.wire import GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
 
 from ..codec.codecs import PAPER, codec_of
-from ..frame.flow_table import FlowKey, FlowTable
+from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
-
-
-class FrameRecord(data.Struct):
-    """A whole frame in the raw ring, or a piece of one that is too long to be held whole."""
-
-    verdict: 5  # of the headers; 0: a block was made of the payload
-    partial: 1  # a piece, the frame goes on; of the other fields only `beats` is defined
-    bad: 1
-    overlong: 1  # pieces precede this record
-    short: 1  # shorter than its IP total length says
-    tcp: 1
-    vlan: 1
-    payload_at: 7
-    total_length: 16
-    payload_length: 16
-    ip_checksum: 16
-    checksum: 16
-    key: FlowKey
-    index: range(FLOW_TABLE_SIZE)
-    phase: 2
-    b: 8
-    frame_bytes: 17
-    beats: 10
+from .frame_recorder import FrameRecord
 
 
 class JudgedFrame(data.Struct):
@@ -65,19 +43,6 @@ class TransmitJudging(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    records : :py:`In(stream.Signature(FrameRecord))`
-        One per frame or piece, in order.
-    header_sums : :py:`In(stream.Signature(16))`
-        One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
-    ready : :py:`Out(1)`
-        The flow table is cleared. Until then there must be no record.
-    judged : :py:`Out(stream.Signature(JudgedFrame, always_ready=True))`
-        One per record.
-    judged_room : :py:`In(1)`
-        Room downstream. A frame begins only while it is high, and is pushed at most 3 cycles later.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -86,10 +51,13 @@ class TransmitJudging(wiring.Component):
         self.pace = self.pace_of(self.width)
         super().__init__(
             {
-                "records": In(stream.Signature(FrameRecord)),
+                "records": In(stream.Signature(FrameRecord)),  #: One per frame or piece, in order.
+                #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16)),
-                "ready": Out(1),
-                "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),
+                "ready": Out(1),  #: The flow table is cleared. Until then there must be no record.
+                "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),  #: One per record.
+                #: Room downstream. A frame begins only while it is high, and is pushed at most 3 cycles
+                #: later.
                 "judged_room": In(1),
             }
         )
@@ -125,31 +93,6 @@ class TransmitJudging(wiring.Component):
             with m.If(brief):
                 m.d.sync += step.eq(3)
 
-        # The sum of the fixed words (pseudo header, TCP or UDP header, shim): a binary tree, ready with the
-        # last step.
-        source = Signal(17, reset_less=True)
-        destination = Signal(17, reset_less=True)
-        lengths = Signal(18, reset_less=True)
-        shim = Signal(17, reset_less=True)
-        addresses = Signal(18, reset_less=True)
-        others = Signal(19, reset_less=True)
-        static_sum = Signal(20, reset_less=True)
-        less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
-        version = Cat(record.b, Const(self.codec.shim_version, 8))
-        header_sum = Signal(16, reset_less=True)
-        m.d.sync += [
-            source.eq(record.key.source[:16] + record.key.source[16:]),
-            destination.eq(record.key.destination[:16] + record.key.destination[16:]),
-            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
-            # length.
-            lengths.eq((record.total_length - less)[:16] + record.payload_length),
-            shim.eq(SHIM_MAGIC + version),
-            header_sum.eq(swap16(self.header_sums.payload)),
-            addresses.eq(source + destination),
-            others.eq(lengths + shim + header_sum),
-            static_sum.eq(addresses + others),
-        ]
-
         verdict = Signal(Verdict)
         judging = Signal()
         m.d.comb += judging.eq(final & ~record.partial)
@@ -180,6 +123,33 @@ class TransmitJudging(wiring.Component):
             self.judged.payload.verdict.eq(verdict),
             self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
             self.judged.payload.record.eq(record),
-            self.judged.payload.static_sum.eq(static_sum),
+            self.judged.payload.static_sum.eq(self._static_sum(m)),
         ]
         return m
+
+    def _static_sum(self, m: Module) -> Signal:
+        """Sum of the fixed words (pseudo, TCP or UDP header, shim): a tree, ready with the last step."""
+        record = self.records.payload
+        source = Signal(17, reset_less=True)
+        destination = Signal(17, reset_less=True)
+        lengths = Signal(18, reset_less=True)
+        shim = Signal(17, reset_less=True)
+        addresses = Signal(18, reset_less=True)
+        others = Signal(19, reset_less=True)
+        static_sum = Signal(20, reset_less=True)
+        less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
+        version = Cat(record.b, Const(self.codec.shim_version, 8))
+        header_sum = Signal(16, reset_less=True)
+        m.d.sync += [
+            source.eq(record.key.source[:16] + record.key.source[16:]),
+            destination.eq(record.key.destination[:16] + record.key.destination[16:]),
+            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
+            # length.
+            lengths.eq((record.total_length - less)[:16] + record.payload_length),
+            shim.eq(SHIM_MAGIC + version),
+            header_sum.eq(swap16(self.header_sums.payload)),
+            addresses.eq(source + destination),
+            others.eq(lengths + shim + header_sum),
+            static_sum.eq(addresses + others),
+        ]
+        return static_sum

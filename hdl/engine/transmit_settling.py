@@ -63,21 +63,6 @@ class TransmitSettling(wiring.Component):
         fp32 lanes of a beat, 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    judged : :py:`In(stream.Signature(JudgedFrame))`
-        In the frames' order.
-    sums : :py:`In(stream.Signature(BlockSums))`
-        One per candidate, in order.
-    counts : :py:`In(stream.Signature(frame_report(codec)["counts"].shape))`
-        Of the same blocks. There when the sums are, but taken with the report, 4 cycles later.
-    orders : :py:`Out(stream.Signature(frame_order(lanes), always_ready=True))`
-        One per judged frame or piece.
-    orders_room : :py:`In(1)`
-        Room downstream: after it has fallen, 3 more orders may follow.
-    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
-        One per frame.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -85,12 +70,14 @@ class TransmitSettling(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "judged": In(stream.Signature(JudgedFrame)),
-                "sums": In(stream.Signature(BlockSums)),
+                "judged": In(stream.Signature(JudgedFrame)),  #: In the frames' order.
+                "sums": In(stream.Signature(BlockSums)),  #: One per candidate, in order.
+                #: Of the same blocks. There when the sums are, but taken with the report, 4 cycles later.
                 "counts": In(stream.Signature(frame_report(codec)["counts"].shape)),
+                #: One per judged frame or piece.
                 "orders": Out(stream.Signature(frame_order(lanes), always_ready=True)),
-                "orders_room": In(1),
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "orders_room": In(1),  #: Room downstream: after it has fallen, 3 more orders may follow.
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
             }
         )
 
@@ -163,7 +150,12 @@ class TransmitSettling(wiring.Component):
             order.b.eq(record.b),
         ]
 
-        # Stages 4 and 5: the report.
+        self._report(m, p, compressed)
+        return m
+
+    def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
+        """Stages 4 and 5: the report."""
+        record = p.head.record
         p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
         p.stage(
             compressed=compressed,
@@ -181,4 +173,3 @@ class TransmitSettling(wiring.Component):
         ]
         if not self.codec.classes_are_lanes:
             m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))
-        return m

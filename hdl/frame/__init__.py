@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From an Ethernet frame to its payload: parser, matcher, realigner, flow table."""
+"""From an Ethernet frame to its payload: front end, parser, matcher, realigner, flow table."""

@@ -48,30 +48,17 @@ class FlowTable(wiring.Component):
     valid :attr:`LATENCY` cycles after the first. ``learn`` is accepted from then on. It takes effect with the
     next look-up, which may begin one cycle later. After reset the table clears itself, one slot per cycle,
     before ``ready`` rises.
-
-    Members
-    -------
-    ready : :py:`Out(1)`
-    index : :py:`In(10)`
-        :func:`flow_index` of ``key``.
-    key : :py:`In(FlowKey)`
-    known : :py:`Out(1)`
-    phase : :py:`Out(2)`
-        Undefined unless ``known``.
-    learn : :py:`In(1)`
-        Stores ``key`` with ``learn_phase``.
-    learn_phase : :py:`In(2)`
     """
 
     LATENCY = BlockRam.LATENCY + 1
 
-    ready: Out(1)
-    index: In(range(FLOW_TABLE_SIZE))
-    key: In(FlowKey)
-    known: Out(1)
-    phase: Out(2)
-    learn: In(1)
-    learn_phase: In(2)
+    ready: Out(1)  #: The table is clear; before that no look-up.
+    index: In(range(FLOW_TABLE_SIZE))  #: :func:`flow_index` of ``key``.
+    key: In(FlowKey)  #: Of the flow that is looked up.
+    known: Out(1)  #: The table holds ``key``.
+    phase: Out(2)  #: Undefined unless ``known``.
+    learn: In(1)  #: Stores ``key`` with ``learn_phase``.
+    learn_phase: In(2)  #: Phase to store.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -44,14 +44,6 @@ class FrameInput(wiring.Component):
         Minimum number of cycles from one frame's first beat to the next frame's, 1 or more.
     data_bytes : :class:`int`
         Width of the stream in bytes, a power of two.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes))`
-    room : :py:`In(1)`
-        Beats are accepted. Up to two more follow after it has fallen.
-    beats : :py:`Out(stream.Signature(frame_beat(data_bytes), always_ready=True))`
-        Registers.
     """
 
     def __init__(self, *, pace: int = 1, data_bytes: int = BURST_BYTES):
@@ -63,9 +55,9 @@ class FrameInput(wiring.Component):
         self.data_bytes = data_bytes
         super().__init__(
             {
-                "s_axis": In(AXIStream(data_bytes)),
-                "room": In(1),
-                "beats": Out(stream.Signature(frame_beat(data_bytes), always_ready=True)),
+                "s_axis": In(AXIStream(data_bytes)),  #: Frames.
+                "room": In(1),  #: Beats are accepted. Up to two more follow after it has fallen.
+                "beats": Out(stream.Signature(frame_beat(data_bytes), always_ready=True)),  #: Registers.
             }
         )
 

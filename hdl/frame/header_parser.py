@@ -77,15 +77,6 @@ class HeaderParser(wiring.Component):
         multiple of 4. The receive side checks that the payload has room for a shim (``NO_SHIM``).
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    config : :py:`In(EngineConfig)`
-        Sampled with a frame's first beat.
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-    headers : :py:`Out(stream.Signature(parsed_frame(lanes), always_ready=True))`
-        One per frame, :attr:`latency` cycles after its second beat or its only one; with 16 lanes after its
-        first.
     """
 
     def __init__(self, *, transmit: bool, lanes: int = GROUP_LANES):
@@ -95,8 +86,11 @@ class HeaderParser(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "config": In(EngineConfig),
+                "config": In(EngineConfig),  #: Sampled with a frame's first beat.
+                #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                #: One per frame, :attr:`latency` cycles after its second beat or its only one; with 16 lanes
+                #: after its first.
                 "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),
             }
         )

@@ -62,29 +62,6 @@ class HeaderWalk(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    load : :py:`In(1)`
-    patch : :py:`In(1)`
-        With ``load``: the frame's header is patched and its payload replaced. Otherwise the frame is
-        unchanged: all of it is "header".
-    vlan, tcp : :py:`In(1)`
-        With ``load``.
-    payload_at : :py:`In(7)`
-        With ``load``: offset of the payload in the frame in bytes, 34..98 and 2 modulo 4.
-    step : :py:`In(1)`
-    in_header : :py:`Out(1)`
-        The beat holds bytes of the header.
-    header_follows : :py:`Out(1)`
-        The next beat does.
-    in_payload : :py:`Out(1)`
-        The beat holds bytes after the header, or follows the header.
-    payload_follows : :py:`Out(1)`
-        The next beat does.
-    keep : :py:`Out(2 * lanes)`
-        Words of the beat that belong to the header.
-    marks : :py:`Out(HeaderMarks)`
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -93,18 +70,21 @@ class HeaderWalk(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "load": In(1),
+                "load": In(1),  #: A frame begins.
+                #: With ``load``: the frame's header is patched and its payload replaced. Otherwise the frame
+                #: is unchanged: all of it is "header".
                 "patch": In(1),
-                "vlan": In(1),
-                "tcp": In(1),
+                "vlan": In(1),  #: With ``load``: the frame has a VLAN tag.
+                "tcp": In(1),  #: With ``load``: the frame is TCP, else UDP.
+                #: With ``load``: offset of the payload in the frame in bytes, 34..98 and 2 modulo 4.
                 "payload_at": In(7),
-                "step": In(1),
-                "in_header": Out(1),
-                "header_follows": Out(1),
-                "in_payload": Out(1),
-                "payload_follows": Out(1),
-                "keep": Out(self.words),
-                "marks": Out(HeaderMarks),
+                "step": In(1),  #: To the next beat.
+                "in_header": Out(1),  #: The beat holds bytes of the header.
+                "header_follows": Out(1),  #: The next beat does.
+                "in_payload": Out(1),  #: The beat holds bytes after the header, or follows the header.
+                "payload_follows": Out(1),  #: The next beat does.
+                "keep": Out(self.words),  #: Words of the beat that belong to the header.
+                "marks": Out(HeaderMarks),  #: What the beat holds of the header.
             }
         )
 

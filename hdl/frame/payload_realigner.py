@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,16 +58,6 @@ class PayloadRealigner(wiring.Component):
     ----------
     lanes : :class:`int`
         fp32 lanes of a beat, 8 or 16.
-
-    Members
-    -------
-    runs : :py:`In(stream.Signature(payload_run(lanes), always_ready=True))`
-        In the cycle before the frame's second beat; with 16 lanes before its first.
-    beats : :py:`In(stream.Signature(frame_beat(4 * lanes), always_ready=True))`
-    bursts : :py:`Out(stream.Signature(payload_burst(lanes), always_ready=True))`
-    front : :py:`Out(64)`
-        :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run, without
-        those of the frame's first beat if that has 32 bytes. If the run is a block, they are the shim.
     """
 
     LATENCY = 3
@@ -76,19 +66,64 @@ class PayloadRealigner(wiring.Component):
         self.width = Beat.of_groups(lanes)
         self.lanes = lanes
         members = {
+            #: In the cycle before the frame's second beat; with 16 lanes before its first.
             "runs": In(stream.Signature(payload_run(lanes), always_ready=True)),
+            #: The frames' beats.
             "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
-            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),
+            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),  #: The run's lanes.
+            #: :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run,
+            #: without those of the frame's first beat if that has 32 bytes. If the run is a block, they are
+            #: the shim.
             "front": Out(8 * SHIM_BYTES),
         }
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:
+        # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into the words that complete the
+        # current burst (the upper ones) and those that are held. Stage 3: join.
         m = Module()
-        valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
+        p = self._control(m)
         burst = self.bursts.payload
 
-        # Control, in step with the incoming beat. `left`: bursts still to leave.
+        def rotate_right_lanes(value: Any, digit: Any, step: int) -> Any:
+            for position in range(len(digit)):
+                value = Mux(digit[position], value.rotate_right(32 * step << position), value)
+            return value
+
+        p.stage(rotated=rotate_right_lanes(self.beats.payload.data.rotate_right(16), p.lane[:2], 1))
+        rotated = rotate_right_lanes(p.rotated, p.lane[2:], 4)
+        words = [(rotated.word_select(i, 16), hold) for i, hold in enumerate(p.held_back)]
+        p.stage(
+            completing=Cat(Mux(hold, 0, word) for word, hold in words),
+            holding=Cat(Mux(hold, word, 0) for word, hold in words),
+        )
+        held = Signal(self.width.bits, reset_less=True)
+        if self.width.payload_overlaps:
+            with m.If(p.valid):
+                m.d.sync += held.eq(p.holding)
+            # One cycle after a run was loaded, the held words are the previous frame's.
+            begins = Signal()
+            m.d.sync += begins.eq(p.loaded)
+            shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
+            m.d.sync += self.front.eq(p.completing[shim] | Mux(begins, 0, held[shim]))
+        else:
+            # The first beat was rotated for the previous frame's position: nothing of it is held.
+            m.d.comb += self.front.eq(burst.data[-8 * SHIM_BYTES :])
+            with m.If(p.valid | p.loaded):
+                m.d.sync += held.eq(Mux(p.loaded, 0, p.holding))
+        m.d.sync += burst.data.eq(held | Mux(p.flush, 0, p.completing))
+        p.stage()
+        m.d.comb += [
+            self.bursts.valid.eq(p.emit),
+            burst.first.eq(p.first),
+            burst.last.eq(p.last),
+            burst.count.eq(p.count),
+        ]
+        return m
+
+    def _control(self, m: Module) -> Pipeline:
+        """What each beat does, in step with it. `left`: bursts still to leave."""
+        valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
         run = payload_run(self.lanes).members
         skip = Signal(run["skip"])
         lane = Signal(run["lane"])
@@ -134,21 +169,7 @@ class PayloadRealigner(wiring.Component):
 
         leaves_first, leaves_ending = first, ending
         if self.width.payload_overlaps:
-            # A run that begins in its frame's first beat follows at least 42 bytes of headers, so its rest
-            # has at most 22 bytes. If more than half a burst is announced, the frame has ended too early. The
-            # rest is cut to half a burst: the Compressor needs an idle cycle before or after two groups.
-            rest_first = Signal()
-            rest_ending = Signal.like(ending)
-            early = Signal()
-            with m.If(self.runs.valid):
-                m.d.sync += early.eq(loaded.skip == 0)
-            half = self.width.words
-            cut = early & ((ending == 0) | (ending > half))
-            m.d.sync += [rest_first.eq(first & ~(take & begun)), rest_ending.eq(Mux(cut, half, ending))]
-            leaves_first, leaves_ending = (
-                Mux(flush, rest_first, first),
-                Mux(flush, rest_ending, ending),
-            )
+            leaves_first, leaves_ending = self._rest(m, flush, first & ~(take & begun), first, ending)
 
         last_word = self.width.words - 1
         p = Pipeline(m, control={"valid", "loaded", "emit", "first", "last"})
@@ -164,41 +185,23 @@ class PayloadRealigner(wiring.Component):
             last=closing,
             count=Mux(closing & (leaves_ending != 0), leaves_ending, self.width.bytes),
         )
+        return p
 
-        # Stages 1 and 2: rotate right by 4 * lane + 2 bytes and split into the words that complete the
-        # current burst (the upper ones) and those that are held. Stage 3: join.
-        def rotate_right_lanes(value: Any, digit: Any, step: int) -> Any:
-            for position in range(len(digit)):
-                value = Mux(digit[position], value.rotate_right(32 * step << position), value)
-            return value
+    def _rest(
+        self, m: Module, flush: Value, rest_first_now: Value, first: Value, ending: Value
+    ) -> tuple[Value, Value]:
+        """The burst's ``first`` and ``ending``, where the next run may be loaded while a rest leaves.
 
-        p.stage(rotated=rotate_right_lanes(beat.data.rotate_right(16), lane[:2], 1))
-        rotated = rotate_right_lanes(p.rotated, p.lane[2:], 4)
-        words = [(rotated.word_select(i, 16), hold) for i, hold in enumerate(p.held_back)]
-        p.stage(
-            completing=Cat(Mux(hold, 0, word) for word, hold in words),
-            holding=Cat(Mux(hold, word, 0) for word, hold in words),
-        )
-        held = Signal(self.width.bits, reset_less=True)
-        if self.width.payload_overlaps:
-            with m.If(p.valid):
-                m.d.sync += held.eq(p.holding)
-            # One cycle after a run was loaded, the held words are the previous frame's.
-            begins = Signal()
-            m.d.sync += begins.eq(p.loaded)
-            shim = slice(8 * (self.width.bytes - SHIM_BYTES), None)
-            m.d.sync += self.front.eq(p.completing[shim] | Mux(begins, 0, held[shim]))
-        else:
-            # The first beat was rotated for the previous frame's position: nothing of it is held.
-            m.d.comb += self.front.eq(burst.data[-8 * SHIM_BYTES :])
-            with m.If(p.valid | p.loaded):
-                m.d.sync += held.eq(Mux(p.loaded, 0, p.holding))
-        m.d.sync += burst.data.eq(held | Mux(p.flush, 0, p.completing))
-        p.stage()
-        m.d.comb += [
-            self.bursts.valid.eq(p.emit),
-            burst.first.eq(p.first),
-            burst.last.eq(p.last),
-            burst.count.eq(p.count),
-        ]
-        return m
+        A run that begins in its frame's first beat follows at least 42 bytes of headers, so its rest has at
+        most 22 bytes. If more than half a burst is announced, the frame has ended too early. The rest is cut
+        to half a burst: the Compressor needs an idle cycle before or after two groups.
+        """
+        rest_first = Signal()
+        rest_ending = Signal.like(ending)
+        early = Signal()
+        with m.If(self.runs.valid):
+            m.d.sync += early.eq(self.runs.payload.skip == 0)
+        half = self.width.words
+        cut = early & ((ending == 0) | (ending > half))
+        m.d.sync += [rest_first.eq(rest_first_now), rest_ending.eq(Mux(cut, half, ending))]
+        return Mux(flush, rest_first, first), Mux(flush, rest_ending, ending)

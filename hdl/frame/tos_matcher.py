@@ -12,20 +12,12 @@ class TosMatcher(wiring.Component):
     """Compares a packet's ToS byte with the tag, in the bits of a mask. Combinational.
 
     The default mask excludes the two ECN bits, which routers may set (RFC 3168).
-
-    Members
-    -------
-    tos : :py:`In(8)`
-        ToS byte of the packet.
-    config_tos, config_mask : :py:`In(8)`
-    match : :py:`Out(1)`
-        ``(tos & mask) == (config_tos & mask)``.
     """
 
-    tos: In(8)
-    config_tos: In(8)
-    config_mask: In(8)
-    match: Out(1)
+    tos: In(8)  #: ToS byte of the packet.
+    config_tos: In(8)  #: ToS byte to compare with.
+    config_mask: In(8)  #: Bits that are compared.
+    match: Out(1)  #: ``(tos & mask) == (config_tos & mask)``.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -24,6 +24,13 @@ class _State(enum.Enum):
     ANSWER = 2
 
 
+def _hexadecimal(word: Value) -> Value:
+    """A line with the 8 digits of a 32-bit word."""
+    nibbles = [word.word_select(7 - place, 4) for place in range(8)]
+    letters = [Mux(n > 9, n + (ord("a") - 10), n + ord("0"))[:8] for n in nibbles]
+    return Cat(*letters, Const(0x0A0D, 16))
+
+
 class RegisterConsole(wiring.Component):
     """Turns lines of text into AXI4-Lite accesses. Numbers are hexadecimal, of 32 bits, in either case.
 
@@ -45,18 +52,18 @@ class RegisterConsole(wiring.Component):
         Cycles per bit of the serial line.
     addr_width : :class:`int`
         Address bits of the bus.
-
-    Members
-    -------
-    rx, tx
-        The serial line; ``rx`` is synchronised here.
-    m_axil : :py:`Out(AXI4Lite(addr_width))`
     """
 
     def __init__(self, divisor: int, addr_width: int):
         self.divisor = divisor
         self.addr_width = addr_width
-        super().__init__({"rx": In(1), "tx": Out(1, init=1), "m_axil": Out(AXI4Lite(addr_width))})
+        super().__init__(
+            {
+                "rx": In(1),  #: The serial line, synchronised here.
+                "tx": Out(1, init=1),  #: The serial line.
+                "m_axil": Out(AXI4Lite(addr_width)),  #: To the registers.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -118,28 +125,14 @@ class RegisterConsole(wiring.Component):
             with m.Elif(digits & (state == _State.LINE)):
                 m.d.sync += [address.eq(value), digits.eq(0), first.eq(1), bad.eq(bad | first)]
 
-        m.d.comb += [
-            bus.awaddr.eq(address),
-            bus.araddr.eq(address),
-            bus.wdata.eq(value),
-            bus.wstrb.eq(~0),
-            bus.bready.eq(state == _State.ACCESS),
-            bus.rready.eq(state == _State.ACCESS),
-        ]
-        for channel in ("aw", "w", "ar"):
-            valid = getattr(bus, f"{channel}valid")
-            with m.If(valid & getattr(bus, f"{channel}ready")):
-                m.d.sync += valid.eq(0)
+        self._drive_bus(m, address, value, state == _State.ACCESS)
         with m.If((state == _State.ACCESS) & (bus.bvalid | bus.rvalid)):
-            nibbles = [bus.rdata.word_select(7 - place, 4) for place in range(8)]
-            letters = [Mux(n > 9, n + (ord("a") - 10), n + ord("0"))[:8] for n in nibbles]
-            hexadecimal = Cat(*letters, Const(0x0A0D, 16))
             with m.If(Mux(writes, bus.bresp, bus.rresp) != Response.OKAY.value):
                 m.d.sync += say("error")
             with m.Elif(writes):
                 m.d.sync += say("ok")
             with m.Else():
-                m.d.sync += say(hexadecimal)
+                m.d.sync += say(_hexadecimal(bus.rdata))
 
         m.d.comb += [
             transmitter.i.valid.eq((state == _State.ANSWER) & (left != 0)),
@@ -151,3 +144,19 @@ class RegisterConsole(wiring.Component):
             with m.Elif(transmitter.i.ready):
                 m.d.sync += [answer.eq(answer >> 8), left.eq(left - 1)]
         return m
+
+    def _drive_bus(self, m: Module, address: Signal, value: Signal, in_access: Value) -> None:
+        """One access: ``awvalid``, ``wvalid`` and ``arvalid`` fall when they are taken."""
+        bus = self.m_axil
+        m.d.comb += [
+            bus.awaddr.eq(address),
+            bus.araddr.eq(address),
+            bus.wdata.eq(value),
+            bus.wstrb.eq(~0),
+            bus.bready.eq(in_access),
+            bus.rready.eq(in_access),
+        ]
+        for channel in ("aw", "w", "ar"):
+            valid = getattr(bus, f"{channel}valid")
+            with m.If(valid & getattr(bus, f"{channel}ready")):
+                m.d.sync += valid.eq(0)

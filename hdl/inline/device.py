@@ -60,15 +60,6 @@ class InlineDevice(wiring.Component):
         Of ``sync``.
     baud : :class:`int`
         Bits per second of the serial line.
-
-    Members
-    -------
-    host, network
-        Pins (:data:`~inceptionn.hdl.inline.media.MEDIA`), each in its medium's domains.
-    host_managed, network_managed : :py:`In(Link)`
-        What the PHYs' registers say, in ``sync``.
-    rx, tx
-        The serial line; asynchronous.
     """
 
     def __init__(
@@ -88,9 +79,17 @@ class InlineDevice(wiring.Component):
         self.codec = codec
         self.clock_hz = clock_hz
         self.baud = baud
-        members = {name: Out(medium.PINS) for name, medium in self.media.items()}
-        managed = {f"{name}_managed": In(Link) for name in PORTS}
-        super().__init__({**members, **managed, "rx": In(1), "tx": Out(1, init=1)})
+        super().__init__(
+            {
+                #: Pins (:data:`~inceptionn.hdl.inline.media.MEDIA`), in the medium's domains.
+                "host": Out(self.media["host"].PINS),
+                "network": Out(self.media["network"].PINS),  #: Likewise.
+                "host_managed": In(Link),  #: What the PHY's registers say, in ``sync``.
+                "network_managed": In(Link),  #: Likewise.
+                "rx": In(1),  #: The serial line; asynchronous.
+                "tx": Out(1, init=1),  #: The serial line.
+            }
+        )
 
     def _port(self, m: Module, name: str, page: PortPage) -> EthernetPort:
         """A port with its medium, its events and its link."""

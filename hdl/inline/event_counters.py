@@ -21,20 +21,21 @@ class EventCounters(wiring.Component):
     ----------
     slots : :class:`int`
         Counters, a power of two.
-
-    Members
-    -------
-    events : :py:`In(slots)`
-    slot : :py:`In(range(slots))`
-    value : :py:`Out(64)`
-        The counter of ``slot``, ``slots + 1`` cycles after the latter has changed, and anew in each sweep.
     """
 
     def __init__(self, slots: int):
         if slots < 2 or slots & (slots - 1):
             raise ValueError(f"slots must be a power of two of at least 2, not {slots!r}")
         self.slots = slots
-        super().__init__({"events": In(slots), "slot": In(range(slots)), "value": Out(64)})
+        super().__init__(
+            {
+                "events": In(slots),  #: One bit per counter: it counts in this cycle.
+                "slot": In(range(slots)),  #: Number of the counter to read.
+                #: The counter of ``slot``, ``slots + 1`` cycles after the latter has changed, and anew in
+                #: each sweep.
+                "value": Out(64),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -51,28 +51,19 @@ class RgmiiMedium(wiring.Component):
     ----------
     name : :class:`str`
         Of the port; its receive clock is the domain ``<name>_rx``. It sends in the domain ``mac``.
-
-    Members
-    -------
-    pins
-        ``rx`` and ``tx`` (:class:`~inceptionn.hdl.mac.rgmii.Edges`) in the receive and the transmit clock;
-        ``tx_clock``: the interface's clock in both halves of a cycle.
-    managed : :py:`In(Link)`
-        What the PHY's registers say, in ``sync``.
-    link : :py:`Out(Link)`
-        In ``sync``.
-    received : :py:`Out(stream.Signature(Octet, always_ready=True))`
-    sent : :py:`In(stream.Signature(Octet))`
     """
 
     FASTEST = Speed.MBIT_1000
     PINS = wiring.Signature({"rx": In(Edges), "tx": Out(Edges), "tx_clock": Out(2)})
 
+    #: ``rx`` and ``tx`` (:class:`~inceptionn.hdl.mac.rgmii.Edges`) in the receive and the transmit clock;
+    #: ``tx_clock``: the interface's clock in both halves of a cycle.
     pins: Out(PINS)
-    managed: In(Link)
-    link: Out(Link)
+    managed: In(Link)  #: What the PHY's registers say, in ``sync``.
+    link: Out(Link)  #: In ``sync``.
+    #: Octets from the medium, in the receive clock.
     received: Out(stream.Signature(Octet, always_ready=True))
-    sent: In(stream.Signature(Octet))
+    sent: In(stream.Signature(Octet))  #: Octets to the medium, in the transmit clock.
 
     def __init__(self, name: str):
         self.receive_domain = f"{name}_rx"
@@ -116,23 +107,16 @@ class RmiiMedium(wiring.Component):
     ----------
     name : :class:`str`
         Of the port; its reference clock of 50 MHz is the domain ``<name>_rx``.
-
-    Members
-    -------
-    pins
-        ``rxd``, ``crs_dv``, ``rx_er`` sampled once, ``txd`` and ``tx_en`` from registers.
-    managed, link, received, sent
-        As of :class:`RgmiiMedium`.
     """
 
     FASTEST = Speed.MBIT_100
     PINS = wiring.Signature({"rxd": In(2), "crs_dv": In(1), "rx_er": In(1), "txd": Out(2), "tx_en": Out(1)})
 
-    pins: Out(PINS)
-    managed: In(Link)
-    link: Out(Link)
-    received: Out(stream.Signature(Octet, always_ready=True))
-    sent: In(stream.Signature(Octet))
+    pins: Out(PINS)  #: ``rxd``, ``crs_dv``, ``rx_er`` sampled once, ``txd`` and ``tx_en`` from registers.
+    managed: In(Link)  #: As of :class:`RgmiiMedium`.
+    link: Out(Link)  #: As of :class:`RgmiiMedium`.
+    received: Out(stream.Signature(Octet, always_ready=True))  #: As of :class:`RgmiiMedium`.
+    sent: In(stream.Signature(Octet))  #: As of :class:`RgmiiMedium`.
 
     def __init__(self, name: str):
         self.receive_domain = self.transmit_domain = f"{name}_rx"

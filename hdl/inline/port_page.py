@@ -28,18 +28,11 @@ class PortPage(wiring.Component):
 
     A read takes about 20 cycles: it waits for a sweep of the counters. The read of a counter's low word keeps
     its high word for the next read. Writes and unknown addresses are answered with SLVERR.
-
-    Members
-    -------
-    s_axil : :py:`In(AXI4Lite(12))`
-    links : :py:`In(data.ArrayLayout(Link, 2))`
-        Of the host's port and the network's.
-    events : :py:`In(data.ArrayLayout(PortEvents, 2))`
     """
 
-    s_axil: In(AXI4Lite(PAGE_WIDTH))
-    links: In(data.ArrayLayout(Link, len(PORTS)))
-    events: In(data.ArrayLayout(PortEvents, len(PORTS)))
+    s_axil: In(AXI4Lite(PAGE_WIDTH))  #: To the master.
+    links: In(data.ArrayLayout(Link, len(PORTS)))  #: Of the host's port and the network's.
+    events: In(data.ArrayLayout(PortEvents, len(PORTS)))  #: Of both ports, in the same order.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -31,23 +31,15 @@ class Mdio(wiring.Component):
     ----------
     half_period : :class:`int`
         Cycles of half a period of ``mdc``; at most 2.5 MHz, so at least 10 at 50 MHz.
-
-    Members
-    -------
-    requests : :py:`In(stream.Signature(MdioRequest))`
-    values : :py:`Out(stream.Signature(16, always_ready=True))`
-        What was read, once per access that reads. All ones if no PHY answers.
-    mdc, mdio_out, mdio_enable : :py:`Out(1)`
-    mdio_in : :py:`In(1)`
-        The pin, synchronised.
     """
 
-    requests: In(stream.Signature(MdioRequest))
+    requests: In(stream.Signature(MdioRequest))  #: Accesses to do, one at a time.
+    #: What was read, once per access that reads. All ones if no PHY answers.
     values: Out(stream.Signature(16, always_ready=True))
-    mdc: Out(1)
-    mdio_out: Out(1, init=1)
-    mdio_enable: Out(1)
-    mdio_in: In(1)
+    mdc: Out(1)  #: The management clock.
+    mdio_out: Out(1, init=1)  #: The pin's level while ``mdio_enable``.
+    mdio_enable: Out(1)  #: The pin is driven.
+    mdio_in: In(1)  #: The pin, synchronised.
 
     def __init__(self, half_period: int):
         if half_period < 2:

@@ -46,27 +46,14 @@ class PhyMonitor(wiring.Component):
         The address that is tried first, 0..31.
     fastest : :class:`Speed`
         The fastest that the interface and the board can do.
-
-    Members
-    -------
-    requests, values
-        To :class:`~inceptionn.hdl.mac.mdio.Mdio`.
-    phy_reset : :py:`Out(1)`
-        Active high.
-    managed : :py:`Out(1)`
-        A PHY answers.
-    up : :py:`Out(1)`
-        The link is up, negotiated, at full duplex.
-    speed : :py:`Out(2)`
-        Its :class:`Speed`.
     """
 
-    requests: Out(stream.Signature(MdioRequest))
-    values: In(stream.Signature(16, always_ready=True))
-    phy_reset: Out(1, init=1)
-    managed: Out(1)
-    up: Out(1)
-    speed: Out(2)
+    requests: Out(stream.Signature(MdioRequest))  #: To :class:`~inceptionn.hdl.mac.mdio.Mdio`.
+    values: In(stream.Signature(16, always_ready=True))  #: From :class:`~inceptionn.hdl.mac.mdio.Mdio`.
+    phy_reset: Out(1, init=1)  #: Active high.
+    managed: Out(1)  #: A PHY answers.
+    up: Out(1)  #: The link is up, negotiated, at full duplex.
+    speed: Out(2)  #: Its :class:`Speed`.
 
     def __init__(self, clock_hz: int, *, phy: int, fastest: Speed):
         if not 0 <= phy <= 31:

@@ -57,16 +57,6 @@ class EthernetPort(wiring.Component):
         Bytes of a beat on ``s_axis`` and ``m_axis``.
     receive_bytes, transmit_bytes : :class:`int`
         Sizes of the queues; powers of two.
-
-    Members
-    -------
-    received : :py:`In(stream.Signature(Octet, always_ready=True))`
-        In ``receive_domain``.
-    sent : :py:`Out(stream.Signature(Octet))`
-        In ``transmit_domain``.
-    s_axis, m_axis
-        Frames to be sent, frames received.
-    events : :py:`Out(PortEvents)`
     """
 
     def __init__(
@@ -85,11 +75,11 @@ class EthernetPort(wiring.Component):
         self.transmit_bytes = transmit_bytes
         super().__init__(
             {
-                "received": In(stream.Signature(Octet, always_ready=True)),
-                "sent": Out(stream.Signature(Octet)),
-                "s_axis": In(AXIStream(wide_bytes)),
-                "m_axis": Out(AXIStream(wide_bytes)),
-                "events": Out(PortEvents),
+                "received": In(stream.Signature(Octet, always_ready=True)),  #: In ``receive_domain``.
+                "sent": Out(stream.Signature(Octet)),  #: In ``transmit_domain``.
+                "s_axis": In(AXIStream(wide_bytes)),  #: Frames to be sent.
+                "m_axis": Out(AXIStream(wide_bytes)),  #: Frames received.
+                "events": Out(PortEvents),  #: For the counters, in ``sync``.
             }
         )
 

@@ -20,24 +20,21 @@ class PushGuard(wiring.Component):
     Parameters
     ----------
     data_bytes : :class:`int`
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(data_bytes))`
-        ``tready`` is always high.
-    m_axis : :py:`Out(AXIStream(data_bytes))`
-        A beat that is not taken at once is lost: only :class:`StreamCrossing` and the like may follow, which
-        do not ask that ``tvalid`` holds.
-    cut : :py:`In(1)`
-        The sink is, or was, in reset.
-    lost : :py:`Out(1)`
-        For one cycle: a frame is lost.
     """
 
     def __init__(self, data_bytes: int):
         self.data_bytes = data_bytes
         stream = AXIStream(data_bytes)
-        super().__init__({"s_axis": In(stream), "m_axis": Out(stream), "cut": In(1), "lost": Out(1)})
+        super().__init__(
+            {
+                "s_axis": In(stream),  #: ``tready`` is always high.
+                #: A beat that is not taken at once is lost: only :class:`StreamCrossing` and the like may
+                #: follow, which do not ask that ``tvalid`` holds.
+                "m_axis": Out(stream),
+                "cut": In(1),  #: The sink is, or was, in reset.
+                "lost": Out(1),  #: For one cycle: a frame is lost.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -40,18 +40,11 @@ class MacReceiver(wiring.Component):
 
     At most one octet per cycle. A byte leaves one cycle after the fifth octet that follows it, the last
     two cycles after the frame's end: the first of them looks at the FCS, the second judges the frame.
-
-    Members
-    -------
-    octets : :py:`In(stream.Signature(Octet, always_ready=True))`
-    m_axis : :py:`Out(AXIStream(1))`
-        A push: ``tready`` is ignored.
-    events : :py:`Out(ReceiveEvents)`
     """
 
-    octets: In(stream.Signature(Octet, always_ready=True))
-    m_axis: Out(AXIStream(1))
-    events: Out(ReceiveEvents)
+    octets: In(stream.Signature(Octet, always_ready=True))  #: From the medium.
+    m_axis: Out(AXIStream(1))  #: A push: ``tready`` is ignored.
+    events: Out(ReceiveEvents)  #: What became of a frame.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -34,21 +34,12 @@ class RgmiiReceive(wiring.Component):
     At 1000 Mbit/s an octet per cycle, two cycles late; at 10 and 100 Mbit/s a nibble per cycle, at the rising
     edge. The status counts once it has been the same for 16 idle cycles. The PHY changes the clock with the
     speed, between frames.
-
-    Members
-    -------
-    pins : :py:`In(Edges)`
-    status : :py:`Out(LinkStatus)`
-        Down until the PHY has said otherwise.
-    gigabit : :py:`In(1)`
-        The rate is 1000 Mbit/s; from ``status``, or from a register of the PHY.
-    octets : :py:`Out(stream.Signature(Octet, always_ready=True))`
     """
 
-    pins: In(Edges)
-    status: Out(LinkStatus)
-    gigabit: In(1)
-    octets: Out(stream.Signature(Octet, always_ready=True))
+    pins: In(Edges)  #: From the pads' flip-flops.
+    status: Out(LinkStatus)  #: Down until the PHY has said otherwise.
+    gigabit: In(1)  #: The rate is 1000 Mbit/s; from ``status``, or from a register of the PHY.
+    octets: Out(stream.Signature(Octet, always_ready=True))  #: Octets received.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -98,21 +89,12 @@ class RgmiiTransmit(wiring.Component):
 
         octets ─► now ─► nibble, halves, control ─► pins, clock
           t      t + 1            t + 2                t + 3
-
-    Members
-    -------
-    octets : :py:`In(stream.Signature(Octet))`
-        ``ready`` comes every cycle, every 10 cycles or every 100 cycles.
-    speed : :py:`In(Speed)`
-    pins : :py:`Out(Edges)`
-    clock : :py:`Out(2)`
-        The interface's clock in the first (bit 0) and the second half of the cycle.
     """
 
-    octets: In(stream.Signature(Octet))
-    speed: In(2)
-    pins: Out(Edges)
-    clock: Out(2)
+    octets: In(stream.Signature(Octet))  #: ``ready`` comes every cycle, every 10 cycles or every 100 cycles.
+    speed: In(2)  #: A :class:`Speed`.
+    pins: Out(Edges)  #: To the pads' flip-flops.
+    clock: Out(2)  #: The interface's clock in the first (bit 0) and the second half of the cycle.
 
     # Cycles of a nibble. The interface's clock is high in the first half of them.
     CYCLES = {Speed.MBIT_10: 50, Speed.MBIT_100: 5}

@@ -28,21 +28,13 @@ class RmiiReceive(wiring.Component):
 
     Where the carrier ends before the PHY's buffer is empty, ``crs_dv`` toggles: low with a nibble's first
     dibit, high with its second. A dibit belongs to the frame unless ``crs_dv`` is low with it and the next.
-
-    Members
-    -------
-    rxd, crs_dv, rx_er : :py:`In`
-        Pins, sampled once already.
-    slow : :py:`In(1)`
-        10 Mbit/s. Constant within a frame.
-    octets : :py:`Out(stream.Signature(Octet, always_ready=True))`
     """
 
-    rxd: In(2)
-    crs_dv: In(1)
-    rx_er: In(1)
-    slow: In(1)
-    octets: Out(stream.Signature(Octet, always_ready=True))
+    rxd: In(2)  #: Pins, sampled once already.
+    crs_dv: In(1)  #: Pin, sampled likewise.
+    rx_er: In(1)  #: Pin, sampled likewise.
+    slow: In(1)  #: 10 Mbit/s. Constant within a frame.
+    octets: Out(stream.Signature(Octet, always_ready=True))  #: Octets received.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -62,22 +54,12 @@ class RmiiReceive(wiring.Component):
 
 
 class RmiiTransmit(wiring.Component):
-    """Octets to the PHY. RMII has no error pin: a spoilt frame is known by its FCS alone.
+    """Octets to the PHY. RMII has no error pin: a spoilt frame is known by its FCS alone."""
 
-    Members
-    -------
-    octets : :py:`In(stream.Signature(Octet))`
-        ``ready`` comes every 4 or every 40 cycles.
-    slow : :py:`In(1)`
-        10 Mbit/s. Constant within a frame.
-    txd, tx_en : :py:`Out`
-        From registers.
-    """
-
-    octets: In(stream.Signature(Octet))
-    slow: In(1)
-    txd: Out(2)
-    tx_en: Out(1)
+    octets: In(stream.Signature(Octet))  #: ``ready`` comes every 4 or every 40 cycles.
+    slow: In(1)  #: 10 Mbit/s. Constant within a frame.
+    txd: Out(2)  #: From registers.
+    tx_en: Out(1)  #: From a register.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -33,13 +33,6 @@ class SymbolAligner(wiring.Component):
     ----------
     bits : :class:`int`
         Of a symbol: 4 (MII, RGMII at 10 and 100 Mbit/s) or 2 (RMII).
-
-    Members
-    -------
-    symbols : :py:`In(stream.Signature(symbol(bits), always_ready=True))`
-    octets : :py:`Out(stream.Signature(Octet, always_ready=True))`
-        Each idle symbol gives an idle octet; the first after a frame has ``error`` set if the frame ended
-        inside an octet, or was ignored.
     """
 
     def __init__(self, bits: int):
@@ -48,7 +41,10 @@ class SymbolAligner(wiring.Component):
         self.bits = bits
         super().__init__(
             {
+                #: As they come from the pins.
                 "symbols": In(stream.Signature(symbol(bits), always_ready=True)),
+                #: Each idle symbol gives an idle octet; the first after a frame has ``error`` set if the
+                #: frame ended inside an octet, or was ignored.
                 "octets": Out(stream.Signature(Octet, always_ready=True)),
             }
         )

@@ -51,31 +51,19 @@ class MacTransmitter(wiring.Component):
 
     Latency: the first preamble octet is there two octet times after the frame's first byte is in ``byte``,
     which is a cycle after ``tvalid``.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(1))`
-        ``tuser`` at ``tlast``: bad frame.
-    octets : :py:`Out(stream.Signature(Octet))`
-        ``valid`` is always high; ``ready`` is the octet clock and should come from a register.
-    underrun : :py:`Out(1)`
-        For one cycle: a frame came too slowly.
-    sent : :py:`Out(1)`
-        For one cycle: a frame's last octet has been taken, cut frames included.
     """
 
-    s_axis: In(AXIStream(1))
+    s_axis: In(AXIStream(1))  #: ``tuser`` at ``tlast``: bad frame.
+    #: ``valid`` is always high; ``ready`` is the octet clock and should come from a register.
     octets: Out(stream.Signature(Octet))
-    underrun: Out(1)
-    sent: Out(1)
+    underrun: Out(1)  #: For one cycle: a frame came too slowly.
+    sent: Out(1)  #: For one cycle: a frame's last octet has been taken, cut frames included.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
         byte = data.StructLayout({"tdata": 8, "tuser": 1, "tlast": 1})
         m.submodules.input = waiting = ElasticRegister(byte)
         source = waiting.o.payload
-        octet = self.octets.payload
         state = Signal(_State)
         count = Signal(range(_PADDED + 1))
         spoilt = Signal()  # the frame's FCS is inverted
@@ -137,8 +125,15 @@ class MacTransmitter(wiring.Component):
                     m.d.sync += [kind.eq(_Kind.IDLE), count.eq(0)]
                     with m.If(waiting.o.valid & source.tlast):
                         m.d.sync += state.eq(_State.GAP)
+        self._second_stage(m, kind, chosen, place, spoilt, error)
+        return m
 
-        # The second.
+    def _second_stage(
+        self, m: Module, kind: Signal, chosen: Signal, place: Signal, spoilt: Signal, error: Signal
+    ) -> None:
+        """The octet that leaves: as chosen, or one of the FCS."""
+        m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
+        octet = self.octets.payload
         fcs = check.crc.word_select(place, 8) ^ spoilt.replicate(8)
         m.d.comb += [
             check.start.eq(kind == _Kind.PREAMBLE),
@@ -152,4 +147,3 @@ class MacTransmitter(wiring.Component):
                 octet.error.eq(error),
                 self.sent.eq(octet.active & (kind == _Kind.IDLE)),
             ]
-        return m

@@ -46,21 +46,6 @@ class CollectQueue(wiring.Component):
         Bursts in a word, 2 or 4.
     lanes : :class:`int`
         fp32 lanes of a burst, 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes))`
-        From the engine.
-    keep : :py:`In(1)`
-        Whether the frame that ends next is kept; holds until ``ended``.
-    ended : :py:`Out(1)`
-        A frame has come to its end and the next value of ``keep`` is due in the next cycle.
-    pieces : :py:`Out(stream.Signature(piece_layout(engines, lanes)))`
-        The announcements.
-    step : :py:`In(1)`
-        Reads the next word; as many steps as a taken piece has words.
-    data : :py:`Out(32 * lanes * engines)`
-        The word of the step two cycles before.
     """
 
     DEPTH = 512
@@ -76,12 +61,13 @@ class CollectQueue(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(self.burst_bytes)),
-                "keep": In(1),
+                "s_axis": In(AXIStream(self.burst_bytes)),  #: From the engine.
+                "keep": In(1),  #: Whether the frame that ends next is kept; holds until ``ended``.
+                #: A frame has come to its end and the next value of ``keep`` is due in the next cycle.
                 "ended": Out(1),
-                "pieces": Out(stream.Signature(piece_layout(engines, lanes))),
-                "step": In(1),
-                "data": Out(8 * engines * self.burst_bytes),
+                "pieces": Out(stream.Signature(piece_layout(engines, lanes))),  #: The announcements.
+                "step": In(1),  #: Reads the next word; as many steps as a taken piece has words.
+                "data": Out(8 * engines * self.burst_bytes),  #: The word of the step two cycles before.
             }
         )
 

@@ -44,17 +44,6 @@ class DispatchQueue(wiring.Component):
         Bursts in a word, 2 or 4.
     lanes : :class:`int`
         fp32 lanes of a burst, 8 or 16.
-
-    Members
-    -------
-    words : :py:`In(stream.Signature(word_layout(engines, lanes), always_ready=True))`
-        Every word but a frame's last is full.
-    room : :py:`Out(1)`
-        Registered: at least :attr:`SLACK` places are free.
-    popped : :py:`Out(1)`
-        A word's last burst is read in this cycle.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
-        To the engine.
     """
 
     DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
@@ -67,10 +56,11 @@ class DispatchQueue(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
+                #: Every word but a frame's last is full.
                 "words": In(stream.Signature(word_layout(engines, lanes), always_ready=True)),
-                "room": Out(1),
-                "popped": Out(1),
-                "m_axis": Out(AXIStream(self.burst_bytes)),
+                "room": Out(1),  #: Registered: at least :attr:`SLACK` places are free.
+                "popped": Out(1),  #: A word's last burst is read in this cycle.
+                "m_axis": Out(AXIStream(self.burst_bytes)),  #: To the engine.
             }
         )
 

@@ -71,21 +71,13 @@ class FlowDirectory(wiring.Component):
     slot has another generation and is ignored.
 
     Throughput: one frame per cycle of those that do not touch the table, one in 5 cycles of the others.
-
-    Members
-    -------
-    frames : :py:`In(stream.Signature(FlowFrame, always_ready=True))`
-    room : :py:`Out(1)`
-        Frames may come, and 8 more when it has fallen; low after reset until the directory is empty.
-    tickets : :py:`Out(stream.Signature(Ticket))`
-        One for each frame, in order.
-    confirmations : :py:`In(stream.Signature(Ticket, always_ready=True))`
-        Of shared frames: the engines' tables hold the frame's flow. May be forgotten under pressure.
     """
 
-    frames: In(stream.Signature(FlowFrame, always_ready=True))
+    frames: In(stream.Signature(FlowFrame, always_ready=True))  #: The beginning of each frame, in order.
+    #: Frames may come, and 8 more when it has fallen; low after reset until the directory is empty.
     room: Out(1)
-    tickets: Out(stream.Signature(Ticket))
+    tickets: Out(stream.Signature(Ticket))  #: One for each frame, in order.
+    #: Of shared frames: the engines' tables hold the frame's flow. May be forgotten under pressure.
     confirmations: In(stream.Signature(Ticket, always_ready=True))
 
     def elaborate(self, platform: Any) -> Module:

@@ -36,15 +36,6 @@ class PacketCollect(wiring.Component):
         Number of engines and bursts in a word, 2 or 4.
     lanes : :class:`int`
         fp32 lanes of a burst, 8 or 16.
-
-    Members
-    -------
-    s_axis : array of :py:`In(AXIStream(4 * lanes))`, one for each engine
-    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
-    frames : :py:`In(stream.Signature(dispatched(engines), always_ready=True))`
-        From the dispatcher; at most 64 frames of an engine may be in flight.
-    collected : :py:`Out(range(3)).array(engines)`
-        Number of an engine's frames that left in this cycle.
     """
 
     def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
@@ -54,9 +45,12 @@ class PacketCollect(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(burst)).array(engines),
+                "s_axis": In(AXIStream(burst)).array(engines),  #: From the engines.
+                #: The kept frames, in the order of their dispatch.
                 "m_axis": Out(AXIStream(engines * burst)),
+                #: From the dispatcher; at most 64 frames of an engine may be in flight.
                 "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
+                #: Number of an engine's frames that left in this cycle.
                 "collected": Out(range(3)).array(engines),
             }
         )
@@ -135,6 +129,11 @@ class PacketCollect(wiring.Component):
             output.i.payload.bad.eq(p.last & p.bad),
             output.i.payload.ending.eq(p.ending),
         ]
+        self._offer(m, output)
+        return m
+
+    def _offer(self, m: Module, output: PushQueue) -> None:
+        """Offers the queue's beats, with their ``tkeep``."""
         beat = output.o.payload
         m.d.comb += [
             self.m_axis.tvalid.eq(output.o.valid),
@@ -144,4 +143,3 @@ class PacketCollect(wiring.Component):
             self.m_axis.tkeep.eq(keep_of(beat.last, beat.ending)),
             output.o.ready.eq(self.m_axis.tready),
         ]
-        return m

@@ -61,19 +61,6 @@ class PacketDispatch(wiring.Component):
         Whether the engines have flow tables.
     lanes : :class:`int`
         fp32 lanes of a burst, 8 or 16.
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
-    config : :py:`In(EngineConfig)`
-        Sampled once for a frame, in the cycle after its first beat was accepted.
-    m_axis, engine_config : arrays of :py:`Out`, one for each engine
-        A frame's settings show from the cycle after its first beat was accepted to the next frame's.
-    frames : :py:`Out(stream.Signature(dispatched(engines), always_ready=True))`
-    collected, reported : :py:`In(range(3)).array(engines)`
-        Number of an engine's frames that have left for good, or have been reported, in this cycle.
-    confirmations : :py:`In(stream.Signature(Ticket, always_ready=True))`
-        As of :class:`FlowDirectory`.
     """
 
     def __init__(self, engines: int, *, flows: bool, lanes: int = GROUP_LANES):
@@ -84,13 +71,20 @@ class PacketDispatch(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(engines * burst)),
+                "s_axis": In(AXIStream(engines * burst)),  #: Frames.
+                #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
-                "m_axis": Out(AXIStream(burst)).array(engines),
+                "m_axis": Out(AXIStream(burst)).array(engines),  #: To the engines.
+                #: To the engines. A frame's settings show from the cycle after its first beat was accepted to
+                #: the next frame's.
                 "engine_config": Out(EngineConfig).array(engines),
+                #: One per frame: its route.
                 "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
+                #: Number of an engine's frames that have left for good in this cycle.
                 "collected": In(range(3)).array(engines),
+                #: Number of an engine's frames that have been reported in this cycle.
                 "reported": In(range(3)).array(engines),
+                #: As of :class:`FlowDirectory`.
                 "confirmations": In(stream.Signature(Ticket, always_ready=True)),
             }
         )
@@ -113,20 +107,8 @@ class PacketDispatch(wiring.Component):
             configs.i.valid.eq(begins),
             configs.i.payload.eq(self.config),
         ]
-        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        tickets = self._tickets(m, source, words.room & configs.room)
         ticket = tickets.payload
-        if self.flows:
-            m.submodules.directory = directory = FlowDirectory()
-            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
-            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
-            m.d.comb += [
-                directory.frames.valid.eq(begins),
-                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
-                directory.frames.payload.config.eq(self.config),
-                source.room.eq(words.room & configs.room & directory.room),
-            ]
-        else:
-            m.d.comb += [tickets.valid.eq(1), source.room.eq(words.room & configs.room)]
 
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
@@ -182,6 +164,24 @@ class PacketDispatch(wiring.Component):
         smallest, number = least(levels)
         m.d.sync += [best.eq(number), best_ready.eq(~smallest[-1])]
         return m
+
+    def _tickets(self, m: Module, source: FrameInput, room: Value) -> Any:
+        """A stream of the frames' tickets: the directory's, or the same for all without flow tables."""
+        beat = source.beats.payload
+        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        if self.flows:
+            m.submodules.directory = directory = FlowDirectory()
+            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
+            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
+            m.d.comb += [
+                directory.frames.valid.eq(beat.first),
+                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
+                directory.frames.payload.config.eq(self.config),
+                source.room.eq(room & directory.room),
+            ]
+        else:
+            m.d.comb += [tickets.valid.eq(1), source.room.eq(room)]
+        return tickets
 
     def _credit(self, m: Module, i: int, begins: Value) -> Signal:
         """Whether engine ``i`` may have another frame; two more may follow when it has fallen."""

@@ -52,13 +52,6 @@ class ParallelEngines(wiring.Component):
         fp32 lanes of an engine, and of a burst: 8 or 16.
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    s_axis : :py:`In(AXIStream(4 * lanes * engines))`
-    m_axis : :py:`Out(AXIStream(4 * lanes * engines))`
-    config, reports
-        As of the engine.
     """
 
     def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES, codec: str = PAPER):
@@ -70,9 +63,10 @@ class ParallelEngines(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "s_axis": In(AXIStream(width)),
-                "m_axis": Out(AXIStream(width)),
-                "config": In(EngineConfig),
+                "s_axis": In(AXIStream(width)),  #: Frames in.
+                "m_axis": Out(AXIStream(width)),  #: Frames out, in the same order.
+                "config": In(EngineConfig),  #: As of the engine.
+                #: As of the engine.
                 "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
             }
         )

@@ -32,19 +32,6 @@ class ReportMerge(wiring.Component):
     engines : :class:`int`
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-
-    Members
-    -------
-    frames : :py:`In(stream.Signature(dispatched(engines), always_ready=True))`
-        From the dispatcher; at most 64 frames of an engine may be in flight.
-    engine_reports : :py:`In(stream.Signature(frame_report(codec), always_ready=True)).array(engines)`
-        One per frame that the engine saw, in order.
-    reports : :py:`Out(stream.Signature(frame_report(codec), always_ready=True))`
-        One per frame.
-    reported : :py:`Out(range(3)).array(engines)`
-        Number of an engine's frames that are finished in this cycle.
-    confirmations : :py:`Out(stream.Signature(Ticket, always_ready=True))`
-        For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
     """
 
     def __init__(self, engines: int, *, codec: str = PAPER):
@@ -53,10 +40,14 @@ class ReportMerge(wiring.Component):
         self.report_layout = frame_report(codec)
         super().__init__(
             {
+                #: From the dispatcher; at most 64 frames of an engine may be in flight.
                 "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
+                #: One per frame that the engine saw, in order.
                 "engine_reports": In(stream.Signature(frame_report(codec), always_ready=True)).array(engines),
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                #: Number of an engine's frames that are finished in this cycle.
                 "reported": Out(range(3)).array(engines),
+                #: For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
                 "confirmations": Out(stream.Signature(Ticket, always_ready=True)),
             }
         )

@@ -26,11 +26,6 @@ class AXIStream(wiring.Signature):
         Width of ``tdata`` in bytes.
     user_width : :class:`int`
         Width of ``tuser`` in bits.
-
-    Members
-    -------
-    tdata, tkeep, tuser, tlast, tvalid : :py:`Out`
-    tready : :py:`In`
     """
 
     def __init__(self, data_bytes: int = BURST_BYTES, user_width: int = 1):

@@ -49,16 +49,6 @@ class OnesComplementSum(wiring.Component):
         fp32 lanes of a beat.
     carries : :class:`bool`
         Adds one more bit for each lane.
-
-    Members
-    -------
-    valid, last : :py:`In(1)`
-        ``last`` ends a sum and may come without ``valid`` (nothing added).
-    beat : :py:`In(32 * lanes)`
-    carry : :py:`In(lanes)`
-        With ``carries=True``: added like words of one bit.
-    sums : :py:`Out(stream.Signature(16, always_ready=True))`
-        Folded sum, 0..65535; 0 only if every word was 0. The payload holds until the next sum.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES, carries: bool = False):
@@ -69,10 +59,12 @@ class OnesComplementSum(wiring.Component):
         self.carries = carries
         super().__init__(
             {
-                "valid": In(1),
-                "last": In(1),
-                "beat": In(16 * self.words),
+                "valid": In(1),  #: ``beat`` and ``carry`` are added.
+                "last": In(1),  #: Ends a sum; may come without ``valid`` (nothing added).
+                "beat": In(16 * self.words),  #: The words to add.
+                #: With ``carries=True``: added like words of one bit.
                 **({"carry": In(lanes)} if carries else {}),
+                #: Folded sum, 0..65535; 0 only if every word was 0. The payload holds until the next sum.
                 "sums": Out(stream.Signature(16, always_ready=True)),
             }
         )

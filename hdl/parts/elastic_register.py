@@ -21,13 +21,6 @@ class ElasticRegister(wiring.Component):
     in_ram : collection of :class:`str`
         Fields of an item that lie in LUT RAM instead of in two registers: wide ones that decide nothing.
         ``o.ready`` then reaches two address bits per 80 bits of them, and no clock enable.
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(shape))`
-        ``i.ready`` is a register.
-    o : :py:`Out(stream.Signature(shape))`
-        ``o.valid`` and ``o.payload`` are registers, except the fields in RAM.
     """
 
     def __init__(self, shape: Any, *, in_ram: Collection[str] = ()):
@@ -36,7 +29,13 @@ class ElasticRegister(wiring.Component):
         unknown = self.in_ram - {name for name, _ in data.Layout.cast(shape)} if in_ram else None
         if unknown:
             raise ValueError(f"in_ram names fields that an item lacks: {', '.join(sorted(unknown))}")
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),  #: ``i.ready`` is a register.
+                #: ``o.valid`` and ``o.payload`` are registers, except the fields in RAM.
+                "o": Out(stream.Signature(shape)),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # The second place holds the item that was taken while the consumer was not ready; then the source

@@ -20,22 +20,20 @@ class LutRing(wiring.Component):
     ----------
     width, depth : :class:`int`
         Of the memory, as of :class:`LutRam`.
-
-    Members
-    -------
-    write : :py:`In(1)`
-    write_data : :py:`In(width)`
-        Stored as the last word. It can be the first word from the next cycle on.
-    step : :py:`In(1)`
-        Drops the first word.
-    read_data : :py:`Out(width)`
-        The first word, at once.
     """
 
     def __init__(self, width: int, depth: int):
         self.width = width
         self.depth = depth
-        super().__init__({"write": In(1), "write_data": In(width), "step": In(1), "read_data": Out(width)})
+        super().__init__(
+            {
+                "write": In(1),  #: Store ``write_data``.
+                #: Stored as the last word. It can be the first word from the next cycle on.
+                "write_data": In(width),
+                "step": In(1),  #: Drops the first word.
+                "read_data": Out(width),  #: The first word, at once.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         # A wide word lies in slices with counters of their own. They begin at different places, which keeps

@@ -20,14 +20,6 @@ class BlockRam(wiring.Component):
     width : :class:`int`
     depth : :class:`int`
         Words; a power of two.
-
-    Members
-    -------
-    write : :py:`In(1)`
-    write_address, read_address : :py:`In(range(depth))`
-    write_data : :py:`In(width)`
-    read_data : :py:`Out(width)`
-        The word at ``read_address`` of two cycles before.
     """
 
     LATENCY = 2
@@ -42,11 +34,11 @@ class BlockRam(wiring.Component):
         self.depth = depth
         super().__init__(
             {
-                "write": In(1),
-                "write_address": In(range(depth)),
-                "write_data": In(width),
-                "read_address": In(range(depth)),
-                "read_data": Out(width),
+                "write": In(1),  #: Store ``write_data`` at ``write_address``.
+                "write_address": In(range(depth)),  #: Where to write.
+                "write_data": In(width),  #: The word to store.
+                "read_address": In(range(depth)),  #: What to read.
+                "read_data": Out(width),  #: The word at ``read_address`` of two cycles before.
             }
         )
 

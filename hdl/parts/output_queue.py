@@ -31,13 +31,6 @@ class OutputQueue(wiring.Component):
         Most pushes that can follow after ``room`` has fallen.
     lanes : :class:`int`
         fp32 lanes of a beat.
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(output_beat(lanes), always_ready=True))`
-    room : :py:`Out(1)`
-        As of :class:`PushQueue`.
-    m_axis : :py:`Out(AXIStream(4 * lanes))`
     """
 
     DEPTH = 32
@@ -48,9 +41,9 @@ class OutputQueue(wiring.Component):
         self.lanes = lanes
         super().__init__(
             {
-                "i": In(stream.Signature(output_beat(lanes), always_ready=True)),
-                "room": Out(1),
-                "m_axis": Out(AXIStream(self.data_bytes)),
+                "i": In(stream.Signature(output_beat(lanes), always_ready=True)),  #: The beats to queue.
+                "room": Out(1),  #: As of :class:`PushQueue`.
+                "m_axis": Out(AXIStream(self.data_bytes)),  #: The beats, one per cycle while they last.
             }
         )
 

@@ -38,15 +38,6 @@ class PushQueue(wiring.Component):
     forward : :class:`bool`
         The output is a push stream, too: ``o.valid`` is high for one cycle per item, in the cycle after one
         with ``o_room``. Nothing holds an item, so no wide register has an enable. Excludes the other two.
-
-    Members
-    -------
-    i : :py:`In(stream.Signature(shape, always_ready=True))`
-    room : :py:`Out(1)`
-        Registered: at least ``slack`` places are free.
-    o : :py:`Out(stream.Signature(shape, always_ready=forward))`
-    o_room : :py:`In(1)`
-        With ``forward``: room downstream.
     """
 
     def __init__(
@@ -76,12 +67,13 @@ class PushQueue(wiring.Component):
         self.staged = staged
         self.forward = forward
         members = {
+            #: Payloads in; only while ``room`` or within ``slack``.
             "i": In(stream.Signature(shape, always_ready=True)),
-            "room": Out(1),
-            "o": Out(stream.Signature(shape, always_ready=forward)),
+            "room": Out(1),  #: Registered: at least ``slack`` places are free.
+            "o": Out(stream.Signature(shape, always_ready=forward)),  #: Payloads out, in order.
         }
         if forward:
-            members["o_room"] = In(1)
+            members["o_room"] = In(1)  #: With ``forward``: room downstream.
         super().__init__(members)
 
     def elaborate(self, platform: Any) -> Module:

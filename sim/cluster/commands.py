@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Self, TextIO
 
 import typer
 from rich.live import Live
@@ -36,7 +36,52 @@ _REFRESH = 0.5
 _LONGEST = 1e9
 _EVENT = re.compile(r"(?P<seconds>[0-9.]+):(?:host)?(?P<host>\d+):(?P<register>\w+)=(?P<value>\w+)")
 
-Share = Annotated[str, typer.Option(metavar="SHARE")]
+ProgramWords = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PROGRAM", help="Program to run on every host, after `--`; or mpirun and its options."
+    ),
+]
+Kinds = Annotated[
+    str,
+    typer.Option(metavar="KINDS", help=f"{', '.join(KINDS)}: one for all, or one per host: rtl,none."),
+]
+VerilogFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
+]
+Codecs = Annotated[
+    str | None,
+    typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
+]
+Congestion = Annotated[str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")]
+Rate = Annotated[
+    str | None,
+    typer.Option(metavar="RATE", help="Rate of each switch port, such as 10g; default: unlimited."),
+]
+Delay = Annotated[str, typer.Option(metavar="TIME", help="Delay of each frame in the switch, such as 20us.")]
+Tos = Annotated[
+    str | None, typer.Option(metavar="BYTE", help="ToS byte that the switch writes into each packet.")
+]
+Events = Annotated[
+    list[str] | None,
+    typer.Option(metavar="EVENT", help="Register write, SECONDS:HOST:REGISTER=VALUE; repeatable."),
+]
+CaptureFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder for hostN.pcap and wire-hostN.pcap.")
+]
+ShowLive = Annotated[
+    bool | None,
+    typer.Option(help="Show the NICs' registers during the run; default: on a terminal."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Omit the final report on standard error.")]
+Limit = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="End the program after this time, with status 124."),
+]
 
 
 class Event:
@@ -89,87 +134,19 @@ def _option(name: str) -> Iterator[None]:
         raise typer.BadParameter(str(error), param_hint=name) from error
 
 
-def run(
-    program: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PROGRAM", help="Program to run on every host, after `--`; or mpirun and its options."
-        ),
-    ],
-    hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
-    nic: Annotated[
-        str,
-        typer.Option(metavar="KINDS", help=f"{', '.join(KINDS)}: one for all, or one per host: rtl,none."),
-    ] = "rtl",
-    verilog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
-    ] = None,
-    k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
-    ] = None,
-    codec: Annotated[
-        str | None,
-        typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
-    ] = None,
-    mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
-    vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
-    ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
-    congestion: Annotated[
-        str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Rate of each switch port, such as 10g; default: unlimited."),
-    ] = None,
-    delay: Annotated[
-        str, typer.Option(metavar="TIME", help="Delay of each frame in the switch, such as 20us.")
-    ] = "0s",
-    queue: Annotated[str, typer.Option(metavar="TIME", help="Queue of a port with a rate.")] = "50ms",
-    loss: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames lost, such as 0.1%.")] = "0",
-    reorder: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames overtaken by others.")] = "0",
-    duplicate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames duplicated.")] = "0",
-    mark: Annotated[str, typer.Option(metavar="SHARE", help="Share of ECN-capable packets marked CE.")] = "0",
-    flip: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames with one bit inverted.")] = "0",
-    truncate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames truncated.")] = "0",
-    fcs: Annotated[bool, typer.Option("--fcs", help="Let MACs mark damaged frames bad.")] = False,
-    tos: Annotated[
-        str | None, typer.Option(metavar="BYTE", help="ToS byte that the switch writes into each packet.")
-    ] = None,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(metavar="EVENT", help="Register write, SECONDS:HOST:REGISTER=VALUE; repeatable."),
-    ] = None,
-    pcap: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for hostN.pcap and wire-hostN.pcap.")
-    ] = None,
-    report_file: JsonFile = None,
-    live: Annotated[
-        bool | None,
-        typer.Option(help="Show the NICs' registers during the run; default: on a terminal."),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Omit the final report on standard error.")
-    ] = False,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout", metavar="SECONDS", help="End the program after this time, with status 124."
-        ),
-    ] = None,
-    seed: Annotated[int, whole(0, 2**32 - 1, "Seed of the switch's faults.", metavar="N")] = 1,
-) -> int:
-    """Run a program on virtual hosts whose NICs are the generated Verilog.
-
-    The exit status is the program's.
-    """
+def _check_numbers(hosts: int, limit: float | None) -> None:
     with _option("--hosts"):
         if not 1 <= hosts <= 64:
             raise ValueError(f"hosts must be 1..64, not {hosts!r}")
     with _option("--timeout"):
         if limit is not None and not 0 < limit <= _LONGEST:
             raise ValueError(f"time-out must be more than 0 seconds and at most {_LONGEST:g}, not {limit!r}")
+
+
+def _nics(
+    hosts: int, nic: str, codec: str | None, k: int, mode: str | None
+) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Kind and codec of every host's NIC; the codecs are None if no option names them."""
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
     with _option("--codec"):
@@ -179,6 +156,62 @@ def run(
     with _option("--mode"):
         if mode is not None and codecs is not None and "paper" not in codecs:
             NIC_CODECS["planes"].settings(k, mode)
+    return kinds, codecs
+
+
+def _events(texts: Sequence[str] | None, kinds: Sequence[str]) -> list[Event]:
+    """The register writes of ``--at``, by time."""
+    with _option("--at"):
+        events = sorted((Event(text, len(kinds)) for text in texts or []), key=lambda event: event.seconds)
+        for event in events:
+            if kinds[event.host] == "none":
+                raise ValueError(f"host{event.host} has no NIC whose registers could be written")
+    return events
+
+
+def _print_end(errors: Console, report: Report, kinds: Sequence[str]) -> None:
+    errors.print(end_table(report))
+    if report.model_rate is not None and "rtl" in kinds:
+        errors.print(f"models: {report.model_rate / 1e6:.1f} MB/s of host bytes per processor core")
+
+
+def run(
+    program: ProgramWords,
+    hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
+    nic: Kinds = "rtl",
+    verilog: VerilogFile = None,
+    k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
+    mode: Mode = None,
+    codec: Codecs = None,
+    mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
+    vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
+    ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
+    congestion: Congestion = None,
+    rate: Rate = None,
+    delay: Delay = "0s",
+    queue: Annotated[str, typer.Option(metavar="TIME", help="Queue of a port with a rate.")] = "50ms",
+    loss: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames lost, such as 0.1%.")] = "0",
+    reorder: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames overtaken by others.")] = "0",
+    duplicate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames duplicated.")] = "0",
+    mark: Annotated[str, typer.Option(metavar="SHARE", help="Share of ECN-capable packets marked CE.")] = "0",
+    flip: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames with one bit inverted.")] = "0",
+    truncate: Annotated[str, typer.Option(metavar="SHARE", help="Share of frames truncated.")] = "0",
+    fcs: Annotated[bool, typer.Option("--fcs", help="Let MACs mark damaged frames bad.")] = False,
+    tos: Tos = None,
+    at: Events = None,
+    pcap: CaptureFolder = None,
+    report_file: JsonFile = None,
+    live: ShowLive = None,
+    quiet: Quiet = False,
+    limit: Limit = None,
+    seed: Annotated[int, whole(0, 2**32 - 1, "Seed of the switch's faults.", metavar="N")] = 1,
+) -> int:
+    """Run a program on virtual hosts whose NICs are the generated Verilog.
+
+    The exit status is the program's.
+    """
+    _check_numbers(hosts, limit)
+    kinds, codecs = _nics(hosts, nic, codec, k, mode)
     with _option("--tos"):
         written = None if tos is None else _byte(tos)
     with _option("switch"):
@@ -186,11 +219,7 @@ def run(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
             flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
-    with _option("--at"):
-        events = sorted((Event(text, hosts) for text in at or []), key=lambda event: event.seconds)
-        for event in events:
-            if kinds[event.host] == "none":
-                raise ValueError(f"host{event.host} has no NIC whose registers could be written")
+    events = _events(at, kinds)
     with _option("--congestion"):
         check_congestion(congestion)
     if verilog is not None:
@@ -202,8 +231,7 @@ def run(
     available()
     errors = Console(stderr=True)
     shown = errors.is_terminal if live is None else live
-    step = Status(errors)
-    with step:
+    with Status(errors) as step:
         path = verilog_for(kinds, codecs, verilog, step.say)
         with _option("cluster"):
             cluster = Cluster(
@@ -220,14 +248,11 @@ def run(
             cluster.check()
             conditions = {
                 "program": program, "mtu": mtu, "vlan": vlan, "ecn": ecn, "bound": k, "mode": mode,
-                "codecs": codecs,
-                "seed": seed, **asdict(impairments),
+                "codecs": codecs, "seed": seed, **asdict(impairments),
             }  # fmt: skip
             report = Report(cluster.host_reports(), seconds, status, conditions)
     if not quiet:
-        errors.print(end_table(report))
-        if report.model_rate is not None and "rtl" in kinds:
-            errors.print(f"models: {report.model_rate / 1e6:.1f} MB/s of host bytes per processor core")
+        _print_end(errors, report, kinds)
     write_json(report_file, report.as_dict())
     return status
 
@@ -267,8 +292,9 @@ class Status:
         """Removes the line. A second call does nothing."""
         self._status.stop()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._status.start()
+        return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
@@ -84,6 +84,15 @@ def _settings(codec: str | None, k: int, mode: str | None) -> Settings:
     except ValueError as error:
         wrong_mode = mode is not None and (codec == "planes" or mode not in PAPER_MODES)
         raise typer.BadParameter(str(error), param_hint="--mode" if wrong_mode else "--bound") from error
+
+
+def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str, Any]:
+    """What a replay found, for ``--json``."""
+    return {
+        "replay": asdict(totals),
+        "ratios": [{**asdict(each), "ratio": each.ratio} for each in compared],
+        "performance": figures.as_dict() if figures else None,
+    }
 
 
 def replay(
@@ -160,11 +169,7 @@ def replay(
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
-    if report is not None:
-        facts = {"capture": str(pcap), "bound": k, "codec": found, "mode": mode}
-        facts["replay"] = asdict(done.totals)
-        facts["ratios"] = [{**asdict(each), "ratio": each.ratio} for each in compared]
-        facts["performance"] = figures.as_dict() if figures else None
-        write_json(report, facts)
+    facts = {"capture": str(pcap), "bound": k, "codec": found, "mode": mode}
+    write_json(report, facts | _results(done.totals, compared, figures))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -81,6 +81,26 @@ def test_site_builds_and_no_internal_link_is_broken(site: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "name", "member"),
+    [
+        ("hdl-engine", "frame.flow_table.FlowTable", "phase (Out(2)) – Undefined unless known."),
+        (
+            "hdl-device",
+            "mac.push_guard.PushGuard",
+            "s_axis (In(AXIStream(data_bytes))) – tready is always high.",
+        ),
+    ],
+)
+def test_a_component_shows_each_member_once(site: Path, page: str, name: str, member: str) -> None:
+    html = (site / "api" / f"{page}.html").read_text(encoding="utf-8")
+    _, _, after = html.partition(f'id="inceptionn.hdl.{name}"')
+    text = " ".join(re.sub(r"<[^>]+>", "", after.partition("<section")[0]).split())
+    assert member in text
+    assert text.count(member.partition(" – ")[2]) == 1
+
+
+@pytest.mark.slow
 def test_waveforms_are_drawn_and_classes_documented(site: Path) -> None:
     assert (site / "waveforms.html").read_text(encoding="utf-8").count("<svg") >= 3
     assert "CompressionEngine" in (site / "api" / "hdl-engine.html").read_text(encoding="utf-8")
@@ -113,7 +133,8 @@ COMMANDS = [
     and "--install-completion" not in words  # parsing it would write into the user's files
 ]
 OUTSIDE = {
-    ".ci/run", "cat", "for", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun", "tshark",
+    ".ci/run", "cat", "for", "iverilog", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun",
+    "tshark", "vvp",
 }  # fmt: skip
 """Programs of others, and shell, that pages show: by hand, on servers or with a board."""
 
@@ -185,7 +206,7 @@ QUICK = {
     "encode gradients.npy --bound 10": "gradients.npy.inc",
     "inspect gradients.npy.inc": "2**-10",
     "pays --model 98MB --step-time 150ms --nodes 4 --bandwidth 1g --ratio resnet50": "Does it pay? Yes.",
-    "pays --where software --ratio gradients.npy --codec bounded --bound 10 --plot pays.png": "Does it pay?",
+    "pays --where software --ratio gradients.npy --plot pays.png": "Does it pay?",
     "pays --topology hierarchical --nodes 10000 --group-size 100 --simulate --jitter 0.1": "groups alone",
     "pays --where software --model 98MB --step-time 150ms --nodes 8 --bandwidth 10g --ratio resnet50": "Does",
     "generate --board vc709 --out build/vc709": "inceptionn_nic.v",

@@ -1,34 +1,81 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every component's docstring lists the ports that its signature has."""
+"""Every member of a component has a sentence where it is declared; the documentation shows it."""
 
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 from amaranth.hdl import UnusedElaboratable
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
+import inceptionn.boards
+import inceptionn.hdl
 from inceptionn.hdl.catalogue import CATALOGUE
+from inceptionn.hdl.members import member_texts
 
-
-def documented(docstring: str) -> dict[str, bool]:
-    """Names in the section "Members", and whether each is there only with some parameter."""
-    _, _, section = inspect.cleandoc(docstring).partition("\nMembers\n-------\n")
-    entries = re.findall(r"^(\S[^:\n]*)(?:: .*)?\n?((?:    .*\n?)*)", section, re.MULTILINE)
-    return {name: "With ``" in text for head, text in entries for name in re.findall(r"\w+", head)}
+PACKAGES = (inceptionn.hdl, inceptionn.boards)
+MODULES = [
+    found.name
+    for package in PACKAGES
+    for found in walk_packages(package.__path__, f"{package.__name__}.")
+    if not found.ispkg
+]
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_members_are_documented(name: str) -> None:
-    ports: set[str] = set()
+def test_every_port_has_its_sentence(name: str) -> None:
     entry = CATALOGUE[name]
+    ports: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedElaboratable)
         for variant in range(len(entry.variants)):
             ports |= entry.make(variant).signature.members.keys()
-    classes = [cls for cls in entry.factory.__mro__ if "\nMembers\n" in inspect.cleandoc(cls.__doc__ or "")]
-    members = documented(classes[0].__doc__ or "")
-    assert ports <= members.keys()
-    assert all(members[other] for other in members.keys() - ports), members.keys() - ports
+    assert isinstance(entry.factory, type)
+    described = {member.name for member in member_texts(entry.factory) if member.sentence}
+    assert ports - described == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_declaration_lacks_its_sentence(module: str) -> None:
+    for cls in vars(import_module(module)).values():
+        if inspect.isclass(cls) and issubclass(cls, wiring.Component) and cls.__module__ == module:
+            bare = {member.name for member in member_texts(cls) if not member.sentence}
+            assert bare == set(), cls
+            assert "\nMembers\n" not in inspect.cleandoc(cls.__doc__ or ""), cls
+
+
+class Sum(wiring.Component):
+    """A component for :func:`test_comments_become_sentences`."""
+
+    a: In(8)  #: First summand.
+    #: Second summand. It may change
+    #: in any cycle.
+    b: In(8)
+    c: In(8)
+    unit: str
+
+
+class Sums(Sum):
+    def __init__(self, ports: int, *, extra: bool) -> None:
+        self.width = ports
+        port = Out(self.width)
+        members = {f"sum{n}": port.array(2) for n in range(ports)}  #: Of port *n*.
+        if extra:
+            #: With ``extra``.
+            members["extra"] = In(1).flip()
+        super().__init__(members)
+
+
+def test_comments_become_sentences() -> None:
+    assert member_texts(Sums) == [
+        ("a", "In(8)", "First summand."),
+        ("b", "In(8)", "Second summand. It may change in any cycle."),
+        ("c", "In(8)", ""),
+        ("sum{n}", "Out(width).array(2)", "Of port *n*."),
+        ("extra", "In(1).flip()", "With ``extra``."),
+    ]

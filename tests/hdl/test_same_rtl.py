@@ -33,10 +33,12 @@ class Accumulator(wiring.Component):
         detour: bool = False,
         gates: int = 1,
         registers: int = 1,
+        spare: bool = False,
     ):
         self.name, self.init, self.step, self.depth, self.detour = name, init, step, depth, detour
         self.gates, self.registers = gates, registers
-        super().__init__({"term": In(8), "sum": Out(8), "old": Out(8), "flags": Out(2), "copies": Out(2)})
+        members = {"term": In(8), "sum": Out(8), "old": Out(8), "flags": Out(2), "copies": Out(2)}
+        super().__init__(members | ({"spare": In(1)} if spare else {}))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -64,8 +66,8 @@ class Accumulator(wiring.Component):
         return m
 
 
-def verdict(before: Accumulator, after: Accumulator, folder: Path) -> str:
-    paths = folder / "before.il", folder / "after.il"
+def verdict(before: Accumulator, after: Accumulator, folder: Path, name: str = "accumulator") -> str:
+    paths = folder / f"{name}.il", folder / "after.il"
     for path, circuit in zip(paths, (before, after), strict=True):
         path.write_text(to_rtlil(circuit, "accumulator"))
     return str(same_rtl.compare(*paths, folder))
@@ -93,6 +95,15 @@ def test_fewer_copies(tmp_path: Path) -> None:
     copied = Accumulator(registers=2)
     assert verdict(copied, Accumulator(), tmp_path) == "fewer copies"
     assert verdict(copied, Accumulator(step=3), tmp_path) == "DIFFERENT"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("nic_part", "new ports"), ("top accumulator", "DIFFERENT"), ("nic lanes=16", "DIFFERENT")],
+)
+def test_ports(name: str, expected: str, tmp_path: Path) -> None:
+    """A part's ports may change with the circuits that contain it; those that are handed out keep theirs."""
+    assert verdict(Accumulator(), Accumulator(spare=True), tmp_path, name) == expected
 
 
 def test_one_side_only(tmp_path: Path) -> None:

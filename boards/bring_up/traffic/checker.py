@@ -18,32 +18,15 @@ BLOCK_BITS = 14
 
 
 class CheckEvents(data.Struct):
-    """Results for one beat; all zero in cycles without one.
+    """Results for one beat; all zero in cycles without one."""
 
-    Members
-    -------
-    beat : 1 bit
-    packet : 1 bit
-        The beat was its packet's last.
-    lanes : 4 bits
-        Values in it.
-    mismatched : 4 bits
-        Those that differ from the expected value in any bit.
-    beyond_bound : 4 bits
-        Those that differ from the value sent by the error bound or more.
-    wrong_size : 1 bit
-        The packet's block did not have the length on the wire that its classes give.
-    wrong_format : 1 bit
-        ``tkeep`` or ``tlast`` is not where it should be, or ``tuser`` says malformed.
-    """
-
-    beat: 1
-    packet: 1
-    lanes: 4
-    mismatched: 4
-    beyond_bound: 4
-    wrong_size: 1
-    wrong_format: 1
+    beat: 1  #: A beat was compared.
+    packet: 1  #: The beat was its packet's last.
+    lanes: 4  #: Values in it.
+    mismatched: 4  #: Those that differ from the expected value in any bit.
+    beyond_bound: 4  #: Those that differ from the value sent by the error bound or more.
+    wrong_size: 1  #: The packet's block did not have the length on the wire that its classes give.
+    wrong_format: 1  #: ``tkeep`` or ``tlast`` is not where it should be, or ``tuser`` says malformed.
 
 
 def count_ones(bits: Value) -> Value:
@@ -61,31 +44,17 @@ class Checker(wiring.Component):
     3. ``tkeep`` and ``tlast`` are those of the packet sent, ``tuser`` is 0.
     4. The block had as many bytes on the wire as the lanes' classes and tag words take, so that no pair of
        engines passes that leaves the values as they are.
-
-    Members
-    -------
-    k : :py:`In(4)`
-        Error bound ``2**-k``; constant.
-    s_axis : :py:`In(AXIStream(32, 1))`
-        ``tready`` waits for the expectation only.
-    expected : :py:`In(stream.Signature(SourceBeat))`
-        Beats of a :class:`PatternSource`.
-    block_bytes : :py:`In(stream.Signature(BLOCK_BITS))`
-        Lengths of the blocks; a packet's is valid by its last beat.
-    flip : :py:`In(1)`
-        Inverts bit 0 of the beat taken in this cycle, as a fault would.
-    events : :py:`Out(CheckEvents)`
-        ``LATENCY`` cycles after the beat.
     """
 
     LATENCY = 6
 
-    k: In(4)
-    s_axis: In(AXIStream(BURST_BYTES, 1))
-    expected: In(stream.Signature(SourceBeat))
+    k: In(4)  #: Error bound ``2**-k``; constant.
+    s_axis: In(AXIStream(BURST_BYTES, 1))  #: ``tready`` waits for the expectation only.
+    expected: In(stream.Signature(SourceBeat))  #: Beats of a :class:`PatternSource`.
+    #: Lengths of the blocks; a packet's is valid by its last beat.
     block_bytes: In(stream.Signature(BLOCK_BITS))
-    flip: In(1)
-    events: Out(CheckEvents)
+    flip: In(1)  #: Inverts bit 0 of the beat taken in this cycle, as a fault would.
+    events: Out(CheckEvents)  #: ``LATENCY`` cycles after the beat.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -22,20 +22,11 @@ LENGTH_TAPS = 0xE08  # x^12 + x^11 + x^10 + x^4 + 1: period 4095
 
 
 class LengthSequence(wiring.Component):
-    """Lane counts of successive packets, the same in every instance: a 12-bit Galois register.
+    """Lane counts of successive packets, the same in every instance: a 12-bit Galois register."""
 
-    Members
-    -------
-    config : :py:`In(SourceConfig)`
-    step : :py:`In(1)`
-        To the next packet.
-    lanes : :py:`Out(12)`
-        Lanes of this packet; a register, valid one cycle after reset.
-    """
-
-    config: In(SourceConfig)
-    step: In(1)
-    lanes: Out(12)
+    config: In(SourceConfig)  #: Constant from one cycle before reset ends on.
+    step: In(1)  #: To the next packet.
+    lanes: Out(12)  #: Lanes of this packet; a register, valid one cycle after reset.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -90,13 +81,6 @@ class PatternSource(wiring.Component):
     ----------
     expectation : :class:`bool`
         Whether the beats' ``lossy`` and ``size`` are wanted; 0 otherwise.
-
-    Members
-    -------
-    config : :py:`In(SourceConfig)`
-        Constant from one cycle before reset ends on.
-    run : :py:`In(1)`
-    beats : :py:`Out(stream.Signature(SourceBeat))`
     """
 
     LATENCY = 5  # from a number's issue to its push
@@ -104,7 +88,11 @@ class PatternSource(wiring.Component):
     def __init__(self, *, expectation: bool):
         self.expectation = expectation
         super().__init__(
-            {"config": In(SourceConfig), "run": In(1), "beats": Out(stream.Signature(SourceBeat))}
+            {
+                "config": In(SourceConfig),  #: Constant from one cycle before reset ends on.
+                "run": In(1),  #: Beats are made; when it falls, a packet that has begun is finished.
+                "beats": Out(stream.Signature(SourceBeat)),  #: The packets' beats.
+            }
         )
 
     def elaborate(self, platform: Any) -> Module:

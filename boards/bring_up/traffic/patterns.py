@@ -54,27 +54,16 @@ PATTERNS = (
 
 
 class SourceConfig(data.Struct):
-    """A pattern and an error bound, as the sources take them; constant while they run.
+    """A pattern and an error bound, as the sources take them; constant while they run."""
 
-    Members
-    -------
-    palette : 32 bits
-        Class of each slot, a :class:`~inceptionn.wire.Tag`.
-    shifts8, shifts16 : 24 bits each
-        Shift of each slot, 1 to 7, within those that the class has at this bound.
-    e0, b : 8 bits each
-        :class:`inceptionn.wire.Parameters`.
-    least, spread : 12 bits each
-        Of :class:`Pattern`.
-    """
-
-    palette: 2 * PALETTE_SLOTS
+    palette: 2 * PALETTE_SLOTS  #: Class of each slot, a :class:`~inceptionn.wire.Tag`.
+    #: Shift of each slot of the 8-bit class, 1 to 7, within those that the class has at this bound.
     shifts8: 3 * SHIFT_SLOTS
-    shifts16: 3 * SHIFT_SLOTS
-    e0: 8
-    b: 8
-    least: 12
-    spread: 12
+    shifts16: 3 * SHIFT_SLOTS  #: Likewise of the 16-bit class.
+    e0: 8  #: :class:`inceptionn.wire.Parameters`.
+    b: 8  #: :class:`inceptionn.wire.Parameters`.
+    least: 12  #: Of :class:`Pattern`.
+    spread: 12  #: Of :class:`Pattern`.
 
 
 def _packed(slots: list[int], width: int) -> int:

@@ -21,26 +21,16 @@ COUNT_BITS = 16
 
 
 class BlockLength(wiring.Component):
-    """Length in bytes of every packet on a stream that it looks at, ``LATENCY`` cycles after the last beat.
-
-    Members
-    -------
-    fire, tkeep, tlast : :py:`In`
-        A beat is handed over. ``tkeep`` must have its low bits set.
-    bytes : :py:`Out(14)`
-    beat_bytes : :py:`Out(6)`
-        Bytes of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
-    done : :py:`Out(1)`
-    """
+    """Length in bytes of every packet on a stream that it watches, ``LATENCY`` cycles after the last beat."""
 
     LATENCY = 3
 
-    fire: In(1)
-    tkeep: In(BURST_BYTES)
-    tlast: In(1)
-    bytes: Out(BLOCK_BITS)
-    beat_bytes: Out(6)
-    done: Out(1)
+    fire: In(1)  #: A beat is handed over.
+    tkeep: In(BURST_BYTES)  #: Of the beat. It must have its low bits set.
+    tlast: In(1)  #: The beat is its block's last.
+    bytes: Out(BLOCK_BITS)  #: Bytes of the block, with ``done``.
+    beat_bytes: Out(6)  #: Bytes of the beat ``LATENCY`` cycles ago, 0 in cycles without one.
+    done: Out(1)  #: One cycle: a block is complete.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -63,34 +53,17 @@ class BlockLength(wiring.Component):
 
 
 class Wire(wiring.Component):
-    """Hands blocks from the compressor to the decompressor, with the lane count in ``tuser``.
+    """Hands blocks from the compressor to the decompressor, with the lane count in ``tuser``."""
 
-    Members
-    -------
-    config : :py:`In(SourceConfig)`
-        What the lane counts follow from.
-    s_axis : :py:`In(AXIStream(32))`
-    m_axis : :py:`Out(AXIStream(32, 16))`
-    corrupt : :py:`In(1)`
-        Invert bit 0 of the next block that begins.
-    corrupted : :py:`Out(1)`
-        One cycle: done.
-    stall : :py:`In(1)`
-        Pass nothing on, except a beat that is offered already.
-    beat_bytes : :py:`Out(6)`
-        Bytes of the beat passed on 3 cycles ago, 0 in cycles without one.
-    block_bytes : :py:`Out(stream.Signature(BLOCK_BITS))`
-        Each block's length, 5 cycles after its last beat.
-    """
-
-    config: In(SourceConfig)
-    s_axis: In(AXIStream(BURST_BYTES))
+    config: In(SourceConfig)  #: What the lane counts follow from.
+    s_axis: In(AXIStream(BURST_BYTES))  #: Blocks from the compressor.
+    #: Blocks to the decompressor; ``tuser`` is the lane count.
     m_axis: Out(AXIStream(BURST_BYTES, COUNT_BITS))
-    corrupt: In(1)
-    corrupted: Out(1)
-    stall: In(1)
-    beat_bytes: Out(6)
-    block_bytes: Out(stream.Signature(BLOCK_BITS))
+    corrupt: In(1)  #: Invert bit 0 of the next block that begins.
+    corrupted: Out(1)  #: One cycle: done.
+    stall: In(1)  #: Pass nothing on, except a beat that is offered already.
+    beat_bytes: Out(6)  #: Bytes of the beat passed on 3 cycles ago, 0 in cycles without one.
+    block_bytes: Out(stream.Signature(BLOCK_BITS))  #: Each block's length, 5 cycles after its last beat.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

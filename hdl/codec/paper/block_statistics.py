@@ -41,17 +41,10 @@ class BlockStatistics(block_statistics.BlockStatistics):
     ----------
     lanes : :class:`int`
         Lanes of a burst: 8 or 16.
-
-    Members
-    -------
-    bursts : :py:`In(stream.Signature(compressed_burst(lanes), always_ready=True))`
-        With the burst's vector.
-    block_bytes, beats, done, reports
-        Of the base.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        super().__init__(lanes, Statistics, {"bursts": compressed_burst(lanes)})
+        super().__init__(lanes, Statistics, {"bursts": compressed_burst(lanes)})  #: With the burst's vector.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -19,24 +19,20 @@ class BurstBuffer(RingWindow):
     """Cuts the vectors of a group, or two, out of the received bursts (the paper's Burst Buffer, Fig. 10).
 
     One request per cycle. ``vectors`` belong to the request held :attr:`latency` cycles before: 7, with 16
-    lanes 8. Its tags come with them as ``vector_tags``.
+    lanes 8. Its tags come with them as ``vector_tags``. The marks of a request are ``tags``, 2 bits per lane.
 
     Parameters
     ----------
     lanes : :class:`int`
         8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
-
-    Members
-    -------
-    beats, newest, following, requests
-        As of :class:`RingWindow`; the marks of a request are ``tags``, 2 bits per lane.
-    vectors : :py:`Out(32 * lanes)`
-        Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
-    vector_tags : :py:`Out(2 * lanes)`
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
-        outputs = {"vectors": Out(8 * LANE_BYTES * lanes), "vector_tags": Out(2 * lanes)}
+        outputs = {
+            #: Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
+            "vectors": Out(8 * LANE_BYTES * lanes),
+            "vector_tags": Out(2 * lanes),  #: Their tags: lane *i* in bits 2i+1..2i.
+        }
         super().__init__(lanes, ("tags", 2 * lanes), outputs)
 
     @classmethod

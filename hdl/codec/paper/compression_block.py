@@ -24,33 +24,18 @@ class CompressionBlock(wiring.Component):
     - all 32 bits if ``e >= 127``.
 
     Parameters of the codec must satisfy ``1 <= e0 <= t <= 127`` and ``t <= b``.
-
-    Members
-    -------
-    lane : :py:`In(32)`
-        fp32 bits.
-    present : :py:`In(1)`
-        Low for a lane after the end of its block: tag ``00``, nothing cleared.
-    e0, t, b : :py:`In(8)`
-        Codec parameters; read together with ``lane``.
-    tag : :py:`Out(2)`
-        Class of the lane, one of :class:`~inceptionn.wire.Tag`.
-    vector : :py:`Out(32)`
-        Kept bits, right-aligned, zero above.
-    cleared : :py:`Out(32)`
-        Bits of ``lane`` that the lossy value lacks: ``lossy == lane & ~cleared``.
     """
 
     LATENCY = 5
 
-    lane: In(32)
-    present: In(1)
-    e0: In(8)
-    t: In(8)
-    b: In(8)
-    tag: Out(2)
-    vector: Out(32)
-    cleared: Out(32)
+    lane: In(32)  #: fp32 bits.
+    present: In(1)  #: Low for a lane after the end of its block: tag ``00``, nothing cleared.
+    e0: In(8)  #: Parameter E0 of the codec; read together with ``lane``.
+    t: In(8)  #: Parameter T, likewise.
+    b: In(8)  #: Parameter B, likewise.
+    tag: Out(2)  #: Class of the lane, one of :class:`~inceptionn.wire.Tag`.
+    vector: Out(32)  #: Kept bits, right-aligned, zero above.
+    cleared: Out(32)  #: Bits of ``lane`` that the lossy value lacks: ``lossy == lane & ~cleared``.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -25,22 +25,6 @@ class CompressionUnit(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes per burst: 8, a group, or 16, two groups.
-
-    Members
-    -------
-    burst : :py:`In(32 * lanes)`
-        Lane 0 in the low bits.
-    present : :py:`In(lanes)`
-        One bit per lane; low after the end of a block.
-    e0, t, b : :py:`In(8)`
-        Codec parameters, see :class:`CompressionBlock`.
-    tags : :py:`Out(2 * lanes)`
-        Tag words: lane *i* in bits 2i+1..2i.
-    size : :py:`Out(range(4 * lanes + 1))`
-        Bytes of ``aligned``.
-    aligned : :py:`Out(32 * lanes)`
-    cleared : :py:`Out(32 * lanes)`
-        Bits of ``burst`` that the lossy values lack; zero for absent lanes.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -49,14 +33,15 @@ class CompressionUnit(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "burst": In(self.width.bits),
-                "present": In(lanes),
-                "e0": In(8),
-                "t": In(8),
-                "b": In(8),
-                "tags": Out(2 * lanes),
-                "size": Out(range(self.width.bytes + 1)),
-                "aligned": Out(self.width.bits),
+                "burst": In(self.width.bits),  #: Lane 0 in the low bits.
+                "present": In(lanes),  #: One bit per lane; low after the end of a block.
+                "e0": In(8),  #: Parameter E0 of the codec, see :class:`CompressionBlock`.
+                "t": In(8),  #: Parameter T, likewise.
+                "b": In(8),  #: Parameter B, likewise.
+                "tags": Out(2 * lanes),  #: Tag words: lane *i* in bits 2i+1..2i.
+                "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
+                "aligned": Out(self.width.bits),  #: The lanes' vectors, back to back from byte 0, zero above.
+                #: Bits of ``burst`` that the lossy values lack; zero for absent lanes.
                 "cleared": Out(self.width.bits),
             }
         )

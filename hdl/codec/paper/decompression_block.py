@@ -31,25 +31,15 @@ class DecompressionBlock(wiring.Component):
     undefined.
 
     Free-running: a new lane every cycle, outputs ``LATENCY`` cycles after their inputs.
-
-    Members
-    -------
-    tag : :py:`In(2)`
-    vector : :py:`In(32)`
-        The lane's kept bits, right-aligned.
-    base : :py:`In(8)`
-        Biased exponent that the 8-bit class is normalised to (B).
-    value : :py:`Out(32)`
-    impossible : :py:`Out(1)`
     """
 
     LATENCY = 3
 
-    tag: In(2)
-    vector: In(32)
-    base: In(8)
-    value: Out(32)
-    impossible: Out(1)
+    tag: In(2)  #: Class of the lane, one of :class:`~inceptionn.wire.Tag`.
+    vector: In(32)  #: The lane's kept bits, right-aligned.
+    base: In(8)  #: Biased exponent that the 8-bit class is normalised to (B).
+    value: Out(32)  #: fp32 bits.
+    impossible: Out(1)  #: The exponent would fall below 1.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

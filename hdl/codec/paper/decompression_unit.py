@@ -22,19 +22,6 @@ class DecompressionUnit(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes of a burst: 8 or 16.
-
-    Members
-    -------
-    tags : :py:`In(2 * lanes)`
-        The tag word, or two: lane *i* in bits 2i+1..2i.
-    vectors : :py:`In(32 * lanes)`
-        Lane *i*'s vector right-aligned in bits 32i+31..32i; bits beyond its size are ignored.
-    base : :py:`In(8)`
-        Biased exponent that the 8-bit class is normalised to (B).
-    burst : :py:`Out(32 * lanes)`
-        Lane *i* in bits 32i+31..32i.
-    impossible : :py:`Out(lanes)`
-        Lanes whose exponent would fall below 1; their values are undefined.
     """
 
     LATENCY = DecompressionBlock.LATENCY
@@ -44,10 +31,12 @@ class DecompressionUnit(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "tags": In(2 * lanes),
+                "tags": In(2 * lanes),  #: The tag word, or two: lane *i* in bits 2i+1..2i.
+                #: Lane *i*'s vector right-aligned in bits 32i+31..32i; bits beyond its size are ignored.
                 "vectors": In(self.width.bits),
-                "base": In(8),
-                "burst": Out(self.width.bits),
+                "base": In(8),  #: Biased exponent that the 8-bit class is normalised to (B).
+                "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i.
+                #: Lanes whose exponent would fall below 1; their values are undefined.
                 "impossible": Out(lanes),
             }
         )

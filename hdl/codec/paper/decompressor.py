@@ -18,8 +18,8 @@ class Decompressor(decompressor.Decompressor):
     """Blocks of tag words and vectors to fp32 bursts (paper, Fig. 10, with the tag plane in front).
 
     A block is malformed, too, if it holds a vector whose exponent would fall below 1, or tags an absent lane
-    of its last group. Latency: 25 cycles from a block's first beat, with 16 lanes 27. ``cfg_b`` is B, the
-    exponent that the 8-bit class is normalised to.
+    of its last group. Latency: 25 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is
+    B, the exponent that the 8-bit class is normalised to.
 
     Parameters and members are those of the base.
     """

@@ -39,16 +39,6 @@ class ShifterTree(wiring.Component):
     ----------
     lanes : :class:`int`
         Vectors: 8 or 16.
-
-    Members
-    -------
-    tags : :py:`In(data.ArrayLayout(2, lanes))`
-    vectors : :py:`In(data.ArrayLayout(32, lanes))`
-        Right-aligned, zero above their size.
-    size : :py:`Out(range(4 * lanes + 1))`
-        Bytes of ``aligned``.
-    aligned : :py:`Out(32 * lanes)`
-        The vectors in lane order, back to back from byte 0, zero above.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -57,9 +47,11 @@ class ShifterTree(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "tags": In(data.ArrayLayout(2, lanes)),
+                "tags": In(data.ArrayLayout(2, lanes)),  #: The vectors' classes, which give their sizes.
+                #: Right-aligned, zero above their size.
                 "vectors": In(data.ArrayLayout(8 * LANE_BYTES, lanes)),
-                "size": Out(range(self.width.bytes + 1)),
+                "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
+                #: The vectors in lane order, back to back from byte 0, zero above.
                 "aligned": Out(self.width.bits),
             }
         )

@@ -30,12 +30,6 @@ class TagPlane(wiring.Component):
     ----------
     lanes : :class:`int`
         8: one word per cycle, beats of 32 bytes. 16: two words, 64 bytes.
-
-    Members
-    -------
-    words : :py:`In(stream.Signature(plane_words(lanes, lanes // 8), always_ready=True))`
-    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-        Zero where the block has no tag word.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -44,7 +38,9 @@ class TagPlane(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
+                #: Tag words, in the lanes' order.
                 "words": In(stream.Signature(plane_words(lanes, self.width.groups), always_ready=True)),
+                #: Zero where the block has no tag word.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
         )

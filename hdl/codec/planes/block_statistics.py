@@ -52,24 +52,18 @@ class BlockStatistics(block_statistics.BlockStatistics):
     ----------
     lanes : :class:`int`
         Lanes of a burst: 8 or 16.
-
-    Members
-    -------
-    bursts : :py:`In(stream.Signature(coded_burst(lanes), always_ready=True))`
-        With its vector.
-    gains : :py:`In(stream.Signature(burst_gain(lanes), always_ready=True))`
-        Earlier than the burst's vector, by the Plane Unit's latency minus the quantisers'.
-    words : :py:`In(stream.Signature(plane_words(lanes), always_ready=True))`
-        Of the Code Plane.
-    block_bytes, beats, done, reports
-        Of the base.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         super().__init__(
             lanes,
             Statistics,
-            {"bursts": coded_burst(lanes), "gains": burst_gain(lanes), "words": plane_words(lanes)},
+            {
+                "bursts": coded_burst(lanes),  #: With its vector.
+                #: Earlier than the burst's vector, by the Plane Unit's latency minus the quantisers'.
+                "gains": burst_gain(lanes),
+                "words": plane_words(lanes),  #: Of the Code Plane.
+            },
         )
 
     def elaborate(self, platform: Any) -> Module:

@@ -40,16 +40,6 @@ class CodePlane(wiring.Component):
     ----------
     lanes : :class:`int`
         8: one code per cycle, beats of 32 bytes. 16: two codes, 64 bytes.
-
-    Members
-    -------
-    codes : :py:`In(stream.Signature(burst_codes(lanes), always_ready=True))`
-    begins : :py:`Out(1)`
-        Combinational: these codes are the first of a word.
-    words : :py:`Out(stream.Signature(plane_words(lanes), always_ready=True))`
-        One cycle after the code that completes the word. ``last`` is low while ``valid`` is low.
-    beats : :py:`Out(stream.Signature(32 * lanes, always_ready=True))`
-        Zero where the block has no code.
     """
 
     LATENCY = 3
@@ -59,9 +49,11 @@ class CodePlane(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "codes": In(stream.Signature(burst_codes(lanes), always_ready=True)),
-                "begins": Out(1),
+                "codes": In(stream.Signature(burst_codes(lanes), always_ready=True)),  #: A burst's codes.
+                "begins": Out(1),  #: Combinational: these codes are the first of a word.
+                #: One cycle after the code that completes the word. ``last`` is low while ``valid`` is low.
                 "words": Out(stream.Signature(plane_words(lanes), always_ready=True)),
+                #: Zero where the block has no code.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
         )

@@ -18,7 +18,7 @@ class Decompressor(decompressor.Decompressor):
     """Blocks of codes and bit planes to fp32 bursts (wire format, section 9).
 
     A block is malformed, too, if a code after its last group or an absent lane of that group is not zero.
-    Latency: 23 cycles from a block's first beat, with 16 lanes 27. ``cfg_b`` is E0, 113 to 126.
+    Latency: 23 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is E0, 113 to 126.
 
     Parameters and members are those of the base.
     """

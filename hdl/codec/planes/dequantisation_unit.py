@@ -24,20 +24,6 @@ class DequantisationUnit(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes of a burst: 8 or 16.
-
-    Members
-    -------
-    codes : :py:`In(lanes // 2)`
-    data : :py:`In(32 * lanes)`
-        As of :class:`PlaneBuffer`: byte *j* is plane *j*, or a raw group's words.
-    absent : :py:`In(lanes)`
-        Lanes that the block does not have.
-    base : :py:`In(8)`
-        E0.
-    burst : :py:`Out(32 * lanes)`
-        Lane *i* in bits 32i+31..32i.
-    impossible : :py:`Out(lanes)`
-        Lanes that are absent and not zero.
     """
 
     LATENCY = LaneDequantiser.LATENCY
@@ -47,12 +33,13 @@ class DequantisationUnit(wiring.Component):
         self.width = Beat.of_groups(lanes)
         super().__init__(
             {
-                "codes": In(CODE_BITS * self.width.groups),
+                "codes": In(CODE_BITS * self.width.groups),  #: The groups' codes, 4 bits each.
+                #: As of :class:`PlaneBuffer`: byte *j* is plane *j*, or a raw group's words.
                 "data": In(self.width.bits),
-                "absent": In(lanes),
-                "base": In(8),
-                "burst": Out(self.width.bits),
-                "impossible": Out(lanes),
+                "absent": In(lanes),  #: Lanes that the block does not have.
+                "base": In(8),  #: E0.
+                "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i.
+                "impossible": Out(lanes),  #: Lanes that are absent and not zero.
             }
         )
 

@@ -22,31 +22,17 @@ class LaneDequantiser(wiring.Component):
     wrap for an ``e0`` outside 113 to 126.
 
     Free-running: a new lane every cycle, outputs ``LATENCY`` cycles after their inputs.
-
-    Members
-    -------
-    z : :py:`In(15)`
-    word : :py:`In(32)`
-        The lane's bits in a group with code 15.
-    is_raw : :py:`In(1)`
-        Take ``word``; ``z`` is ignored.
-    absent : :py:`In(1)`
-        The block does not have this lane.
-    e0 : :py:`In(8)`
-    value : :py:`Out(32)`
-    impossible : :py:`Out(1)`
-        The lane is absent and not zero.
     """
 
     LATENCY = 4
 
-    z: In(Z_BITS)
-    word: In(32)
-    is_raw: In(1)
-    absent: In(1)
-    e0: In(8)
-    value: Out(32)
-    impossible: Out(1)
+    z: In(Z_BITS)  #: The lane's integer, ``2q - s``.
+    word: In(32)  #: The lane's bits in a group with code 15.
+    is_raw: In(1)  #: Take ``word``; ``z`` is ignored.
+    absent: In(1)  #: The block does not have this lane.
+    e0: In(8)  #: Parameter E0 of the codec.
+    value: Out(32)  #: fp32 bits.
+    impossible: Out(1)  #: The lane is absent and not zero.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

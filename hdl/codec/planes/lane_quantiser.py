@@ -25,34 +25,19 @@ class LaneQuantiser(wiring.Component):
     bits.
 
     ``e0`` must be 113 to 126.
-
-    Members
-    -------
-    lane : :py:`In(32)`
-        fp32 bits.
-    present : :py:`In(1)`
-        Low for a lane after the end of its block, which counts as zero.
-    e0 : :py:`In(8)`
-        Read together with ``lane``.
-    z : :py:`Out(15)`
-        The integer ``2q - s``, of *q* steps and the sign *s*; 0 for a zero. Undefined for a raw lane.
-    raw : :py:`Out(1)`
-    lossy : :py:`Out(32)`
-        What the lane comes back as; one cycle after the other outputs.
-    gained : :py:`Out(32)`
-    carry : :py:`Out(1)`
-        Modulo 65535, ``gained + carry`` is the lossy lane minus the original, both read as integers.
     """
 
     LATENCY = 6
 
-    lane: In(32)
-    present: In(1)
-    e0: In(8)
+    lane: In(32)  #: fp32 bits.
+    present: In(1)  #: Low for a lane after the end of its block, which counts as zero.
+    e0: In(8)  #: Read together with ``lane``.
+    #: The integer ``2q - s``, of *q* steps and the sign *s*; 0 for a zero. Undefined for a raw lane.
     z: Out(Z_BITS)
-    raw: Out(1)
-    lossy: Out(32)
-    gained: Out(32)
+    raw: Out(1)  #: The lane keeps its bits: its group needs code 15.
+    lossy: Out(32)  #: What the lane comes back as; one cycle after the other outputs.
+    gained: Out(32)  #: See ``carry``.
+    #: Modulo 65535, ``gained + carry`` is the lossy lane minus the original, both read as integers.
     carry: Out(1)
 
     def elaborate(self, platform: Any) -> Module:

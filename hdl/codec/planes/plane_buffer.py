@@ -24,26 +24,23 @@ class PlaneBuffer(RingWindow):
 
     Byte *j* of a group is always plane *j*, so a group needs no shifter of its own; only the upper of two is
     moved by the size of the lower. One request per cycle. ``data`` belong to the request held :attr:`latency`
-    cycles before: 4, with 16 lanes 7. Its codes come with them as ``data_codes``.
+    cycles before: 4, with 16 lanes 7. Its codes come with them as ``data_codes``. The marks of a request
+    are ``codes``, 4 bits per group.
 
     Parameters
     ----------
     lanes : :class:`int`
         8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
-
-    Members
-    -------
-    beats, newest, following, requests
-        As of :class:`RingWindow`; the marks of a request are ``codes``, 4 bits per group.
-    data : :py:`Out(32 * lanes)`
-        Each group's data in 32 bytes. Those from its size to byte 14 are zero, the others arbitrary.
-    data_codes : :py:`Out(lanes // 2)`
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
         groups = Beat(lanes).groups
         codes = CODE_BITS * groups
-        outputs = {"data": Out(8 * BURST_BYTES * groups), "data_codes": Out(codes)}
+        outputs = {
+            #: Each group's data in 32 bytes. Those from its size to byte 14 are zero, the others arbitrary.
+            "data": Out(8 * BURST_BYTES * groups),
+            "data_codes": Out(codes),  #: Their codes, 4 bits per group.
+        }
         super().__init__(lanes, ("codes", codes), outputs)
 
     @classmethod

@@ -38,24 +38,6 @@ class PlaneUnit(wiring.Component):
     ----------
     lanes : :class:`int`
         Lanes per burst: 8, a group, or 16, two groups.
-
-    Members
-    -------
-    burst : :py:`In(32 * lanes)`
-        Lane 0 in the low bits.
-    present : :py:`In(lanes)`
-        One bit per lane; low after the end of a block.
-    e0 : :py:`In(8)`
-        See :class:`LaneQuantiser`.
-    codes : :py:`Out(lanes // 2)`
-        The groups' codes, 4 bits each.
-    size : :py:`Out(range(4 * lanes + 1))`
-        Bytes of ``aligned``.
-    aligned : :py:`Out(32 * lanes)`
-        The groups' data, back to back, zero above.
-    gained : :py:`Out(32 * lanes)`
-    carries : :py:`Out(lanes)`
-        Per lane, see :class:`LaneQuantiser`.
     """
 
     def __init__(self, *, lanes: int = GROUP_LANES):
@@ -64,14 +46,14 @@ class PlaneUnit(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "burst": In(self.width.bits),
-                "present": In(lanes),
-                "e0": In(8),
-                "codes": Out(CODE_BITS * self.width.groups),
-                "size": Out(range(self.width.bytes + 1)),
-                "aligned": Out(self.width.bits),
-                "gained": Out(self.width.bits),
-                "carries": Out(lanes),
+                "burst": In(self.width.bits),  #: Lane 0 in the low bits.
+                "present": In(lanes),  #: One bit per lane; low after the end of a block.
+                "e0": In(8),  #: See :class:`LaneQuantiser`.
+                "codes": Out(CODE_BITS * self.width.groups),  #: The groups' codes, 4 bits each.
+                "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
+                "aligned": Out(self.width.bits),  #: The groups' data, back to back, zero above.
+                "gained": Out(self.width.bits),  #: Per lane, see :class:`LaneQuantiser`.
+                "carries": Out(lanes),  #: Per lane, see :class:`LaneQuantiser`.
             }
         )
 

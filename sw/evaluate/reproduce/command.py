@@ -95,8 +95,8 @@ def _command(name: str) -> Callable[..., None]:
         json_file: JsonFile = None,
         own: OwnCodec = None,
     ) -> None:
-        settings = _prepared(out, seed, quick, torch, network, json_file)
-        settings = replace(settings, codec=own_codec(own))
+        codec = own_codec(own)
+        settings = replace(_prepared(out, seed, quick, torch, network, json_file), codec=codec)
         console, facts = Console(json_file=json_file), environment(seed)
         with new_progress(console, bar=False) as progress:
             task = progress.add_task(name, total=None)
@@ -109,7 +109,7 @@ def _command(name: str) -> Callable[..., None]:
         write_json(json_file, artefact.facts(facts))
 
     if not source.codec:  # the option is not for this artefact
-        shown = signature(command)
+        shown = signature(command, eval_str=True)
         parameters = [each for each in shown.parameters.values() if each.name != "own"]
         command.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__doc__ = (

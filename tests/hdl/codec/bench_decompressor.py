@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of Decompressor: blocks in, bursts out, against the golden model."""
+"""cocotb bench of StandaloneDecompressor: blocks in, bursts out, against the golden model."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from inceptionn.hdl.codec.codecs import codec_of
+from inceptionn.hdl.codec.decompressor import StandaloneDecompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
@@ -45,7 +46,7 @@ def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: 
     blocks = load("decompressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(codec_of(codec).decompressor(lanes=lanes), MODULE))
+    verilog.write_text(emit(StandaloneDecompressor(codec=codec, lanes=lanes), MODULE))
     interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
     with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as decompressor:
         for idle in PAUSES:

@@ -20,8 +20,8 @@ from parsed_headers import fields, objection
 
 from inceptionn.hdl.codec.paper.block_statistics import Statistics
 from inceptionn.hdl.control.counters import frame_report
+from inceptionn.hdl.engine.frame_recorder import FrameRecord
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
-from inceptionn.hdl.engine.transmit_judging import FrameRecord
 from inceptionn.hdl.engine.transmit_settling import frame_order
 from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.hdl.parts.beat import Beat

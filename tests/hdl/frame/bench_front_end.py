@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of FrontEnd: frames in, their beats early and late, their headers and payloads out.
+
+Parameters ``transmit`` and ``lanes``. The parts have benches of their own; this one holds them together.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import cocotb
+from engine_bench import BEAT_BYTES, LANES, Stimulus, bits
+from engine_traffic import replay, with_configs
+from lockstep import Lockstep
+from parsed_headers import fields, objection
+
+from inceptionn.hdl.frame.frame_input import frame_beat
+from inceptionn.hdl.frame.front_end import FrontEnd
+from inceptionn.hdl.frame.header_parser import parsed_frame
+from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_burst
+from inceptionn.hdl.parts.beat import Beat
+from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.traffic import host_frames, wire_frames
+from inceptionn.wire import SHIM_BYTES, parameters
+
+TRANSMIT = bench_parameters()["transmit"]
+PACE = bench_parameters().get("pace", 1)
+DELAY = FrontEnd.delay_of(Beat(LANES))
+LATE = 2
+"""Cycles from the fall of ``room`` to that of ``tready``, and one more."""
+
+
+class TB(Lockstep):
+    """Offers frames beat by beat, taken as ``room`` and ``tready`` allow, and checks all that comes."""
+
+    def __init__(self, dut):
+        layouts = {
+            "beats_payload": frame_beat(BEAT_BYTES),
+            "late_beats_payload": frame_beat(BEAT_BYTES),
+            "headers_payload": parsed_frame(LANES),
+            "bursts_payload": payload_burst(LANES),
+        }
+        quiet = {"beats_valid": 0, "late_beats_valid": 0}
+        super().__init__(dut, pulses=("s_axis_tvalid", "room"), quiet=quiet, layouts=layouts)
+        self.payloads = 0
+
+    async def start(self) -> None:
+        self._headers: deque[tuple[int, Stimulus]] = deque()  # with the cycle of the late beat that follows
+        self._bursts: deque[tuple[bytes, bool]] = deque()
+        self._config: int | None = None
+        await self.reset()
+
+    def _accepted(self, stimulus: Stimulus, index: int) -> None:
+        """Beat ``index`` is taken in this cycle: says what must come of it."""
+        data = stimulus.frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
+        last = index == stimulus.beats - 1
+        beat = {"first": int(index == 0), "second": int(index == 1), "last": int(last), "count": len(data)}
+        if last:
+            beat["bad"] = int(stimulus.arrives_bad)
+        if len(data) == BEAT_BYTES:
+            beat["data"] = int.from_bytes(data, "little")
+        self.due(1, beats_valid=1, beats_payload=beat)
+        self.due(1 + DELAY, late_beats_valid=1, late_beats_payload=beat)
+        if index == min(Beat(LANES).parsed_beat, stimulus.beats - 1):
+            self._headers.append((self.now + DELAY, stimulus))
+        if index == 0:
+            self._config = bits(stimulus.config)
+
+    def _check(self) -> None:
+        """Headers in their cycle, and the bursts of clear ones with a frame's bytes."""
+        due = bool(self._headers) and self._headers[0][0] == self.now
+        assert self.read("headers_valid") == due, f"cycle {self.now}: header {due}"
+        if due:
+            _, stimulus = self._headers.popleft()
+            verdict, headers = objection(stimulus, transmit=TRANSMIT)
+            found = self.fields("headers_payload")
+            assert (found.header.verdict, found.clear) == (verdict, verdict == 0), stimulus.name
+            for name, value in fields(headers, stimulus).items() if headers else ():
+                assert (found.header[name] if name != "config" else found.header.config.as_bits()) == value
+            if verdict == 0 and headers:
+                start = headers.payload + (0 if TRANSMIT else SHIM_BYTES)
+                whole = len(stimulus.frame) >= headers.end
+                self._bursts.append((stimulus.frame[start : headers.end], whole))
+                self.payloads += whole
+        if self.read("bursts_valid"):
+            burst = self.fields("bursts_payload")
+            data, whole = self._bursts[0]
+            count = min(burst.count, len(data))
+            shown = burst.data.to_bytes(BEAT_BYTES, "little")
+            if whole:
+                assert shown[:count] == data[:count], f"cycle {self.now}: {shown.hex()}"
+                assert burst.last == (len(data) <= BEAT_BYTES), f"cycle {self.now}: {len(data)} bytes left"
+                assert data == b"" or burst.count == min(len(data), BEAT_BYTES)
+            self._bursts[0] = data[BEAT_BYTES:], whole
+            if burst.last:
+                self._bursts.popleft()
+
+    async def run(self, stimuli: list[Stimulus], *, idle: float = 0.0, full: float = 0.0) -> None:
+        """``idle``: probability of a cycle without input; ``full``: of one without room."""
+        limit = self.now + 1000 + 40 * sum(stimulus.beats + 4 for stimulus in stimuli)
+        dut = self.dut
+        offers = deque((s, index) for s in stimuli for index in range(s.beats))
+        begun = -PACE
+        offered = False
+        tail = 0
+        while tail < DELAY + PayloadRealigner.LATENCY + 20:
+            assert self.now < limit, f"hang: {len(offers)} beats to come"
+            self._check()
+            room = random.random() >= full
+            inputs: dict[str, int] = {"room": int(room)}
+            inputs["config"] = random.getrandbits(len(dut.config)) if self._config is None else self._config
+            self._config = None
+            offered = bool(offers) and (offered or random.random() >= idle)
+            if offered:
+                stimulus, index = offers[0]
+                last = index == stimulus.beats - 1
+                data = stimulus.frame[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
+                keep = (1 << len(data)) - 1
+                if index == stimulus.partial:
+                    keep >>= random.randint(1, BEAT_BYTES - 1)
+                noisy = data + random.randbytes(BEAT_BYTES - len(data))
+                inputs |= {
+                    "s_axis_tvalid": 1,
+                    "s_axis_tdata": int.from_bytes(noisy, "little"),
+                    "s_axis_tkeep": keep,
+                    "s_axis_tlast": int(last),
+                    "s_axis_tuser": int(stimulus.bad) if last else random.getrandbits(1),
+                }
+                if self.read("s_axis_tready"):
+                    if index == 0:
+                        assert self.now - begun >= PACE, "frames follow too closely"
+                        begun = self.now
+                    self._accepted(stimulus, index)
+                    offers.popleft()
+                    offered = False
+            tail = 0 if offers else tail + 1
+            await self.cycle(**inputs)
+        assert not self._headers
+        assert not self._bursts
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.3], full=[0.0, 0.2])
+async def every_case(dut, idle, full):
+    """All hand-written frames of this direction, settings changing from frame to frame."""
+    tb = await TB.started(dut)
+    await tb.run(replay(transmit_sequences if TRANSMIT else receive_sequences), idle=idle, full=full)
+    assert tb.payloads > 20
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.3])
+async def random_frames(dut, idle):
+    """Good and spoilt frames of both kinds, back to back and with gaps."""
+    tb = await TB.started(dut)
+    frames = host_frames(random, 150) + wire_frames(random, 150, parameters(10, "bounded"))
+    random.shuffle(frames)
+    await tb.run(with_configs(frames), idle=idle, full=idle / 2)
+    assert tb.payloads > 20
+
+
+@cocotb.test()
+async def without_room(dut):
+    """No beat is taken once ``room`` has been low for two cycles, and none is lost."""
+    tb = await TB.started(dut)
+    for _ in range(LATE):
+        await tb.cycle(room=0)
+    for _ in range(20):
+        assert not tb.read("s_axis_tready")
+        await tb.cycle(room=0, s_axis_tvalid=1)
+    await tb.run([Stimulus(frame) for frame, _ in host_frames(random, 5)])
