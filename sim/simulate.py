@@ -15,8 +15,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from inceptionn.commands.console import Console, Table, whole
+from inceptionn.commands.console import Console, Table
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
+from inceptionn.system.options import whole
 from inceptionn.system.text import nearest
 
 from .models.cache import build_root

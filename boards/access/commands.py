@@ -16,10 +16,10 @@ from inceptionn.commands.console import (
     JsonFile,
     Table,
     check_outputs,
-    whole,
     write_csv,
     write_json,
 )
+from inceptionn.system.options import whole
 from inceptionn.wire import DEFAULT_MODE
 
 from .bar import BarBus

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, whole, write_json
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, write_json
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
+from inceptionn.system.options import whole
 
 from .. import output_folder
 from .flow import (

@@ -20,11 +20,11 @@ from inceptionn.commands.console import (
     Table,
     check_outputs,
     new_progress,
-    regular,
     write_csv,
     write_json,
 )
 from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.system.options import regular
 
 from . import history as report_history
 from . import plot as report_plot

@@ -24,12 +24,12 @@ from inceptionn.commands.console import (
     Table,
     check_outputs,
     new_progress,
-    whole,
     write_csv,
     write_json,
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
 from inceptionn.hdl.nic import check_size
+from inceptionn.system.options import whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
 

@@ -21,11 +21,11 @@ from inceptionn.commands.console import (
     JsonFile,
     Table,
     check_outputs,
-    whole,
     write_csv,
     write_json,
 )
 from inceptionn.netns import require
+from inceptionn.system.options import whole
 from inceptionn.system.programs import usable_processors
 
 from ..nic_codec import NIC_CODECS

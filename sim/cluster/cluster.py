@@ -13,10 +13,10 @@ from typing import Any
 from inceptionn.netns import Namespaces, NetworkError
 from inceptionn.wire import DEFAULT_K
 
+from ..capture import PcapWriter
 from ..nic_codec import NIC_CODECS
 from .network.impairments import Impairments
 from .network.kernel_counters import checksum_errors, kernel_counters
-from .network.pcap import PcapWriter
 from .network.switch import Switch
 from .network.tap import Tap, available
 from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound

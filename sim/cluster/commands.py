@@ -16,10 +16,11 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_outputs, whole, write_json
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_outputs, write_json
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
+from inceptionn.system.options import whole
 from inceptionn.wire import PAPER_MODES
 
 from ..models.cache import build_root

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
-from .network.pcap import PcapWriter
+from ..capture import PcapWriter
 from .network.switch import Switch, WireFrame
 from .network.tap import Tap
 from .nics import Nic

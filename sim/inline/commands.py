@@ -10,18 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import (
-    Console,
-    JsonFile,
-    Table,
-    check_outputs,
-    new_progress,
-    whole,
-    write_json,
-)
+from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from inceptionn.system.options import whole
 
+from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS
-from ..replay.capture import read_pcap
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain

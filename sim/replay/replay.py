@@ -26,7 +26,7 @@ from inceptionn.commands.console import (
 )
 from inceptionn.wire import PAPER_MODES
 
-from ..cluster.network.pcap import PcapWriter
+from ..capture import PcapWriter, read_pcap
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format
@@ -34,7 +34,6 @@ from ..nic_codec import NIC_CODECS, Settings
 from ..nic_verilog import nic_verilog
 from ..verilated import VerilatedNic
 from . import performance
-from .capture import read_pcap
 from .ratios import ratios
 from .registers import configure, identify, reconcile
 from .tables import print_tables

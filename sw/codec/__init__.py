@@ -12,11 +12,15 @@ from .codec import (
     operation_paths,
     scale_exponent,
 )
+from .paths import AUTOMATIC, NUMPY, Paths
 
 __all__ = [
+    "AUTOMATIC",
     "MAX_SCALE",
+    "NUMPY",
     "Codec",
     "Index",
+    "Paths",
     "active_path",
     "available_paths",
     "crc32",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Collectives that compress what they send, over any transport or an mpi4py communicator."""
+"""Collectives that compress what they send, over any transport or an mpi4py communicator.
+
+`building` has the parts for a collective or layer of your own.
+"""
 
 from .agreement import MismatchError
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
@@ -8,7 +11,7 @@ from .communicator import CompressedCommunicator
 from .error_feedback import ErrorFeedback
 from .requests import CollectiveRequest
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
-from .settings import Op
+from .settings import Op, Path, Scale
 from .values.bfloat16 import BFloat16
 from .values.buffers import IN_PLACE
 from .values.stream_codec import StreamCodec, SummingCodec, examine
@@ -23,6 +26,8 @@ __all__ = [
     "ErrorFeedback",
     "MismatchError",
     "Op",
+    "Path",
+    "Scale",
     "StreamCodec",
     "SummingCodec",
     "allgather_comp",

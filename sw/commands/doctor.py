@@ -19,15 +19,14 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from ..codec import Codec
+from ..codec import NUMPY, Codec
 from ..codec import codec as codec_module
-from ..codec.paths import NUMPY
-from ..codec.speed import speed
 from ..system.extras import pip_install
 from ..system.programs import find_program, usable_processors
 from ..tos.mark import TosError, tag, tos_of
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
 from .console import Console, JsonFile, Table, check_outputs, write_json
+from .speed import speed
 
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"

@@ -23,6 +23,7 @@ from ..codec import Codec, scale_exponent
 from ..collectives.values.lost_energy import loss_of
 from ..message import STREAMS, Header, Kind
 from ..system import atomic_file, npy_file
+from ..system.options import regular
 from .choice import (
     MODES,
     MOST_RELATIVE_ERROR,
@@ -41,7 +42,6 @@ from .console import (
     PlotFile,
     Table,
     check_outputs,
-    regular,
     write_json,
     write_plot,
 )
@@ -183,9 +183,7 @@ def inspect(
         found = choices(values, scales_of(values) if scale == "0" else [exponent])
         best = recommended(found)
         effect = None if other is None else effect_of(other, values)
-        _print_choices(
-            console, [choice for choice in found if choice.scale == exponent], best, scale, effect
-        )
+        _print_choices(console, [choice for choice in found if choice.scale == exponent], best, scale, effect)
         if strange := values.size - int(np.isfinite(values).sum()):
             console.print(
                 f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "

@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from ..netns import bits_per_second
+from ..system.options import whole as whole
 from .console import Table
-from .console import whole as whole
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]

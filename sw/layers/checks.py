@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..evaluate.training import Floats
+from .parameters import Floats
 
 Policy = Literal["raise", "skip"]
 """What to do if gradients are not finite: raise an error, or leave them out of the step."""

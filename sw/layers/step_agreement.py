@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..collectives.agreement import agree
-from ..evaluate.training import Floats
+from ..collectives.building import agree
 from ..transport import Transport
 from .checks import Policy
 from .parameter_server import NonFiniteGradient
+from .parameters import Floats
 
 
 @dataclass(frozen=True)

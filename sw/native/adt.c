@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include "adt.h"
+#include "threads.h"
 
 enum {
     /* Words from which on other Python threads may run meanwhile. */

@@ -5,7 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "crc32.h"
 #include "kernels.h"
+#include "streams.h"
 
 /* Lanes from which on other Python threads may run meanwhile. */
 #define RELEASE_LANES 4096

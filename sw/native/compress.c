@@ -5,7 +5,8 @@
  * it. So they compress into separate memory, some runs ahead, and the thread that finds the next run ready
  * copies it to its place. No thread holds the lock while it works.
  */
-#include "codec.h"
+#include "streams.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdlib.h>

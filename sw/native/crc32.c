@@ -6,7 +6,8 @@
  * further on. Four registers fold 64 bytes at a time. The last 16 bytes of that, and the bytes after them,
  * go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
  */
-#include "codec.h"
+#include "crc32.h"
+#include "types.h"
 
 #if HAVE_X86
 

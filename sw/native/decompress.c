@@ -5,7 +5,8 @@
  * it. Each thread walks over the tags or codes of the runs that others have taken, a quarter of the work of
  * decoding them, or looks the place up in an index.
  */
-#include "codec.h"
+#include "streams.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #ifndef INCEPTIONN_NATIVE_KERNELS_H
 #define INCEPTIONN_NATIVE_KERNELS_H
 
-#include "codec.h"
+#include "types.h"
 
 /* Widest first, whether the processor supports them or not. */
 extern const kernel *const kernels[];

@@ -3,7 +3,7 @@
 #ifndef INCEPTIONN_NATIVE_LOOPS_H
 #define INCEPTIONN_NATIVE_LOOPS_H
 
-#include "codec.h"
+#include "types.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The stream of a sum: what a rank of a ring makes of an arriving stream and its own values. */
-#include "codec.h"
+#include "streams.h"
+#include "threads.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads for the length of one call. */
-#include "codec.h"
+#include "threads.h"
+#include "types.h"
 
 #include <pthread.h>
 

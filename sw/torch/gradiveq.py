@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..evaluate.training import Parameters
 from ..layers.gradiveq import GradiVeQ
+from ..layers.parameters import Parameters
 from .host_copy import HostCopy, future_of
 from .link import link_of
 

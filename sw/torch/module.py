@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from ..evaluate.training import Floats, Parameters
+from ..layers.parameters import Floats, Parameters
 
 
 def parameters_of(module: torch.nn.Module) -> Parameters:

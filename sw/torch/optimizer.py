@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..evaluate.training import Floats
 from ..layers.parameter_server import Optimizer, Partition, Schedule
 from ..layers.parameter_server.optimizer import schedule_of
+from ..layers.parameters import Floats
 
 _STARTED = "started"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..collectives.error_feedback import ErrorFeedback
-from ..evaluate.training import Floats
+from ..layers.parameters import Floats
 
 Layout = tuple[tuple[int, int], ...]
 """The parameters of a bucket: the number of each, and its number of values."""

@@ -18,8 +18,8 @@ from typing import Annotated
 
 import typer
 
-from ..commands.console import whole
 from ..system.address import parse_address
+from ..system.options import whole
 from ..wire import DEFAULT_TOS
 from .mark import TosError, tag, tos_of, untag
 

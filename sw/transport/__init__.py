@@ -6,10 +6,10 @@ communicator, and `connect_mpi` uses one only to find the other ranks and joins 
 `from_environment` chooses by what started the program.
 """
 
-from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout
+from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout, ranks_text
 from .environment import from_environment
 from .loopback import LoopbackTransport, loopback
-from .mpi import MpiTransport
+from .mpi import MpiTransport, transport_of
 from .mpi_formation import connect_mpi
 from .tcp import TcpTransport, connect
 
@@ -27,4 +27,6 @@ __all__ = [
     "connect_mpi",
     "from_environment",
     "loopback",
+    "ranks_text",
+    "transport_of",
 ]

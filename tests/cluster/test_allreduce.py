@@ -21,8 +21,8 @@ from cluster_hosts import (
     total,
 )
 
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, receive, transmit
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.wire import SHIM_MAGIC, Verdict
 
 RANKS, COUNT = 4, 1 << 20

@@ -18,9 +18,9 @@ from cluster_hosts import (
     wait_for_line,
 )
 
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.cluster.inline_nic import InlineNic
 from inceptionn.sim.cluster.nics import GoldenNic
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
 
 COUNT, PORT = 20_000, 6000

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from inceptionn.hdl.control.registers import REGISTERS
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.cluster.nics import GoldenNic, PlainNic, RtlNic, parse_codecs, parse_kinds, set_bound
-from inceptionn.sim.replay.capture import read_pcap
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 

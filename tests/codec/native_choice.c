@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kernels.h"
+#include "threads.h"
 
 enum { THREADS = 8 };
 

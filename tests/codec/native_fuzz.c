@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "kernels.h"
+#include "streams.h"
 
 static uint64_t state;
 static int which; /* codec */

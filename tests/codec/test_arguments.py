@@ -18,7 +18,7 @@ import pytest
 
 from inceptionn import Codec, wire
 from inceptionn.codec import codec
-from inceptionn.codec.speed import speed
+from inceptionn.commands.speed import speed
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters, PlanesParameters
 

@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn import Codec, wire
 from inceptionn.codec import codec
-from inceptionn.codec.speed import synthetic
+from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.message import Kind, pack, parse, unpack
 from inceptionn.sim import golden

@@ -152,7 +152,7 @@ def test_hostile_streams(seed: int, build: Callable[..., Path]) -> None:
     lines = output(program, seed, 10_000 if EXHAUSTIVE else 600).splitlines()
     assert {line.split()[1] for line in lines if line.startswith("kernel")} == set(NATIVE)
     counts = {int(line.split()[1]): int(line.split()[2]) for line in lines if line.startswith("verdict")}
-    listed = (NATIVE_FOLDER / "codec.h").read_text().split("} status;")[0].rsplit("typedef enum {", 1)[1]
+    listed = (NATIVE_FOLDER / "types.h").read_text().split("} status;")[0].rsplit("typedef enum {", 1)[1]
     names = re.findall(r"^    ([A-Z_]+),", listed, re.MULTILINE)
     assert len(counts) == len(names) > 10
     for verdict, name in enumerate(names):

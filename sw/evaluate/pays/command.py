@@ -11,8 +11,8 @@ from typing import Annotated, get_args
 import typer
 
 from ...codec import MAX_SCALE, Codec
-from ...collectives.own_scale import CommonScale
-from ...collectives.settings import Scale, check_scale
+from ...collectives import Scale
+from ...collectives.building import CommonScale, check_scale
 from ...commands import report
 from ...commands.console import (
     Console,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...codec import Codec
-from ...codec.speed import Calls, Floats, best_seconds, synthetic
-from ...collectives.own_scale import CommonScale
-from ...collectives.values.bfloat16 import BFloat16
+from ...collectives import BFloat16
+from ...collectives.building import CommonScale
+from ...commands.speed import Calls, Floats, best_seconds, synthetic
 from .costs import Coder, Host
 
 _VALUES = 1 << 17

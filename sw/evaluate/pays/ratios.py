@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from ...codec import Codec
-from ...codec.speed import Floats, synthetic
-from ...collectives.agreement import common_scale, largest_exponent
-from ...collectives.settings import Scale
+from ...collectives import Scale
+from ...collectives.building import common_scale, largest_exponent
+from ...commands.speed import Floats, synthetic
 from ...system import npy_file
 
 Ratio = Callable[[float], float]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from ...collectives.values.stream_codec import StreamCodec
+from ...collectives import StreamCodec
 from ...commands.console import Console, Table, write_plot
 from ...commands.environment import conditions
 from ...system import atomic_file

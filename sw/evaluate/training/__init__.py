@@ -4,9 +4,7 @@
 `Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples.
 """
 
-from .data import Batch, Batches, Dataset, digits, zipf_documents
-from .models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
-from .parameters import (
+from ...layers.parameters import (
     Floats,
     Gradients,
     Parameters,
@@ -17,6 +15,8 @@ from .parameters import (
     shapes_of,
     unflatten,
 )
+from .data import Batch, Batches, Dataset, digits, zipf_documents
+from .models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
 from .transformer import Transformer
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...layers.parameters import Floats
 from ...system.extras import pip_install
-from .parameters import Floats
 
 
 class Batch(NamedTuple):

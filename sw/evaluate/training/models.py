@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from ...layers.parameters import Floats, Gradients, Parameters, RowSparse
 from .data import Batch
-from .parameters import Floats, Gradients, Parameters, RowSparse
 
 _EVALUATED = 1024
 """Samples whose logits `Model.accuracy` computes at a time."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...layers.parameters import Floats, Gradients, Parameters
 from .data import Batch
 from .models import Model, softmax_cross_entropy
-from .parameters import Floats, Gradients, Parameters
 
 _EPSILON = 1e-5
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec.paths import Paths
+from ...codec import Paths
 from ..checks import integer
 from . import _numpy_adt
 

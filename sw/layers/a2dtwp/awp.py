@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats
 from ..checks import integer
 from ..fields import Fields
+from ..parameters import Floats
 from .adt import check_round_to, round_to_of
 
 MOST_BITS = 32

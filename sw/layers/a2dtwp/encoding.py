@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...collectives.values.stream_codec import add_decompressed
-from ...evaluate.training import Floats
+from ...collectives.building import add_decompressed
 from ..fields import Fields
+from ..parameters import Floats
 from .adt import Bytes, bitpack, bitunpack, truncate
 
 _HEAD = 1

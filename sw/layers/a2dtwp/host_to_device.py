@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats
 from ...system.extras import pip_install
+from ..parameters import Floats
 from .adt import WHOLE, bitpack, check_round_to
 
 

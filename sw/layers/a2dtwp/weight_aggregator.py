@@ -8,20 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives.agreement import agree, moving_data
-from ...collectives.algorithms.aggregators import aggregate, one_aggregator
-from ...collectives.algorithms.parts import Parts
-from ...collectives.own_scale import with_scale
-from ...collectives.settings import Scale, check_scale
-from ...collectives.values.lost_energy import watch
-from ...collectives.values.stream_codec import StreamCodec, codec_text
-from ...collectives.values.wire_form import Compressed, Raw, WireForm
-from ...evaluate.training import Floats, Parameters, copy_of, shapes_of
-from ...transport.mpi import transport_of
+from ...collectives import Scale, StreamCodec
+from ...collectives.building import (
+    Compressed,
+    Parts,
+    Raw,
+    WireForm,
+    aggregate,
+    agree,
+    check_scale,
+    codec_text,
+    moving_data,
+    one_aggregator,
+    watch,
+    with_scale,
+)
+from ...transport import transport_of
 from ..checks import Policy, check_policy
 from ..fields import Fields
 from ..parameter_server import MomentumSGD, Optimizer, Partition
 from ..parameter_server.optimizer import state_in
+from ..parameters import Floats, Parameters, copy_of, shapes_of
 from ..step_agreement import agree_on_step
 from ..traffic import Traffic
 from .encoding import AdtCodec, Precision

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...collectives.algorithms.ring import all_reduce_steps, ring
-from ...collectives.values.wire_form import WireForm
-from ...evaluate.training import Floats
+from ...collectives.building import WireForm, all_reduce_steps, ring
+from ..parameters import Floats
 from .pca import Compressor
 from .slicing import SliceParts, borders_of
 

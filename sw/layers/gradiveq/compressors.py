@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import scale_exponent
-from ...evaluate.training import Floats
 from ...transport import Transport
+from ..parameters import Floats
 from ..traffic import Traffic
 from .compressed_domain import Run
 from .pca import Compressor, principal_components

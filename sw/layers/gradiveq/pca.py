@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluate.training import Floats
+from ..parameters import Floats
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...collectives.values.stream_codec import add_decompressed
-from ...evaluate.training import Floats
+from ...collectives.building import add_decompressed
 from ..fields import Fields
+from ..parameters import Floats
 
 _LEAST = np.float32(1e-30)
 """A bucket becomes zero if its largest magnitude is below this, since the inverse would exceed fp32's

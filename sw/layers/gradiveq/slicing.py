@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...evaluate.training import Floats
+from ..parameters import Floats
 
 
 @dataclass(frozen=True)

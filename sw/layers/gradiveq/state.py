@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluate.training import Floats
 from ...transport import Transport
 from ..fields import Fields
+from ..parameters import Floats
 from ..traffic import Traffic
 from .compressed_domain import Run
 from .compressors import Slices

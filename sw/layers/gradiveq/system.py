@@ -8,17 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives.agreement import agree, moving_data
-from ...collectives.algorithms.parts import SUB_BLOCK, Parts
-from ...collectives.algorithms.ring import all_reduce_steps, ring
-from ...collectives.own_scale import with_scale
-from ...collectives.settings import Scale, check_scale
-from ...collectives.values.lost_energy import watch
-from ...collectives.values.stream_codec import StreamCodec, codec_text
-from ...collectives.values.wire_form import Compressed, Raw, WireForm
-from ...evaluate.training import Floats, Parameters, shapes_of
-from ...transport.mpi import transport_of
+from ...collectives import Scale, StreamCodec
+from ...collectives.building import (
+    SUB_BLOCK,
+    Compressed,
+    Parts,
+    Raw,
+    WireForm,
+    agree,
+    all_reduce_steps,
+    check_scale,
+    codec_text,
+    moving_data,
+    ring,
+    watch,
+    with_scale,
+)
+from ...transport import transport_of
 from ..checks import Policy, check_policy
+from ..parameters import Floats, Parameters, shapes_of
 from ..step_agreement import agree_on_step
 from ..traffic import Traffic
 from .compressed_domain import CompressedDomain, Run

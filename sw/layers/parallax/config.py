@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from ...collectives import Op
-from ...collectives.settings import Path, Scale, check_scale
-from ...collectives.values.stream_codec import StreamCodec
-from ...evaluate.training import Floats
+from ...collectives import Op, Path, Scale, StreamCodec
+from ...collectives.building import check_scale
 from ..checks import Policy
+from ..parameters import Floats
 
 Strategy = Literal["hybrid", "parameter_server", "all_gather", "dense"]
 

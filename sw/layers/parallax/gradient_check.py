@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats, Gradients, RowSparse
+from ..parameters import Floats, Gradients, RowSparse
 
 
 def misfit(

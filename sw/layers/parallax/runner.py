@@ -12,15 +12,11 @@ import numpy as np
 
 from ...codec import crc32
 from ...collectives import Op, allreduce_comp
-from ...collectives.agreement import agree, choose_path
-from ...collectives.own_scale import with_scale
-from ...collectives.values.lost_energy import watch
-from ...collectives.values.stream_codec import codec_text
-from ...collectives.values.wire_form import WireForm, wire_form
-from ...evaluate.training import Floats, Gradients, Parameters, RowSparse
-from ...transport.mpi import transport_of
+from ...collectives.building import WireForm, agree, choose_path, codec_text, watch, wire_form, with_scale
+from ...transport import transport_of
 from ..checks import float32_array
 from ..parameter_server import NonFiniteGradient, Optimizer, Partition
+from ..parameters import Floats, Gradients, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig, Partitioner
 from .exchange.all_gather import all_gather_sum

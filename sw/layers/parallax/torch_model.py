@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats, Gradients, Parameters, RowSparse
+from ..parameters import Floats, Gradients, Parameters, RowSparse
 from .exchange.row_sets import Rows
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from ...evaluate.training import Floats, Gradients, Parameters
-from ...transport.mpi import transport_of
+from ...transport import transport_of
+from ..parameters import Floats, Gradients, Parameters
 from .exchange.row_sets import Rows
 
 

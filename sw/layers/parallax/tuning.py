@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters, RowSparse
+from ..parameters import Floats, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig
 from .exchange.row_sets import Rows

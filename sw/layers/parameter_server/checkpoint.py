@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ...evaluate.training import Floats
 from .. import checkpoint
 from ..checks import integer
 from ..fields import Fields, named
+from ..parameters import Floats
 from .exchange.legs import Leg
 from .optimizer import state_in
 from .plan import Partition

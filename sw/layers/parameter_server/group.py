@@ -11,12 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from ...codec import crc32
-from ...collectives.agreement import MismatchError, agree
-from ...collectives.settings import Path, Scale
-from ...collectives.values.stream_codec import StreamCodec
-from ...evaluate.training import Floats
-from ...transport.mpi import transport_of
+from ...collectives import MismatchError, Path, Scale, StreamCodec
+from ...collectives.building import agree
+from ...transport import transport_of
 from ..checks import Policy, check_policy, float32_array, integer
+from ..parameters import Floats
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in
 from .exchange.legs import EncodedLeg, Encoding, Leg, RawLeg, push_leg

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters
 from ...transport import Transport, TransportError
+from ..parameters import Floats, Parameters
 from ..traffic import Traffic
 from .exchange.envelope import Envelope, Kind, most_bytes
 from .exchange.handle import Handle

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluate.training import Floats
 from ..fields import Fields
+from ..parameters import Floats
 from .plan import Partition
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...evaluate.training import Floats
+from ..parameters import Floats
 from .optimizer import Optimizer
 from .plan import Partition, Plan
 

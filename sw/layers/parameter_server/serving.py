@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters
-from ...transport import TransportError, TransportTimeout
-from ...transport.base import ranks_text
+from ...transport import TransportError, TransportTimeout, ranks_text
+from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints
 from .exchange.envelope import Envelope, Kind
 from .exchange.legs import Data, Leg

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters
 from ..checks import Policy, check_policy, float32_array
+from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints, Saved
 from .exchange.handle import Handle
 from .node import Node

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters, copy_of
 from ..fields import Fields
 from ..parameter_server import Optimizer
+from ..parameters import Floats, Parameters, copy_of
 
 GLU_FACTOR, SGD_FACTOR, DC_ASGD_FACTOR = 4.0, 0.25, 1.0
 """Ratios of the local learning rate to the global one: 1.6, 0.1 and 0.4 to 0.4 (Sec. 4.1 and 4.4)."""

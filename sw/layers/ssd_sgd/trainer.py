@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...evaluate.training import Floats, Parameters, copy_of
 from ..checks import integer
 from ..fields import Fields, named
 from ..parameter_server import Handle, Optimizer, Schedule, Worker
 from ..parameter_server.optimizer import schedule_of
+from ..parameters import Floats, Parameters, copy_of
 from .local_update import GLU, LocalUpdate
 
 Result = TypeVar("Result")

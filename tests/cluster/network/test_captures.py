@@ -12,9 +12,9 @@ from cluster_hosts import MakeCluster, gradients, result, start, wait_for_line
 from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap
 
+from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, receive
 from inceptionn.sim.nic_codec import NIC_CODECS
-from inceptionn.sim.replay.capture import read_pcap
 from inceptionn.wire import Verdict
 
 DISSECTOR = Path(__file__).parents[3] / "examples" / "wireshark" / "inceptionn.lua"

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli
-from inceptionn.codec.codec import active_path, available_paths
-from inceptionn.codec.speed import RUN, best_seconds, speed, synthetic
+from inceptionn.codec import active_path, available_paths
 from inceptionn.commands.environment import conditions, environment
 from inceptionn.commands.report import Figure
+from inceptionn.commands.speed import RUN, best_seconds, speed, synthetic
 from inceptionn.evaluate.bench.common import data
 from inceptionn.evaluate.bench.kernels import codec as bench
 from inceptionn.evaluate.bench.kernels.memory import peak_of

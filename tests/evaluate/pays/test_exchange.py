@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.codec.speed import synthetic
+from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.pays import (
     Coder,
     Exchange,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli
-from inceptionn.codec.speed import synthetic
 from inceptionn.collectives import MEAN, allreduce_comp
+from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.collective import pays as bench
 from inceptionn.evaluate.bench.collective.variants import RING_BF16, RING_RAW
 from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, of_values

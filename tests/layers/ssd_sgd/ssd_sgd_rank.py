@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inceptionn.codec.codec import crc32
+from inceptionn.codec import crc32
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import SSDSGD
 from inceptionn.transport import connect

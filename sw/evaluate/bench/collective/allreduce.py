@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ....codec.speed import Floats
 from ....commands import report
 from ....commands.console import (
     Console,
@@ -18,13 +17,14 @@ from ....commands.console import (
     PlotFile,
     check_outputs,
     new_progress,
-    regular,
     write_csv,
     write_json,
 )
 from ....commands.environment import conditions, environment
+from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
+from ....system.options import regular
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi

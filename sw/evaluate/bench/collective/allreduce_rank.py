@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....collectives import IN_PLACE, MEAN, SUM, allgather_comp, allreduce_comp, reduce_scatter_comp
-from ....collectives.algorithms.parts import Parts
+from ....collectives.building import Parts
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
 from .variants import (

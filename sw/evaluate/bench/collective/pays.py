@@ -12,9 +12,8 @@ import numpy as np
 import typer
 
 from ....codec import Codec
-from ....codec.speed import Floats
 from ....collectives import BFloat16
-from ....collectives.algorithms.hierarchical import default_group_size
+from ....collectives.building import default_group_size
 from ....commands import report
 from ....commands.console import (
     Console,
@@ -29,6 +28,7 @@ from ....commands.console import (
     write_plot,
 )
 from ....commands.environment import conditions, environment
+from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
 from ...pays import measure

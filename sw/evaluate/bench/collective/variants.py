@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ....codec import Codec
 from ....collectives import BFloat16
-from ....collectives.settings import RING_ALGORITHMS
+from ....collectives.building import RING_ALGORITHMS
 from ....wire import MODES, Mode
 
 Arguments = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ....codec.speed import Floats, synthetic
+from ....commands.speed import Floats, synthetic
 from ....system import npy_file
 
 if TYPE_CHECKING:

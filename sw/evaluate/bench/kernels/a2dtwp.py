@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ....codec.speed import MEMCPY, Calls, best_seconds, copying
 from ....commands import report
 from ....commands.console import (
     Console,
@@ -22,6 +21,7 @@ from ....commands.console import (
     write_json,
 )
 from ....commands.environment import conditions, environment
+from ....commands.speed import MEMCPY, Calls, best_seconds, copying
 from ....layers.a2dtwp import adt, host_to_device
 from ..common.cache import cache_text
 

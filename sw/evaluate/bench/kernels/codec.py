@@ -13,10 +13,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from ....codec import Codec, active_path, available_paths, force_path, operation_paths
-from ....codec.paths import AUTOMATIC, NUMPY
-from ....codec.speed import MEMCPY, Floats, best_seconds, copying, speed
-from ....collectives.values.stream_codec import StreamCodec
+from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path, operation_paths
+from ....collectives import StreamCodec
 from ....commands import report
 from ....commands.choice import MODES, Choice, choices
 from ....commands.console import (
@@ -27,13 +25,14 @@ from ....commands.console import (
     Table,
     check_outputs,
     new_progress,
-    regular,
     write_csv,
     write_json,
     write_plot,
 )
 from ....commands.environment import conditions, environment, installed
 from ....commands.own_codec import OwnCodec, own_codec
+from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ....system.options import regular
 from ....wire import DEFAULT_MODE, STREAM_LANES, Mode
 from ...training.data import require_digits
 from ..common import data

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....codec.speed import Floats
-from ....collectives.values.bfloat16 import from_bfloat16, to_bfloat16
+from ....collectives.building import from_bfloat16, to_bfloat16
+from ....commands.speed import Floats
 
 
 class Ready(NamedTuple):

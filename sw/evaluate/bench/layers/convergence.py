@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ....codec.codec import Codec, scale_exponent
+from ....codec import Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
 from ....commands.console import (
@@ -30,8 +30,7 @@ from ....commands.console import (
     write_plot,
 )
 from ....commands.environment import conditions, environment
-from ....transport import Transport
-from ....transport.loopback import loopback
+from ....transport import Transport, loopback
 from ....wire import MAX_K
 from ...training import CNN, MLP, Batches, Dataset, Floats, Model, Transformer, digits, flatten, unflatten
 from ...training.data import require_digits

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ....codec.speed import Calls, best_seconds
+from ....commands.speed import Calls, best_seconds
 from ....layers.gradiveq import QSGD, Compressor, Slicing
 from ..common.job import one_thread
 from .gradiveq_rank import RESNET_32, VALUES, compressors

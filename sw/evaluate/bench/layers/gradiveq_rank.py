@@ -14,9 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .... import Codec
-from ....collectives.algorithms.parts import Parts
-from ....collectives.algorithms.ring import all_reduce_steps, ring
-from ....collectives.values.wire_form import Compressed, Raw, WireForm
+from ....collectives.building import Compressed, Parts, Raw, WireForm, all_reduce_steps, ring
 from ....layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
 from ....transport import Transport
 from ...training import Floats

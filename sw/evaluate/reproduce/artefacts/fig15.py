@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....codec.speed import synthetic
+from ....commands.speed import synthetic
 from ...bench.collective.variants import PAPERS, RING_RAW
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import ring, worker_aggregator

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ....codec.speed import Floats, best_seconds
 from ....commands.environment import installed
+from ....commands.speed import Floats, best_seconds
 from ....wire import DEFAULT_MODE
 from ...bench.common.cache import cache_text, timed_bytes
 from ...bench.kernels.peers import PEERS

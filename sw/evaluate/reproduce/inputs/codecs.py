@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....codec import Codec
-from ....collectives.values.stream_codec import StreamCodec
+from ....collectives import StreamCodec
 from ....wire import MODES
 from ...training import Floats
 
@@ -52,7 +52,7 @@ def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
 
 def _edges(count: int, ranks: int) -> list[int]:
     """Where the blocks of the collectives begin and end."""
-    from ....collectives.algorithms.parts import Parts
+    from ....collectives.building import Parts
 
     parts = Parts(count, ranks)
     return [*(parts.block(block).start for block in range(ranks)), count]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....collectives.values.wire_form import Raw, WireForm
-from ....evaluate.training import RowSparse
+from ....collectives.building import Raw, WireForm
 from ....transport import Transport
+from ...parameters import RowSparse
 from .row_sets import decode_rows, encode_rows, most_row_bytes
 
 

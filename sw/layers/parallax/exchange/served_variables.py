@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ....collectives.values.wire_form import WireForm
-from ....evaluate.training import Floats
+from ....collectives.building import WireForm
 from ....transport import Transport
 from ...parameter_server import Optimizer, Partition
+from ...parameters import Floats
 from ...traffic import Traffic
 from .row_sets import Rows
 from .sparse_exchange import Machines, SparseVariable

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....collectives.values.wire_form import Raw, WireForm
-from ....evaluate.training import Floats
+from ....collectives.building import Raw, WireForm
+from ...parameters import Floats
 from ...traffic import Traffic
 from .partitions import Partitions
 from .row_sets import Rows, check_rows, decode_rows, encode_rows, most_row_bytes

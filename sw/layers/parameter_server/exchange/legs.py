@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....codec import MAX_SCALE, Codec, scale_exponent
-from ....collectives.agreement import choose_path
-from ....collectives.settings import Path, Scale, check_scale
-from ....collectives.values.lost_energy import LostEnergy
-from ....collectives.values.stream_codec import StreamCodec, codec_text
-from ....evaluate.training import Floats
+from ....collectives import Path, Scale, StreamCodec
+from ....collectives.building import LostEnergy, check_scale, choose_path, codec_text
 from ....transport import Transport
+from ...parameters import Floats
 
 Data = NDArray[np.uint8]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .....codec.speed import best_seconds
+from .....commands.speed import best_seconds
 from .....layers.a2dtwp import host_to_device
 from ....bench.common.cache import cache_text, timed_bytes
 from ....bench.common.data import one_thread

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reading captured traffic: pcap and pcapng files of whole Ethernet frames.
+"""Captured traffic: pcap and pcapng files of whole Ethernet frames.
 
-pcap: draft-ietf-opsawg-pcap. pcapng: draft-ietf-opsawg-pcapng, of which the blocks with frames are read.
+pcap: draft-ietf-opsawg-pcap; written with nanoseconds. pcapng: draft-ietf-opsawg-pcapng, of which the blocks
+with frames are read.
 """
 
 from __future__ import annotations
 
 import struct
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 _ORDERS = {
@@ -21,6 +24,7 @@ _LITTLE = bytes.fromhex("4d3c2b1a")
 _INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
 """Types of blocks."""
 _ETHERNET = 1
+_RECORD = struct.Struct("<IIII")
 
 
 def read_pcap(path: Path) -> list[bytes]:
@@ -99,3 +103,26 @@ def _whole(body: bytes, captured: int, original: int, link: int, number: int, pa
     if captured == 0 or captured > len(body):
         raise ValueError(f"capture ends inside frame {number}: {str(path)!r}")
     return body[:captured]
+
+
+class PcapWriter:
+    """A file to which `write` appends frames. Only one thread may use it.
+
+    Raises ``OSError`` if it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("wb", buffering=1 << 16)
+        self._file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, _ETHERNET))
+
+    def write(self, frames: Iterable[bytes]) -> None:
+        """Appends frames in order, with the current time."""
+        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        for frame in frames:
+            self._file.write(_RECORD.pack(seconds, nanoseconds, len(frame), len(frame)))
+            self._file.write(frame)
+
+    def close(self) -> None:
+        """Writes buffered frames and closes the file."""
+        self._file.close()

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec import Codec
 from ..wire import DEFAULT_MODE, Mode
-from .codec import Codec
 
 Floats = NDArray[np.float32]
 Calls = dict[str, Callable[[], object]]

@@ -5,15 +5,18 @@
  *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI
  *   kernels.h, kernels.c    what a processor runs: both codecs and what they share, for each instruction set
  *   choose.c      the fastest kernel for each operation, by measurement
- *   compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
- *   crc32.c       CRC-32 of messages
+ *   streams.h, compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
+ *   threads.h     threads for the length of one call
+ *   crc32.h       CRC-32 of messages
  *   codec.c       the Python module
+ *
+ * This file has what all of them share: constants, values, and the tables that codecs and kernels fill.
  *
  * Nothing here trusts a stream, nor that its bytes stay the same while it is read: every access is bounded
  * by what the worst tags or codes could ask for.
  */
-#ifndef INCEPTIONN_NATIVE_H
-#define INCEPTIONN_NATIVE_H
+#ifndef INCEPTIONN_NATIVE_TYPES_H
+#define INCEPTIONN_NATIVE_TYPES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,12 +58,6 @@ enum {
     MAX_BLOCK_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES + STREAM_LANES * LANE_BYTES,
     /* Tags of the paper's codec are 4, codes of groups are 16. */
     MAX_CLASSES = 16,
-};
-
-enum {
-    /* Blocks that a thread takes at a time. */
-    RUN_BLOCKS = 32,
-    MAX_THREADS = 64,
 };
 
 /* Values as they lie in a caller's buffer: at any address, and read as bits so that NaNs stay as they are. */
@@ -149,70 +146,5 @@ typedef struct {
     /* Largest finite magnitude, as bits. Any number of lanes. */
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
 } kernel;
-
-/* Streams (compress.c, decompress.c, sum.c). */
-
-typedef struct {
-    const kernel *kernel;
-    const coder *coder; /* one of the kernel's */
-    parameters p;
-    /* Values are multiplied by 2^scale on the way in and divided on the way out; -126..126. */
-    int scale;
-    /* Threads to use, the caller's included, if the array is large. */
-    unsigned threads;
-} settings;
-
-/* Writes the stream of the values to `out` and its size to `size`. Bytes after it, up to `capacity`, may be
- * overwritten. */
-status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
-                       size_t *size);
-
-/* The same in one thread. */
-status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
-                       size_t *size);
-
-/* Bytes that the stream of the values will rarely exceed, from a sample of them. */
-size_t stream_estimate(settings s, const lane_bits *x, size_t lanes);
-
-/* Where runs of `blocks` blocks start, from an index; offsets[0] is 0. `entries` may be 0. */
-typedef struct {
-    const uint8_t *offsets; /* uint64, little-endian, at any address */
-    size_t entries;
-    size_t blocks;
-} stream_index;
-
-/* Decodes a stream into `out`; adds the addend if there is one, which may be `out`. `at` is where a malformed
- * stream shows it. */
-status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
-                         lane_bits *out, size_t lanes, stream_index index, size_t *at);
-
-/* Decodes the blocks from `at` on, in one thread, and moves `at` past them. */
-status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
-                         const lane_bits *addend, lane_bits *out, size_t lanes);
-
-/* Writes the stream of the addend plus a stream's values, which has `size` bytes; `out` overlaps neither. A
- * block's sum does not leave the processor's innermost cache. */
-status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
-                           size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at);
-
-/* Writes where every `blocks`-th block starts; `offsets` holds one uint64 for each. */
-status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lanes, size_t blocks,
-                      uint8_t *offsets, size_t *at);
-
-status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out);
-/* Adds to `counts`, of which the format has `classes`. */
-status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[MAX_CLASSES]);
-
-/* Threads (threads.c). */
-
-/* How many of the threads are worth starting for this number of lanes. */
-unsigned worthwhile_threads(unsigned wanted, size_t lanes);
-/* Calls `work` in `threads` threads, this one included; in fewer if the system has no more. */
-void work_together(void *(*work)(void *), void *job, unsigned threads);
-
-/* CRC-32 as in IEEE 802.3 and zlib, of `bytes` that follow others of which `crc` is the CRC (crc32.c). */
-bool crc32_supported(void);
-void crc32_prepare(void);
-uint32_t crc32_update(uint32_t crc, const uint8_t *bytes, size_t size);
 
 #endif

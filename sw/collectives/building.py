@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parts for a collective or a training layer of your own.
+
+A collective first brings all ranks to one agreement (`agree`, `choose_path`), then moves lanes in a
+`WireForm` with one of the algorithms (`ring`, `aggregate`) inside `moving_data`. `inceptionn.layers` is built
+on these parts alone; `docs/layers.md` describes its systems.
+
+- Agreement: `agree`, `choose_path`, `moving_data`, `check_scale`.
+- Scale: `largest_exponent`, `common_scale`, `CommonScale`, `with_scale`.
+- Division of a vector: `Parts`, `SUB_BLOCK`.
+- Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
+- What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `codec_text`.
+- bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
+- Loss of small values: `LostEnergy`, `watch`.
+"""
+
+from .agreement import agree, choose_path, common_scale, largest_exponent, moving_data
+from .algorithms.aggregators import aggregate, one_aggregator
+from .algorithms.hierarchical import default_group_size
+from .algorithms.parts import SUB_BLOCK, Parts
+from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
+from .own_scale import CommonScale, with_scale
+from .settings import RING_ALGORITHMS, check_scale
+from .values.bfloat16 import from_bfloat16, to_bfloat16
+from .values.lost_energy import LostEnergy, watch
+from .values.stream_codec import add_decompressed, codec_text
+from .values.wire_form import Compressed, Raw, WireForm, wire_form
+
+__all__ = [
+    "RING_ALGORITHMS",
+    "SUB_BLOCK",
+    "CommonScale",
+    "Compressed",
+    "LostEnergy",
+    "Parts",
+    "Raw",
+    "WireForm",
+    "add_decompressed",
+    "aggregate",
+    "agree",
+    "all_gather_steps",
+    "all_reduce_steps",
+    "check_scale",
+    "choose_path",
+    "codec_text",
+    "common_scale",
+    "default_group_size",
+    "from_bfloat16",
+    "largest_exponent",
+    "moving_data",
+    "one_aggregator",
+    "reduce_scatter_steps",
+    "ring",
+    "to_bfloat16",
+    "watch",
+    "wire_form",
+    "with_scale",
+]

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Streams of whole arrays: compress.c, decompress.c, sum.c. */
+#ifndef INCEPTIONN_NATIVE_STREAMS_H
+#define INCEPTIONN_NATIVE_STREAMS_H
+
+#include "types.h"
+
+enum {
+    /* Blocks that a thread takes at a time. */
+    RUN_BLOCKS = 32,
+};
+
+typedef struct {
+    const kernel *kernel;
+    const coder *coder; /* one of the kernel's */
+    parameters p;
+    /* Values are multiplied by 2^scale on the way in and divided on the way out; -126..126. */
+    int scale;
+    /* Threads to use, the caller's included, if the array is large. */
+    unsigned threads;
+} settings;
+
+/* Writes the stream of the values to `out` and its size to `size`. Bytes after it, up to `capacity`, may be
+ * overwritten. */
+status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+                       size_t *size);
+
+/* The same in one thread. */
+status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+                       size_t *size);
+
+/* Bytes that the stream of the values will rarely exceed, from a sample of them. */
+size_t stream_estimate(settings s, const lane_bits *x, size_t lanes);
+
+/* Where runs of `blocks` blocks start, from an index; offsets[0] is 0. `entries` may be 0. */
+typedef struct {
+    const uint8_t *offsets; /* uint64, little-endian, at any address */
+    size_t entries;
+    size_t blocks;
+} stream_index;
+
+/* Decodes a stream into `out`; adds the addend if there is one, which may be `out`. `at` is where a malformed
+ * stream shows it. */
+status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                         lane_bits *out, size_t lanes, stream_index index, size_t *at);
+
+/* Decodes the blocks from `at` on, in one thread, and moves `at` past them. */
+status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
+                         const lane_bits *addend, lane_bits *out, size_t lanes);
+
+/* Writes the stream of the addend plus a stream's values, which has `size` bytes; `out` overlaps neither. A
+ * block's sum does not leave the processor's innermost cache. */
+status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                           size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at);
+
+/* Writes where every `blocks`-th block starts; `offsets` holds one uint64 for each. */
+status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lanes, size_t blocks,
+                      uint8_t *offsets, size_t *at);
+
+status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out);
+/* Adds to `counts`, of which the format has `classes`. */
+status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[MAX_CLASSES]);
+
+#endif
