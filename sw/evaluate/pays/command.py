@@ -11,7 +11,6 @@ from typing import Annotated, get_args
 import typer
 
 from ...codec import MAX_SCALE, Codec
-from ...collectives.own_scale import CommonScale
 from ...collectives.settings import Scale, check_scale
 from ...commands import report
 from ...commands.console import (
@@ -233,8 +232,7 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
-    exponent = exponent_of(x, codec, scale, nodes)
-    return measure.coder(CommonScale(codec, exponent) if exponent else codec, x)
+    return measure.coder(codec.scaled(exponent_of(x, codec, scale, nodes)), x)
 
 
 def _bytes_per_second(text: str, option: str) -> float:

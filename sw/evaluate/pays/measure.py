@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...codec import Codec
 from ...codec.speed import Calls, Floats, best_seconds, synthetic
-from ...collectives.own_scale import CommonScale
-from ...collectives.values.bfloat16 import BFloat16
+from ...collectives import StreamCodec
 from .costs import Coder, Host
 
 _VALUES = 1 << 17
@@ -26,7 +24,7 @@ def sample() -> Floats:
     return synthetic(_VALUES, 1)
 
 
-def coder(codec: Codec | CommonScale | BFloat16, x: Floats | None = None, repeats: int = 20) -> Coder:
+def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Coder:
     """Rates of a codec on sub-blocks, the best of ``repeats``; takes some milliseconds."""
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     out: Any = bytearray(codec.max_compressed_size(x.size))
