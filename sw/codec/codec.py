@@ -26,6 +26,7 @@ from ..system.programs import usable_processors
 from ..wire import Mode, Parameters, PlanesParameters
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
+from .scaled import ScaledCodec
 
 try:
     from ..native import codec as _compiled
@@ -337,6 +338,13 @@ class Codec:
             _destination(out, values.size, "out")
         _paths.backend.lossy(values, out, *self._numbers, scale, self._threads)
         return out
+
+    def scaled(self, exponent: int) -> Codec | ScaledCodec:
+        """This codec with values multiplied by ``2**exponent`` in its streams; itself for exponent 0.
+
+        ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`.
+        """
+        return ScaledCodec(self, exponent) if exponent else self
 
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
         """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III).

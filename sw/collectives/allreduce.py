@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..transport import Transport
-from ..transport.mpi import transport_of
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
 from .call import Call, Collective, run
 from .error_feedback import ErrorFeedback
-from .requests import CollectiveRequest, in_order, start
-from .settings import Algorithm, Legs, Op, Path, Scale, Settings, Upper
+from .requests import Plan, blocking, nonblocking, plan
+from .settings import Algorithm, Dtype, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers
 from .values.stream_codec import StreamCodec
 from .values.wire_form import Raw
@@ -27,6 +26,7 @@ SUM, MEAN = Op.SUM, Op.MEAN
 Feedback = tuple[ErrorFeedback, Hashable] | None
 
 
+@blocking
 def allreduce_comp(
     comm: Any,
     sendbuf: Any,
@@ -40,11 +40,11 @@ def allreduce_comp(
     legs: Legs | None = None,
     group_size: int | None = None,
     upper: Upper = "ring",
-    dtype: Literal["bfloat16"] | None = None,
+    dtype: Dtype | None = None,
     sub_block: int = SUB_BLOCK,
     feedback: Feedback = None,
     timeout: float | None = None,
-) -> None:
+) -> Plan:
     """Sums the send buffers of all ranks into each receive buffer; all ranks get bit-identical results.
 
     All ranks call it with arrays of the same count and type and the same settings.
@@ -107,18 +107,11 @@ def allreduce_comp(
     if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards. The
     receive buffer is unspecified after an error.
     """
-    transport = transport_of(comm, timeout)
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
-    in_order(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, settings, feedback))
+    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, settings, feedback)
 
 
-def iallreduce_comp(
-    comm: Any, sendbuf: Any, recvbuf: Any, op: Op = SUM, *, feedback: Feedback = None,
-    timeout: float | None = None, **settings: Any,
-) -> CollectiveRequest:  # fmt: skip
-    """Begins an `allreduce_comp` of the same arguments and returns; see `CollectiveRequest`."""
-    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    return start(transport, timeout, lambda: _all_reduce(transport, sendbuf, recvbuf, chosen, feedback))
+iallreduce_comp = nonblocking(allreduce_comp)
 
 
 def _all_reduce(
@@ -128,7 +121,7 @@ def _all_reduce(
     collective = Collective("all-reduce", contributes=place is None or place.contributes)
     run(
         transport, collective, settings, lambda: Buffers(sendbuf, recvbuf, settings.dtype),
-        lambda call: _move(call, place), feedback,
+        lambda call, _: _move(call, place), feedback,
     )  # fmt: skip
 
 

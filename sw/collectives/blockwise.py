@@ -7,18 +7,16 @@ Both work on one block of values per rank, in the order of the ranks. Blocks may
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from ..transport import Transport
-from ..transport.mpi import transport_of
 from .algorithms.hierarchical import hierarchical_all_gather, hierarchical_reduce_scatter
 from .algorithms.parts import RankBlocks, Shares
 from .algorithms.ring import all_gather_steps, reduce_scatter_steps, ring
 from .call import Call, Collective, run
-from .requests import CollectiveRequest, in_order, start
-from .settings import RING_ALGORITHMS, Op, Path, RingAlgorithm, Scale, Settings
+from .requests import Plan, blocking, nonblocking, plan
+from .settings import RING_ALGORITHMS, BlockKeywords, Op, Settings
 from .values.buffers import GatherBuffers, ScatterBuffers
-from .values.stream_codec import StreamCodec
 
 REDUCE_SCATTER = Collective("reduce-scatter", algorithms=RING_ALGORITHMS)
 ALL_GATHER = Collective("all-gather", summed=False, algorithms=RING_ALGORITHMS)
@@ -26,18 +24,7 @@ ALL_GATHER = Collective("all-gather", summed=False, algorithms=RING_ALGORITHMS)
 Counts = Sequence[int] | None
 
 
-class BlockSettings(TypedDict, total=False):
-    """The settings of these calls, each as `allreduce_comp` describes it."""
-
-    codec: StreamCodec | None
-    path: Path
-    algorithm: RingAlgorithm
-    scale: Scale
-    group_size: int | None
-    dtype: Literal["bfloat16"] | None
-    sub_block: int
-
-
+@blocking
 def reduce_scatter_comp(
     comm: Any,
     sendbuf: Any,
@@ -46,8 +33,8 @@ def reduce_scatter_comp(
     *,
     counts: Counts = None,
     timeout: float | None = None,
-    **settings: Unpack[BlockSettings],
-) -> None:
+    **settings: Unpack[BlockKeywords],
+) -> Plan:
     """Sums the send buffers of all ranks; each rank receives one block of the sum.
 
     ``sendbuf`` holds a block for every rank, and ``recvbuf`` of rank *r* gets the sum of blocks *r*. With
@@ -60,25 +47,13 @@ def reduce_scatter_comp(
     It needs memory for an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) /
     size`` of the values.
     """
-    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    in_order(transport, timeout, lambda: _reduce_scatter(transport, sendbuf, recvbuf, counts, chosen))
+    return plan(comm, timeout, _reduce_scatter, sendbuf, recvbuf, counts, Settings(op, **settings))
 
 
-def ireduce_scatter_comp(
-    comm: Any,
-    sendbuf: Any,
-    recvbuf: Any,
-    op: Op = Op.SUM,
-    *,
-    counts: Counts = None,
-    timeout: float | None = None,
-    **settings: Unpack[BlockSettings],
-) -> CollectiveRequest:
-    """Begins a `reduce_scatter_comp` of the same arguments and returns; see `CollectiveRequest`."""
-    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    return start(transport, timeout, lambda: _reduce_scatter(transport, sendbuf, recvbuf, counts, chosen))
+ireduce_scatter_comp = nonblocking(reduce_scatter_comp)
 
 
+@blocking
 def allgather_comp(
     comm: Any,
     sendbuf: Any,
@@ -86,8 +61,8 @@ def allgather_comp(
     *,
     counts: Counts = None,
     timeout: float | None = None,
-    **settings: Unpack[BlockSettings],
-) -> None:
+    **settings: Unpack[BlockKeywords],
+) -> Plan:
     """Collects the send buffers of all ranks in every receive buffer, one after the other in rank order.
 
     All ranks get bit-identical results, since a rank's own block is replaced by the values that the others
@@ -99,68 +74,45 @@ def allgather_comp(
     since its owner compresses it once, and the others forward it unchanged. Here each rank chooses its own
     ``scale="auto"``, so the bound is relative to the largest value of its block.
     """
-    transport, chosen = transport_of(comm, timeout), Settings(**settings)
-    in_order(transport, timeout, lambda: _all_gather(transport, sendbuf, recvbuf, counts, chosen))
+    return plan(comm, timeout, _all_gather, sendbuf, recvbuf, counts, Settings(**settings))
 
 
-def iallgather_comp(
-    comm: Any,
-    sendbuf: Any,
-    recvbuf: Any,
-    *,
-    counts: Counts = None,
-    timeout: float | None = None,
-    **settings: Unpack[BlockSettings],
-) -> CollectiveRequest:
-    """Begins an `allgather_comp` of the same arguments and returns; see `CollectiveRequest`."""
-    transport, chosen = transport_of(comm, timeout), Settings(**settings)
-    return start(transport, timeout, lambda: _all_gather(transport, sendbuf, recvbuf, counts, chosen))
+iallgather_comp = nonblocking(allgather_comp)
 
 
 def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
-    buffers: ScatterBuffers
-
-    def check() -> ScatterBuffers:
-        nonlocal buffers
-        buffers = ScatterBuffers(sendbuf, recvbuf, settings.dtype, t.rank, t.size, counts)
-        return buffers
-
-    def move(call: Call) -> None:
-        form, size = call.form, t.size
+    def move(call: Call, buffers: ScatterBuffers) -> None:
+        form, source, lanes = call.form, call.source, call.lanes
         blocks = RankBlocks(buffers.counts, settings.sub_block)
         if settings.algorithm == "ring":
-            ring(
-                form, range(size), call.source, call.lanes, _one_each(blocks, size),
-                reduce_scatter_steps(size),
-            )  # fmt: skip
+            ring(form, range(t.size), source, lanes, _one_each(blocks, t.size), reduce_scatter_steps(t.size))
         else:
-            hierarchical_reduce_scatter(form, settings.group(size), call.source, call.lanes, blocks)
-        call.unscale(call.lanes[buffers.own], call.exponents[0])
+            hierarchical_reduce_scatter(form, settings.group(t.size), source, lanes, blocks)
+        call.unscale(lanes[buffers.own], call.exponents[0])
 
-    run(t, REDUCE_SCATTER, settings, check, move)
+    run(
+        t, REDUCE_SCATTER, settings,
+        lambda: ScatterBuffers(sendbuf, recvbuf, settings.dtype, t.rank, t.size, counts), move,
+    )  # fmt: skip
 
 
 def _all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
-    buffers: GatherBuffers
-
-    def check() -> GatherBuffers:
-        nonlocal buffers
-        buffers = GatherBuffers(sendbuf, recvbuf, settings.dtype, t.rank, t.size, counts)
-        return buffers
-
-    def move(call: Call) -> None:
-        form, size, lanes = call.form, t.size, call.lanes
+    def move(call: Call, buffers: GatherBuffers) -> None:
+        form, lanes = call.form, call.lanes
         blocks = RankBlocks(buffers.counts, settings.sub_block)
-        if size > 1:
+        if t.size > 1:
             form.settle(lanes[buffers.own])
         if settings.algorithm == "ring":
-            ring(form, range(size), lanes, lanes, _one_each(blocks, size), all_gather_steps(size))
+            ring(form, range(t.size), lanes, lanes, _one_each(blocks, t.size), all_gather_steps(t.size))
         else:
-            hierarchical_all_gather(form, settings.group(size), lanes, blocks)
+            hierarchical_all_gather(form, settings.group(t.size), lanes, blocks)
         for rank, exponent in enumerate(call.exponents):
             call.unscale(lanes[blocks.block(rank)], exponent)
 
-    run(t, ALL_GATHER, settings, check, move)
+    run(
+        t, ALL_GATHER, settings,
+        lambda: GatherBuffers(sendbuf, recvbuf, settings.dtype, t.rank, t.size, counts), move,
+    )  # fmt: skip
 
 
 def _one_each(blocks: RankBlocks, size: int) -> Shares:

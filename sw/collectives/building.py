@@ -6,7 +6,7 @@ A collective first brings all ranks to one agreement (`agree`, `choose_path`), t
 on these parts alone; `docs/layers.md` describes its systems.
 
 - Agreement: `agree`, `choose_path`, `moving_data`, `check_scale`.
-- Scale: `largest_exponent`, `common_scale`, `CommonScale`, `with_scale`.
+- Scale: `largest_exponent`, `common_scale`, `with_scale`; `Codec.scaled` for a scale that all ranks share.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `codec_text`.
@@ -19,7 +19,7 @@ from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
-from .own_scale import CommonScale, with_scale
+from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.lost_energy import LostEnergy, watch
@@ -29,7 +29,6 @@ from .values.wire_form import Compressed, Raw, WireForm, wire_form
 __all__ = [
     "RING_ALGORITHMS",
     "SUB_BLOCK",
-    "CommonScale",
     "Compressed",
     "LostEnergy",
     "Parts",

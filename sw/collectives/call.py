@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,13 @@ from ..codec import Codec
 from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
 from .error_feedback import ErrorFeedback
-from .own_scale import CommonScale
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
 from .values.wire_form import WireForm, wire_form
 
 Lanes = NDArray[np.float32]
+B = TypeVar("B", bound=Buffers)
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def run(
     transport: Transport,
     collective: Collective,
     settings: Settings,
-    buffers_of: Callable[[], Buffers],
-    move: Callable[[Call], None],
+    buffers_of: Callable[[], B],
+    move: Callable[[Call, B], None],
     feedback: tuple[ErrorFeedback, Hashable] | None = None,
     **terms: Any,
 ) -> None:
@@ -82,15 +82,15 @@ def run(
 
     ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
     `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
-    at the end. (For a sum with an `inceptionn.Codec` in software the codec scales, and lanes are unscaled.)
+    at the end. (For a sum with an `inceptionn.Codec` in software the streams are scaled, and lanes are not.)
     Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error feedback of this
     rank's values, with their name. Its residual changes only after the ranks have agreed.
     """
-    size = transport.size
+    size, rank = transport.size, transport.rank
     error: Exception | None = None
     agreed: dict[str, Any] = {"collective": collective.name, **terms}
     largest = None
-    scaled: Scale = None
+    scale: Scale = None
     try:
         settings.check(size, tuple(collective.algorithms))
         agreed |= settings.terms()
@@ -104,35 +104,33 @@ def run(
             feedback = None
         if feedback is not None:
             own = feedback[0].added(own, feedback[1])
-        scaled = effective(settings.scale, path, codec)
-        if scaled is not None and collective.contributes:
+        scale = effective(settings.scale, path, codec)
+        if scale is not None and collective.contributes:
             largest = largest_exponent(own, codec)
     except (TypeError, ValueError) as problem:
         error = problem
     all_largest = agree(transport, agreed, largest, error)
     if collective.summed:
-        exponents = [common_scale(scaled, all_largest, size)] * size
+        exponents = [common_scale(scale, all_largest, size)] * size
     else:
-        exponents = [common_scale(scaled, [one], 1) for one in all_largest]
-    exponent = exponents[transport.rank]
+        exponents = [common_scale(scale, [one], 1) for one in all_largest]
     if path != "off" and size > 1 and collective.contributes:
         # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
         most = max((e for e in all_largest if e is not None), default=None)
-        if scaled != "auto" or not collective.summed or largest == most:
+        if scale != "auto" or not collective.summed or largest == most:
             watch(transport)(
-                f"the {collective.name}", codec, own, exponent,
-                auto=scaled == "auto", feedback=feedback is not None,
+                f"the {collective.name}", codec, own, exponents[rank],
+                auto=scale == "auto", feedback=feedback is not None,
             )  # fmt: skip
     if feedback is not None:
         memory, name = feedback
-        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
+        own = memory.kept(own, name, codec, exponents[rank], lanes[loaded.own])
         source = lanes
-    scaling = None
-    if exponent and collective.summed and path == "software" and isinstance(codec, Codec):
-        scaling, exponents = CommonScale(codec, exponent), [0] * size
-    elif exponent and collective.contributes:
-        np.multiply(own, np.float32(2.0**exponent), out=lanes[loaded.own])
+    if collective.summed and path == "software" and isinstance(codec, Codec):
+        codec, exponents = codec.scaled(exponents[rank]), [0] * size
+    if exponents[rank] and collective.contributes:
+        np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
         source = lanes
     with moving_data(transport):
-        move(Call(settings, wire_form(transport, path, scaling or codec), source, lanes, exponents))
+        move(Call(settings, wire_form(transport, path, codec), source, lanes, exponents), buffers)
     buffers.store(lanes)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -21,13 +22,48 @@ from .mpi_arguments import (
     is_float_array,
     is_whole_float_array,
 )
-from .requests import in_order
+from .requests import plan
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import RING_ALGORITHMS, Op
 from .values.buffers import is_in_place
 
-_TREE_SETTINGS = ("legs", "upper")
-_ALGORITHM_SETTINGS = ("algorithm", "group_size")
+P = ParamSpec("P")
+
+_TREES = ("legs", "upper")
+_GROUPS = (*_TREES, "algorithm", "group_size")
+
+
+# The parameters of mpi4py's methods.
+def _reduction(comm: CompressedCommunicator, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Any: ...
+def _to_root(
+    comm: CompressedCommunicator, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0
+) -> Any: ...
+def _counted(
+    comm: CompressedCommunicator, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM
+) -> Any: ...
+def _gathering(comm: CompressedCommunicator, sendbuf: Any, recvbuf: Any) -> Any: ...
+def _from_root(comm: CompressedCommunicator, buf: Any, root: int = 0) -> Any: ...
+
+
+def _method(
+    name: str,
+    function: Callable[..., Any],
+    parameters: Callable[Concatenate[CompressedCommunicator, P], Any],
+    left_out: tuple[str, ...] = (),
+) -> Callable[Concatenate[CompressedCommunicator, P], Any]:
+    """Make a method of mpi4py's that calls a function with all settings but those ``left_out``."""
+    shape = signature(parameters)
+
+    def method(self: CompressedCommunicator, *args: P.args, **kwargs: P.kwargs) -> Any:
+        bound = shape.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        _, *given = bound.arguments.items()
+        return self._run(name, function, left_out, dict(given))
+
+    method.__name__, method.__qualname__ = name, f"CompressedCommunicator.{name}"
+    method.__doc__ = f"`{function.__name__}` with mpi4py's arguments."
+    method.__signature__ = shape  # type: ignore[attr-defined]
+    return method
 
 
 class CompressedCommunicator:
@@ -80,59 +116,18 @@ class CompressedCommunicator:
         """The number of ranks."""
         return self.Get_size()
 
-    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> None:
-        """`allreduce_comp` with mpi4py's arguments."""
-        self._run("Allreduce", allreduce_comp, self.settings, (sendbuf, recvbuf), op)
-
-    def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Any:
-        """`iallreduce_comp` with mpi4py's arguments."""
-        return self._run("Iallreduce", iallreduce_comp, self.settings, (sendbuf, recvbuf), op)
-
-    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> None:
-        """`reduce_comp` with mpi4py's arguments."""
-        buffers = (sendbuf, recvbuf if self.rank == root else None)
-        self._run("Reduce", reduce_comp, self._rooted, buffers, op, root=root)
-
-    def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> Any:
-        """`ireduce_comp` with mpi4py's arguments."""
-        buffers = (sendbuf, recvbuf if self.rank == root else None)
-        return self._run("Ireduce", ireduce_comp, self._rooted, buffers, op, root=root)
-
-    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> None:
-        """`reduce_scatter_comp` with mpi4py's arguments."""
-        self._run("Reduce_scatter_block", reduce_scatter_comp, self._blockwise, (sendbuf, recvbuf), op)
-
-    def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Any:
-        """`ireduce_scatter_comp` with mpi4py's arguments."""
-        buffers = (sendbuf, recvbuf)
-        return self._run("Ireduce_scatter_block", ireduce_scatter_comp, self._blockwise, buffers, op)
-
-    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> None:
-        """`reduce_scatter_comp` with mpi4py's arguments. Without counts, calls MPI's own method."""
-        ours = self._counted(reduce_scatter_comp, recvcounts)
-        self._run("Reduce_scatter", ours, self._blockwise, (sendbuf, recvbuf), op, recvcounts=recvcounts)
-
-    def Ireduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Any:
-        """`ireduce_scatter_comp` with mpi4py's arguments. Without counts, calls MPI's own method."""
-        ours = self._counted(ireduce_scatter_comp, recvcounts)
-        buffers = (sendbuf, recvbuf)
-        return self._run("Ireduce_scatter", ours, self._blockwise, buffers, op, recvcounts=recvcounts)
-
-    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
-        """`allgather_comp` with mpi4py's arguments."""
-        self._run("Allgather", allgather_comp, self._blockwise, (sendbuf, recvbuf))
-
-    def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Any:
-        """`iallgather_comp` with mpi4py's arguments."""
-        return self._run("Iallgather", iallgather_comp, self._blockwise, (sendbuf, recvbuf))
-
-    def Bcast(self, buf: Any, root: int = 0) -> None:
-        """`bcast_comp` with mpi4py's arguments."""
-        self._run("Bcast", bcast_comp, self._rooted, (buf,), root=root)
-
-    def Ibcast(self, buf: Any, root: int = 0) -> Any:
-        """`ibcast_comp` with mpi4py's arguments."""
-        return self._run("Ibcast", ibcast_comp, self._rooted, (buf,), root=root)
+    Allreduce = _method("Allreduce", allreduce_comp, _reduction)
+    Iallreduce = _method("Iallreduce", iallreduce_comp, _reduction)
+    Reduce = _method("Reduce", reduce_comp, _to_root, _GROUPS)
+    Ireduce = _method("Ireduce", ireduce_comp, _to_root, _GROUPS)
+    Reduce_scatter_block = _method("Reduce_scatter_block", reduce_scatter_comp, _reduction, _TREES)
+    Ireduce_scatter_block = _method("Ireduce_scatter_block", ireduce_scatter_comp, _reduction, _TREES)
+    Reduce_scatter = _method("Reduce_scatter", reduce_scatter_comp, _counted, _TREES)
+    Ireduce_scatter = _method("Ireduce_scatter", ireduce_scatter_comp, _counted, _TREES)
+    Allgather = _method("Allgather", allgather_comp, _gathering, _TREES)
+    Iallgather = _method("Iallgather", iallgather_comp, _gathering, _TREES)
+    Bcast = _method("Bcast", bcast_comp, _from_root, _GROUPS)
+    Ibcast = _method("Ibcast", ibcast_comp, _from_root, _GROUPS)
 
     def allreduce(self, sendobj: Any, op: Any = SUM) -> Any:
         """The sum of all ranks' arrays, as a new array. Other objects go to MPI's own method."""
@@ -161,7 +156,7 @@ class CompressedCommunicator:
             return gathered
         counts = [int(np.prod(shape)) for shape in shapes]
         whole = np.empty(sum(counts), sendobj.dtype)
-        allgather_comp(self.transport, sendobj, whole, counts=counts, **self._blockwise)
+        allgather_comp(self.transport, sendobj, whole, counts=counts, **self._settings(_TREES))
         parts = np.split(whole, np.cumsum(counts)[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -172,52 +167,40 @@ class CompressedCommunicator:
             return self._by_mpi("bcast", (obj,), root=root)
         kind, shape = described
         result = np.array(obj) if self.rank == root else np.empty(shape, kind)
-        bcast_comp(self.transport, result, root, **self._rooted)
+        bcast_comp(self.transport, result, root, **self._settings(_GROUPS))
         return result
 
-    @property
-    def _rooted(self) -> dict[str, Any]:
-        """The settings of collectives with a root."""
-        left_out = (*_TREE_SETTINGS, *_ALGORITHM_SETTINGS)
-        return {name: value for name, value in self.settings.items() if name not in left_out}
-
-    @property
-    def _blockwise(self) -> dict[str, Any]:
-        """The settings of a reduce-scatter or all-gather."""
-        if self.settings.get("algorithm", "ring") not in RING_ALGORITHMS:
-            return self._rooted
-        return {name: value for name, value in self.settings.items() if name not in _TREE_SETTINGS}
-
-    def _counted(self, function: Callable[..., Any], recvcounts: Any) -> Callable[..., Any] | None:
-        """A reduce-scatter with mpi4py's name of the counts.
-
-        None without counts, since only MPI knows the blocks then.
-        """
-        if recvcounts is None and not isinstance(self.comm, Transport):
-            return None
-        return lambda *buffers, recvcounts, **rest: function(*buffers, counts=recvcounts, **rest)
-
     def _run(
-        self,
-        method: str,
-        ours: Callable[..., Any] | None,
-        settings: dict[str, Any],
-        buffers: Sequence[Any],
-        op: Any = None,
-        **rest: Any,
+        self, name: str, function: Callable[..., Any], left_out: tuple[str, ...], given: dict[str, Any]
     ) -> Any:
-        """Calls ``ours`` if it takes these arguments, else MPI's method. ``op`` is None for no reduction."""
-        chosen = None if op is None else self._ours(op)
-        given = () if op is None else (chosen,)
+        """Call ``function`` if it takes these arguments, else MPI's method.
+
+        ``given`` are the arguments by mpi4py's names; ``op`` is None for no reduction.
+        """
+        buffers = [given.pop(each) for each in ("sendbuf", "recvbuf", "buf") if each in given]
+        if len(buffers) == 2 and given.get("root", self.rank) != self.rank:
+            buffers[1] = None
+        op, rest = given.pop("op", None), dict(given)
+        if op is not None:
+            rest["op"] = self._ours(op)
+        if "recvcounts" in rest:
+            rest["counts"] = rest.pop("recvcounts")
         if isinstance(self.comm, Transport):
-            if ours is None or (op is not None and chosen is None):
+            if op is not None and rest["op"] is None:
                 raise ValueError(f"op must be SUM or MEAN on a transport, not {op!r}")
-            return ours(self.transport, *buffers, *given, **rest, **settings)
-        dtype = self.settings.get("dtype")
-        whole = all(is_in_place(buffer) or is_whole_float_array(buffer, dtype) for buffer in buffers)
-        if ours is None or (op is not None and chosen is None) or not whole:
-            return self._by_mpi(method, buffers, op, **rest)
-        return ours(self.transport, *buffers, *given, **rest, **settings)
+        else:
+            dtype = self.settings.get("dtype")
+            whole = all(is_in_place(buffer) or is_whole_float_array(buffer, dtype) for buffer in buffers)
+            # Without counts, only MPI knows the blocks.
+            if not whole or rest.get("op", SUM) is None or rest.get("counts", ()) is None:
+                return self._by_mpi(name, buffers, op, **given)
+        return function(self.transport, *buffers, **rest, **self._settings(left_out))
+
+    def _settings(self, left_out: tuple[str, ...]) -> dict[str, Any]:
+        """The settings but those ``left_out``. A ring replaces an algorithm that only an all-reduce has."""
+        if left_out and self.settings.get("algorithm", "ring") not in RING_ALGORITHMS:
+            left_out = _GROUPS
+        return {name: value for name, value in self.settings.items() if name not in left_out}
 
     def _ours(self, op: Any) -> Op | None:
         """The operation, if it is one of this package's or mpi4py's SUM."""
@@ -244,9 +227,7 @@ class CompressedCommunicator:
             return [None] * self.size
         mine = (value.dtype.name, value.shape) if is_float_array(value) else None
         found: list[Any] = []
-        in_order(
-            self.transport, self.settings.get("timeout"), lambda: found.extend(self.transport.exchange(mine))
-        )
+        plan(self.transport, self.settings.get("timeout"), lambda t: found.extend(t.exchange(mine))).run()
         return found
 
     def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Codecs that scale: by an exponent that all ranks have agreed on, or by one that each stream carries."""
+"""Codecs whose streams carry their scale."""
 
 from __future__ import annotations
 
@@ -13,41 +13,6 @@ from .settings import Scale
 from .values.stream_codec import StreamCodec, codec_text
 
 Floats = NDArray[np.float32]
-
-
-class CommonScale:
-    """A `Codec` as a codec of the collectives that multiplies by ``2**exponent`` in its streams alone.
-
-    The arrays are not scaled, which saves two passes over memory.
-    """
-
-    def __init__(self, codec: Codec, exponent: int) -> None:
-        self.codec, self.exponent = codec, exponent
-        self.name = f"{codec.name}, scale {exponent}"
-
-    def max_compressed_size(self, count: int) -> int:
-        """Bytes that a stream takes at most."""
-        return self.codec.max_compressed_size(count)
-
-    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """As `Codec.compress`."""
-        return self.codec.compress(x, out, scale=self.exponent)
-
-    def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """As `Codec.decompress`."""
-        return self.codec.decompress(stream, count, out, scale=self.exponent)
-
-    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """As `Codec.decompress_add`."""
-        return self.codec.decompress_add(stream, accumulator, addend, scale=self.exponent)
-
-    def compress_sum(self, stream: Any, addend: Floats, out: Any) -> memoryview:
-        """As `Codec.compress_sum`."""
-        return self.codec.compress_sum(stream, addend, out, scale=self.exponent)
-
-    def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """As `Codec.lossy`."""
-        return self.codec.lossy(x, out, scale=self.exponent)
 
 
 class OwnScale:

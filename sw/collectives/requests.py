@@ -7,9 +7,15 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, NamedTuple, ParamSpec
 from weakref import WeakKeyDictionary
 
 from ..transport import Transport
+from ..transport.mpi import transport_of
+
+P = ParamSpec("P")
 
 
 class CollectiveRequest:
@@ -139,17 +145,65 @@ def _line(transport: Transport) -> _Line:
         return _lines.setdefault(transport, _Line())
 
 
-def in_order(transport: Transport, timeout: float | None, call: Callable[[], None]) -> None:
-    """Runs a collective now, or after those in flight. ``timeout`` is that of `Transport.patience`."""
-    _line(transport).run(lambda: _patiently(transport, timeout, call))
+class Plan(NamedTuple):
+    """A collective with its arguments, not yet begun."""
+
+    transport: Transport
+    call: Callable[[], None]
+
+    def run(self) -> None:
+        """Run the collective now, or after those in flight."""
+        _line(self.transport).run(self.call)
+
+    def start(self) -> CollectiveRequest:
+        """Begin the collective.
+
+        Raise ``RuntimeError`` if the transport cannot be used from another thread.
+        """
+        self.transport.check_threads()
+        return _line(self.transport).start(self.call)
 
 
-def start(transport: Transport, timeout: float | None, call: Callable[[], None]) -> CollectiveRequest:
-    """Begins a collective. Raises ``RuntimeError`` if the transport cannot be used from another thread."""
-    transport.check_threads()
-    return _line(transport).start(lambda: _patiently(transport, timeout, call))
+def plan(comm: Any, timeout: float | None, collective: Callable[..., None], *arguments: Any) -> Plan:
+    """Plan ``collective(transport, *arguments)`` over a transport or an mpi4py communicator.
+
+    ``timeout`` is that of `Transport.patience`.
+    """
+    transport = transport_of(comm, timeout)
+
+    def call() -> None:
+        with transport.patience(timeout):
+            collective(transport, *arguments)
+
+    return Plan(transport, call)
 
 
-def _patiently(transport: Transport, timeout: float | None, call: Callable[[], None]) -> None:
-    with transport.patience(timeout):
-        call()
+def blocking(planned: Callable[P, Plan]) -> Callable[P, None]:
+    """Make the blocking call of a function that plans a collective."""
+
+    @wraps(planned)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        planned(*args, **kwargs).run()
+
+    _say_that_it_returns(call, "None")
+    return call
+
+
+def nonblocking(call: Callable[P, None]) -> Callable[P, CollectiveRequest]:
+    """Make the non-blocking twin of a `blocking` call: the same arguments, and an "i" before its name."""
+    planned: Callable[P, Plan] = call.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(planned)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> CollectiveRequest:
+        return planned(*args, **kwargs).start()
+
+    begin.__name__ = begin.__qualname__ = f"i{planned.__name__}"
+    begin.__doc__ = f"Begin `{planned.__name__}` with the same arguments, and return a `CollectiveRequest`."
+    _say_that_it_returns(begin, "CollectiveRequest")
+    return begin
+
+
+def _say_that_it_returns(function: Any, kind: str) -> None:
+    """Give a wrapped function the parameters of the original and a return type of its own."""
+    function.__signature__ = signature(function).replace(return_annotation=kind)
+    function.__annotations__ = {**function.__annotations__, "return": kind}

@@ -3,32 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from ..transport import Transport
-from ..transport.mpi import transport_of
 from .algorithms.parts import Parts
 from .algorithms.ring import reduce_scatter_steps, ring
 from .algorithms.rooted import chain, gather_to
 from .call import Call, Collective, run
-from .requests import CollectiveRequest, in_order, start
-from .settings import Op, Path, Scale, Settings
+from .requests import Plan, blocking, nonblocking, plan
+from .settings import Keywords, Op, Settings
 from .values.buffers import IN_PLACE, Buffers, RootBuffers
-from .values.stream_codec import StreamCodec
 
 _ONLY_RING = ("ring",)
 
 
-class RootedSettings(TypedDict, total=False):
-    """The settings of these calls, each as `allreduce_comp` describes it."""
-
-    codec: StreamCodec | None
-    path: Path
-    scale: Scale
-    dtype: Literal["bfloat16"] | None
-    sub_block: int
-
-
+@blocking
 def reduce_comp(
     comm: Any,
     sendbuf: Any,
@@ -37,8 +26,8 @@ def reduce_comp(
     root: int = 0,
     *,
     timeout: float | None = None,
-    **settings: Unpack[RootedSettings],
-) -> None:
+    **settings: Unpack[Keywords],
+) -> Plan:
     """Sums the send buffers of all ranks into the receive buffer of ``root``.
 
     Other receive buffers are ignored. It is a ring's reduce-scatter, whose blocks then go to the root, so the
@@ -46,53 +35,30 @@ def reduce_comp(
     `allreduce_comp`. Only the root may use `IN_PLACE`. The other ranks need memory for an array as large as
     ``sendbuf``.
     """
-    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    in_order(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))
+    return plan(comm, timeout, _reduce, sendbuf, recvbuf, root, Settings(op, **settings))
 
 
-def ireduce_comp(
-    comm: Any,
-    sendbuf: Any,
-    recvbuf: Any,
-    op: Op = Op.SUM,
-    root: int = 0,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[RootedSettings],
-) -> CollectiveRequest:
-    """Begins a `reduce_comp` of the same arguments and returns; see `CollectiveRequest`."""
-    transport, chosen = transport_of(comm, timeout), Settings(op, **settings)
-    return start(transport, timeout, lambda: _reduce(transport, sendbuf, recvbuf, root, chosen))
+ireduce_comp = nonblocking(reduce_comp)
 
 
+@blocking
 def bcast_comp(
     comm: Any,
     buffer: Any,
     root: int = 0,
     *,
     timeout: float | None = None,
-    **settings: Unpack[RootedSettings],
-) -> None:
+    **settings: Unpack[Keywords],
+) -> Plan:
     """Sends the values in the buffer of ``root`` to all others. Results are bit-identical at all ranks.
 
     The root's buffer is replaced by the values that the others receive. These are compressed once and
     forwarded along a chain of ranks. The other arguments, types and errors are those of `allreduce_comp`.
     """
-    transport, chosen = transport_of(comm, timeout), Settings(**settings)
-    in_order(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))
+    return plan(comm, timeout, _broadcast, buffer, root, Settings(**settings))
 
 
-def ibcast_comp(
-    comm: Any,
-    buffer: Any,
-    root: int = 0,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[RootedSettings],
-) -> CollectiveRequest:
-    """Begins a `bcast_comp` of the same arguments and returns; see `CollectiveRequest`."""
-    transport, chosen = transport_of(comm, timeout), Settings(**settings)
-    return start(transport, timeout, lambda: _broadcast(transport, buffer, root, chosen))
+ibcast_comp = nonblocking(bcast_comp)
 
 
 def _check_root(root: int, size: int) -> None:
@@ -105,7 +71,7 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
         _check_root(root, t.size)
         return RootBuffers(sendbuf, recvbuf, settings.dtype, t.rank == root)
 
-    def move(call: Call) -> None:
+    def move(call: Call, _: Buffers) -> None:
         lanes, form = call.lanes, call.form
         parts = Parts(lanes.size, t.size, settings.sub_block)
         ring(form, range(t.size), call.source, lanes, parts, reduce_scatter_steps(t.size))
@@ -121,7 +87,7 @@ def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None
         _check_root(root, t.size)
         return Buffers(IN_PLACE, buffer, settings.dtype)
 
-    def move(call: Call) -> None:
+    def move(call: Call, _: Buffers) -> None:
         members = [(root + place) % t.size for place in range(t.size)]
         chain(call.form, members, call.lanes, Parts(call.lanes.size, 1, settings.sub_block))
         call.unscale(call.lanes, call.exponents[root])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, get_args
 
 from ..codec import MAX_SCALE
 from .algorithms.aggregators import tree_levels
@@ -22,21 +22,38 @@ class Op(Enum):
 
 
 Path = Literal["auto", "nic", "software", "off"]
-Algorithm = Literal["ring", "hierarchical", "worker_aggregator", "paper_baseline"]
 RingAlgorithm = Literal["ring", "hierarchical"]
+Algorithm = Literal[RingAlgorithm, "worker_aggregator", "paper_baseline"]
 Legs = Literal["both", "up", "down", "none"]
 Upper = Literal["ring", "aggregator"]
+Dtype = Literal["bfloat16"]
 Scale = int | Literal["auto"] | None
 
+RING_ALGORITHMS: tuple[str, ...] = get_args(RingAlgorithm)
+ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 _CHOICES = {
-    "path": ("auto", "nic", "software", "off"),
-    "legs": (None, "both", "up", "down", "none"),
-    "upper": ("ring", "aggregator"),
-    "dtype": (None, "bfloat16"),
+    "path": get_args(Path),
+    "legs": (None, *get_args(Legs)),
+    "upper": get_args(Upper),
+    "dtype": (None, *get_args(Dtype)),
 }
 
-ALGORITHMS = ("ring", "hierarchical", "worker_aggregator", "paper_baseline")
-RING_ALGORITHMS = ("ring", "hierarchical")
+
+class Keywords(TypedDict, total=False):
+    """The settings that every collective takes, each as `allreduce_comp` describes it."""
+
+    codec: StreamCodec | None
+    path: Path
+    scale: Scale
+    dtype: Dtype | None
+    sub_block: int
+
+
+class BlockKeywords(Keywords, total=False):
+    """Those of a reduce-scatter or all-gather."""
+
+    algorithm: RingAlgorithm
+    group_size: int | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,7 @@ class Settings:
     legs: Legs | None = None
     group_size: int | None = None
     upper: Upper = "ring"
-    dtype: Literal["bfloat16"] | None = None
+    dtype: Dtype | None = None
     sub_block: int = SUB_BLOCK
 
     def check(self, ranks: int | None, algorithms: tuple[str, ...] = ALGORITHMS) -> None:

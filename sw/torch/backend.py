@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ..collectives import SUM, Op
-from ..collectives.settings import RING_ALGORITHMS
+from ..collectives.settings import RING_ALGORITHMS, Settings
 from .hook import CompressState
 from .host_copy import FLOATS
 from .link import link_of
@@ -57,14 +57,14 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """All ranks' sums or means, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
         if (op := self._taken(tensors, opts.reduceOp)) is not None:
-            return all_reduced(self, tensors, op, self._arguments)
+            return all_reduced(self, tensors, op, self._settings)
         return self._other(tensors).allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
         """`allreduce` of several tensors."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
         if (op := self._taken(tensors, opts.reduceOp)) is not None:
-            return all_reduced(self, tensors, op, self._arguments)
+            return all_reduced(self, tensors, op, self._settings)
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -78,7 +78,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """`reduce_scatter_single` of several tensors."""
         opts = _options(c10d.ReduceScatterOptions, opts)
         if (op := self._taken(inputs, opts.reduceOp)) is not None:
-            return reduce_scattered(self, outputs, inputs, op, self._arguments)
+            return reduce_scattered(self, outputs, inputs, op, self._settings)
         return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
@@ -89,7 +89,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         even = all(len({part.numel() for part in parts}) == 1 for parts in inputs)
         op = self._taken(joined, opts.reduceOp) if even else None
         if op is not None:
-            return reduce_scattered(self, outputs, joined, op, self._arguments)
+            return reduce_scattered(self, outputs, joined, op, self._settings)
         return self._other(outputs).reduce_scatter(outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -100,7 +100,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """`all_gather_single` of several tensors."""
         opts = _options(c10d.AllgatherOptions, opts)
         if self.all_gather and self._taken(inputs, dist.ReduceOp.SUM) is SUM:
-            return all_gathered(self, outputs, inputs, self._arguments)
+            return all_gathered(self, outputs, inputs, self._settings)
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
     # The following methods only call torch's own, but release the interpreter's lock. C++ would call torch's
@@ -146,9 +146,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     @property
-    def _arguments(self) -> dict[str, Any]:
+    def _settings(self) -> Settings:
         assert self.state is not None
-        return self.state.arguments
+        return self.state.settings
 
     def _taken(self, tensors: Tensors, op: Any) -> Op | None:
         """The operation, if these tensors are to be compressed. None for gloo and NCCL."""
@@ -189,7 +189,7 @@ def compressed(
     if settings.get("error_feedback"):
         raise ValueError("error_feedback needs compress_hook, since a group cannot identify tensors")
     state = CompressState(group, codec=codec, **settings)
-    if (algorithm := state.settings["algorithm"]) not in RING_ALGORITHMS:
+    if (algorithm := state.settings.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
     state.agree(group)
     group.state, group.all_gather = state, all_gather

@@ -33,9 +33,9 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
             REDUCE_SCATTER(output, gradient, group=group)
         (gradient if output is None else output).div_(dist.get_world_size(group))
     elif output is None:
-        all_reduced(group, [gradient], MEAN, state.arguments).wait()
+        all_reduced(group, [gradient], MEAN, state.settings).wait()
     else:
-        reduce_scattered(group, [output], [gradient], MEAN, state.arguments).wait()
+        reduce_scattered(group, [output], [gradient], MEAN, state.settings).wait()
 
 
 class CompressedReduceScatter:
@@ -67,7 +67,7 @@ class CompressedReduceScatter:
         wanted = operation(op)
         if wanted is None or self.state.travels_raw(input_tensor, group):
             return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
-        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, self.state.arguments)
+        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, self.state.settings)
         if async_op:
             return work
         work.wait()
@@ -87,7 +87,7 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
             dist.all_reduce(gradient, group=state.process_group)
             gradient.div_(dist.get_world_size(state.process_group))
         else:
-            all_reduced(state.process_group, [gradient], MEAN, state.arguments).wait()
+            all_reduced(state.process_group, [gradient], MEAN, state.settings).wait()
 
     return hook
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future as Result
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -14,7 +15,8 @@ from ..codec import Codec
 from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
-from ..collectives.settings import Path, Scale, Settings
+from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
+from ..collectives.settings import Algorithm, Path, Scale, Settings
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
@@ -29,7 +31,7 @@ NAME = "compressed gradients"
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""
 
-ALGORITHMS = ("ring", "hierarchical", "worker_aggregator")
+ALGORITHMS = tuple(name for name in ALL_ALGORITHMS if name != "paper_baseline")
 """Those whose sum has a term of every rank."""
 
 Schedule = Callable[[int], StreamCodec | None]
@@ -83,7 +85,7 @@ class CompressState:
         codec: StreamCodec | Schedule | None = None,
         path: Path = "auto",
         scale: Scale = "auto",
-        algorithm: str = "ring",
+        algorithm: Algorithm = "ring",
         group_size: int | None = None,
         error_feedback: bool | float = False,
         warm_up: int = 0,
@@ -91,10 +93,8 @@ class CompressState:
     ) -> None:
         self.process_group = process_group
         self.codec = codec
-        self.settings: dict[str, Any] = {
-            "path": path, "scale": scale, "algorithm": algorithm, "group_size": group_size,
-        }  # fmt: skip
-        Settings(**self.settings).check(ranks_of(process_group), ALGORITHMS)
+        self._settings = Settings(path=path, scale=scale, algorithm=algorithm, group_size=group_size)
+        self._settings.check(ranks_of(process_group), ALGORITHMS)
         self.warm_up = _at_least_0("warm_up", warm_up)
         self.smallest = _at_least_0("smallest", smallest)
         self.step = self.compressed = self.raw = 0
@@ -127,9 +127,9 @@ class CompressState:
             self._codec = None if codec is None else check_codec(codec)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """What the collectives of the present step are called with."""
-        return {"codec": self.codec, **self.settings}
+    def settings(self) -> Settings:
+        """The settings of the present step's collectives."""
+        return replace(self._settings, codec=self.codec)
 
     def advance(self) -> None:
         """One step further: for FSDP, whose hooks cannot know when a step ends."""
@@ -171,7 +171,7 @@ class CompressState:
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
         layout = None if self.residuals is None else self.residuals.layout(parameters)
-        raw, arguments = self.travels_raw(buffer, self.process_group), self.arguments
+        raw, settings = self.travels_raw(buffer, self.process_group), self.settings
         if last:
             self.advance()
         if raw:
@@ -186,7 +186,7 @@ class CompressState:
                 except ValueError as error:
                     agree(link.transport, {}, None, error)  # in place of the call's, so that all ranks raise
                 feedback = self.residuals.feedback, layout
-            all_reduce(link.transport, copy.array, MEAN, arguments, feedback)
+            all_reduce(link.transport, copy.array, MEAN, settings, feedback)
             copy.store()
 
         result = link.submit(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..codec import Codec
 from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ..collectives.settings import Settings
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
 from .link import Link, link_of
@@ -72,47 +74,52 @@ def operation(op: Any) -> Op | None:
 
 
 def all_reduce(
-    transport: Transport, lanes: NDArray[np.float32], op: Op, arguments: dict[str, Any], feedback: Any = None
+    transport: Transport, lanes: NDArray[np.float32], op: Op, settings: Settings, feedback: Any = None
 ) -> None:
     """`allreduce_comp` in place."""
-    allreduce_comp(transport, None, lanes, op, feedback=feedback, **with_codec(transport, arguments))
+    allreduce_comp(transport, None, lanes, feedback=feedback, **_arguments(transport, settings, op))
 
 
-def with_codec(transport: Transport, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A collective's arguments; `DEFAULT_CODEC` where they have no codec and no NIC has its own."""
-    if arguments["codec"] is not None or (transport.nic and arguments["path"] in ("auto", "nic")):
-        return arguments
-    return {**arguments, "codec": DEFAULT_CODEC}
+def _arguments(transport: Transport, settings: Settings, op: Op = SUM) -> dict[str, Any]:
+    """A collective's arguments; `DEFAULT_CODEC` where the settings have none and no NIC has its own."""
+    if settings.codec is None and not (transport.nic and settings.path in ("auto", "nic")):
+        settings = replace(settings, codec=DEFAULT_CODEC)
+    return {**vars(settings), "op": op}
 
 
-def all_reduced(group: Any, tensors: Tensors, op: Op, arguments: dict[str, Any]) -> CompressedWork:
+def all_reduced(group: Any, tensors: Tensors, op: Op, settings: Settings) -> CompressedWork:
     """`all_reduce` of each tensor, in place, among the ranks of a group."""
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for copy in results:
-            all_reduce(transport, copy.array, op, arguments)
+            all_reduce(transport, copy.array, op, settings)
 
     return _submitted(group, call, (), tensors)
 
 
 def reduce_scattered(
-    group: Any, outputs: Tensors, inputs: Tensors, op: Op, arguments: dict[str, Any]
+    group: Any, outputs: Tensors, inputs: Tensors, op: Op, settings: Settings
 ) -> CompressedWork:
     """`reduce_scatter_comp` of each pair of tensors."""
-
-    def call(transport: Transport, sources: Copies, results: Copies) -> None:
-        for source, result in zip(sources, results, strict=True):
-            reduce_scatter_comp(transport, source.array, result.array, op, **with_codec(transport, arguments))
-
-    return _submitted(group, call, inputs, outputs)
+    return _pairwise(reduce_scatter_comp, group, outputs, inputs, op, settings)
 
 
-def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, arguments: dict[str, Any]) -> CompressedWork:
+def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, settings: Settings) -> CompressedWork:
     """`allgather_comp` of each pair of tensors."""
+    return _pairwise(allgather_comp, group, outputs, inputs, SUM, settings)
 
+
+def _pairwise(
+    collective: Callable[..., None],
+    group: Any,
+    outputs: Tensors,
+    inputs: Tensors,
+    op: Op,
+    settings: Settings,
+) -> CompressedWork:
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for source, result in zip(sources, results, strict=True):
-            allgather_comp(transport, source.array, result.array, **with_codec(transport, arguments))
+            collective(transport, source.array, result.array, **_arguments(transport, settings, op))
 
     return _submitted(group, call, inputs, outputs)
 

@@ -25,7 +25,7 @@ from inceptionn.collectives import (
     bcast_comp,
     examine,
 )
-from inceptionn.collectives.own_scale import CommonScale, OwnScale
+from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.transport import Transport
 
 Group = Callable[..., list[Any]]
@@ -138,7 +138,10 @@ def test_what_keeps_its_promises_passes(codec: StreamCodec) -> None:
     examine(codec)
     examine(OwnScale(codec, "auto") if isinstance(codec, Codec) else codec)
     assert isinstance(codec, SummingCodec) == isinstance(codec, Codec)
-    assert isinstance(CommonScale(Codec(), 3), SummingCodec)
+    if isinstance(codec, Codec):
+        assert codec.scaled(0) is codec
+        examine(codec.scaled(3))
+        assert isinstance(codec.scaled(3), SummingCodec)
 
 
 @pytest.mark.parametrize(

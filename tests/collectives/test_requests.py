@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from inceptionn import collectives
 from inceptionn.collectives import (
     MEAN,
     BFloat16,
@@ -96,6 +98,18 @@ def test_hierarchical_ones_have_the_bits_of_the_blocking_ones(
 
     bound = 1e-6 if path == "off" else 2 * 2**-10
     assert all(error <= bound for error in threads(ranks, run))
+
+
+@pytest.mark.parametrize("name", ["allreduce", "reduce", "bcast", "reduce_scatter", "allgather"])
+def test_a_twin_has_the_parameters_of_the_blocking_call(name: str) -> None:
+    call, twin = (getattr(collectives, f"{prefix}{name}_comp") for prefix in ("", "i"))
+    assert (twin.__name__, twin.__module__) == (f"i{name}_comp", call.__module__)
+    assert signature(twin).parameters == signature(call).parameters
+    assert (signature(call).return_annotation, signature(twin).return_annotation) == (
+        "None",
+        "CollectiveRequest",
+    )
+    assert twin.__doc__.startswith(f"Begin `{name}_comp` with the same arguments")
 
 
 def test_it_returns_before_the_others_call(threads: Group) -> None:

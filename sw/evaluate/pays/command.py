@@ -12,7 +12,7 @@ import typer
 
 from ...codec import MAX_SCALE, Codec
 from ...collectives import Scale
-from ...collectives.building import CommonScale, check_scale
+from ...collectives.building import check_scale
 from ...commands import report
 from ...commands.console import (
     Console,
@@ -233,8 +233,7 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
-    exponent = exponent_of(x, codec, scale, nodes)
-    return measure.coder(CommonScale(codec, exponent) if exponent else codec, x)
+    return measure.coder(codec.scaled(exponent_of(x, codec, scale, nodes)), x)
 
 
 def _bytes_per_second(text: str, option: str) -> float:

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codec import Codec
-from ...collectives import BFloat16
-from ...collectives.building import CommonScale
+from ...collectives import StreamCodec
 from ...commands.speed import Calls, Floats, best_seconds, synthetic
 from .costs import Coder, Host
 
@@ -26,7 +24,7 @@ def sample() -> Floats:
     return synthetic(_VALUES, 1)
 
 
-def coder(codec: Codec | CommonScale | BFloat16, x: Floats | None = None, repeats: int = 20) -> Coder:
+def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Coder:
     """Rates of a codec on sub-blocks, the best of ``repeats``; takes some milliseconds."""
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     out: Any = bytearray(codec.max_compressed_size(x.size))
