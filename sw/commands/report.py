@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Shared by all benches: options, and figures with their targets."""
+"""Shared by all measurements: options, outputs, and figures with their targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, NamedTuple
 
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from ..netns import bits_per_second
 from ..system.options import whole as whole
-from .console import Table
+from .console import Console, Table, check_outputs, write_csv, write_json
+from .environment import conditions, environment
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
@@ -67,6 +69,54 @@ def figures_table(figures: Iterable[Figure]) -> Table:
         verdict, style = _VERDICTS[figure.reached]
         table.add_row(figure.name, target, measured, Text(verdict, style))
     return table
+
+
+class Report:
+    """The outputs of a measurement: console, JSON, CSV and chart, with the environment that it ran in.
+
+    Make it before the work, since it refuses files that could not be written (see `check_outputs`). ``seed``
+    is that of the data. Attribute ``console``: for progress and tables.
+    """
+
+    def __init__(
+        self, seed: int, json_file: Path | None = None, csv_file: Path | None = None, plot: Path | None = None
+    ) -> None:
+        check_outputs(json_file, csv_file, plot=plot)
+        self.console = Console(json_file=json_file, csv_file=csv_file)
+        self.environment = environment(seed)
+        self.plot = plot
+        self._json, self._csv = json_file, csv_file
+        self._figures: list[Figure] | None = None
+
+    def show_conditions(self, text: str = "") -> None:
+        """Print what was measured, and where and when, as one line above the tables."""
+        self.console.print("; ".join(filter(None, (text, conditions(self.environment)))), soft_wrap=True)
+
+    def show(self, parts: Iterable[Table | str]) -> None:
+        """Print tables and texts."""
+        for part in parts:
+            self.console.print(part)
+
+    def show_figures(self, figures: Iterable[Figure]) -> None:
+        """Print figures with their targets, if there are any, and keep them for the JSON."""
+        self._figures = list(figures)
+        if self._figures:
+            self.console.print(figures_table(self._figures))
+
+    def write(
+        self,
+        facts: Mapping[str, Any],
+        rows: Sequence[Mapping[str, Any]],
+        draw: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Write what was asked for: JSON of ``facts``, environment and figures, CSV of ``rows``, a chart."""
+        whole = {**facts, "environment": self.environment}
+        if self._figures is not None:
+            whole["figures"] = [figure.json() for figure in self._figures]
+        write_json(self._json, whole)
+        write_csv(self._csv, rows)
+        if draw is not None and self.plot is not None:
+            draw(self.plot)
 
 
 def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -15,16 +15,11 @@ from ...collectives import Scale
 from ...collectives.building import check_scale
 from ...commands import report
 from ...commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
-    write_csv,
-    write_json,
 )
-from ...commands.environment import conditions, environment
 from ...netns import rate_text
 from ...wire import DEFAULT_MODE, MODES, PAPER_MODES, Mode
 from . import chart, measure
@@ -116,7 +111,7 @@ def pays(
     The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host, which
     takes a second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
     (chosen_where,) = report.choices(where, WHERE, "--where")
     mode = _codec(codec, chosen_where, ratio)
@@ -151,33 +146,41 @@ def pays(
         trial = simulate(scene, jitter, seed) if simulated else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    facts, console = environment(seed), Console(json_file=json_file, csv_file=csv_file)
     title = title_of(scene, mode, bound, scaling)
-    console.print(f"{title}; {conditions(facts)}", soft_wrap=True)
-    console.print(table_of(found))
+    out.show_conditions(title)
+    out.console.print(table_of(found))
     if trial is not None:
-        console.print(_simulated_text(scene, trial, jitter))
-    console.print(f"Does it pay? {found.verdict.capitalize()}.")
-    for reason in found.reasons():
-        console.print(f"- {reason}")
-    write_json(json_file, {
-        "command": "pays", "environment": facts, "title": title, "codec": mode, "scale": scaling,
-        "ratio": scene.form.ratio(1),
-        "ratio_of_the_result": scene.form.ratio(nodes), **facts_of(found),
-        "host": vars(host), "coder": None if form.coder is None else vars(form.coder),
+        out.console.print(_simulated_text(scene, trial, jitter))
+    out.show([f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons())])
+    facts = {
+        "command": "pays", "title": title, "codec": mode, "scale": scaling, **_facts_of(scene, found),
+        "host": vars(host),
         "simulated": None if trial is None else trial._asdict(),
-        "chart": chart.points(scene, ratio_at) if plot is not None else None,
-    })  # fmt: skip
-    write_csv(csv_file, [
+        "chart": None if plot is None else chart.points(scene, ratio_at),
+    }  # fmt: skip
+    out.write(facts, rows_of(found), lambda path: chart.draw(path, scene, ratio_at, title))
+
+
+def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
+    """Ratios, prediction and rates, for the JSON."""
+    form = scene.form
+    return {
+        "ratio": form.ratio(1), "ratio_of_the_result": form.ratio(scene.nodes),
+        **facts_of(found),
+        "coder": None if form.coder is None else vars(form.coder),
+    }  # fmt: skip
+
+
+def rows_of(found: Prediction) -> list[dict[str, Any]]:
+    """A row for each way: times in seconds, speed-ups, and the limit."""
+    return [
         {
             "way": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
             "over_ring_raw": found.raw.step / option.step, "over_ring_bf16": found.bf16.step / option.step,
             "limit": option.exchange.limit,
         }
         for option in found.options
-    ])  # fmt: skip
-    if plot is not None:
-        chart.draw(plot, scene, ratio_at, title)
+    ]  # fmt: skip
 
 
 def title_of(scene: Scenario, mode: str, bound: int, scale: Scale) -> str:

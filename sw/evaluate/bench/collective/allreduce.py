@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +12,11 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
-from ....commands.environment import conditions, environment
 from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
@@ -82,7 +78,7 @@ def allreduce(
     The hosts are network namespaces of this machine, joined by a bridge; tc limits every link's rate in each
     direction. They share this machine's processors and memory. Everything is removed at the end.
     """
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
@@ -92,61 +88,61 @@ def allreduce(
     count = size * 1_000_000 // 4
     given = None if file is None else {file.name: data.own(file, count, hosts)}
     require()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     if MPI in names and not with_mpi():
         names.remove(MPI)
-        console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
-    with new_progress(console) as progress, Network(hosts, mtu=mtu) as network:
+        out.console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
+    results = Results(2.0**-bound, hosts)
+    with new_progress(out.console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
-        plan: dict[str, Any] = {
+        arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
+        plan = {
             "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
-            "arrays": _save(
-                network.folder, given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
-            ),
+            "arrays": _save(network.folder, arrays),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
-        times = sum(
-            number
-            for each in rounds.values()
-            for name, number in each.items()
-            for op in chosen_ops
-            if variant_of(name).does(op)
-        )
-        progress.update(task, total=len(plan["arrays"]) * times)
-        results = Results(2.0**-bound, hosts)
-        for rate in chosen_rates:
-            network.shape(rate)
-            longest = max(_link_seconds(name, rate, 4 * count, hosts) for name in names)
-            every = {**plan, "rounds": rounds[rate]}
-            for line in lines_of(network, RANK, every, PATIENCE + 10 * longest):
-                results.add(rate, line)
-                progress.update(
-                    task, advance=1, description=f"{rate_text(rate)}, {line['data']}: {line['variant']}"
-                )
+        progress.update(task, total=len(arrays) * _times(rounds, chosen_ops))
+        for rate, line in measured(network, plan, rounds, 4 * count):
+            results.add(rate, line)
+            text = f"{rate_text(rate)}, {line['data']}: {line['variant']}"
+            progress.update(task, advance=1, description=text)
         described = _described(network)
-    report_all(console, results, size, {**facts, "network": described})
-    write_json(json_file, {
-        "bench": "allreduce", "environment": facts, "network": described, "bytes": 4 * count,
-        "error_bound": 2.0**-bound, "rows": results.json(),
-        "figures": [figure.json() for figure in tables.figures_of(results)],
-    })  # fmt: skip
-    write_csv(csv_file, results.json())
-    if plot is not None:
-        tables.draw(plot, results)
+    show(out, results, size, described)
+    facts = {"bench": "allreduce", "network": described, "bytes": 4 * count, "error_bound": 2.0**-bound}
+    out.write({**facts, "rows": results.json()}, results.json(), lambda path: tables.draw(path, results))
     results.verify()
 
 
-def report_all(console: Console, results: Results, size: int, facts: dict[str, Any]) -> None:
-    """The tables of a run, and what it was run on."""
-    network = facts["network"]
-    console.print(
+def measured(
+    network: Network, plan: dict[str, Any], rounds: dict[float | None, dict[str, int]], size: int
+) -> Iterator[tuple[float | None, dict[str, Any]]]:
+    """Shape the network and run all rounds at each rate; yield the rate and each line of rank 0.
+
+    ``rounds``: how often each variant is measured, by rate. ``size``: bytes of a rank's values.
+    """
+    for rate, names in rounds.items():
+        network.shape(rate)
+        longest = max(_link_seconds(name, rate, size, network.size) for name in names)
+        for line in lines_of(network, RANK, {**plan, "rounds": names}, PATIENCE + 10 * longest):
+            yield rate, line
+
+
+def show(out: report.Report, results: Results, size: int, network: dict[str, Any]) -> None:
+    """Print the tables of a run, and what it was run on."""
+    out.show_conditions(
         f"{results.hosts} hosts, {size} MB of fp32 values each, error bound {results.bound:g}, MTU "
-        f"{network['mtu']}, TCP {network['congestion_control']}; {conditions(facts)}",
-        soft_wrap=True,
+        f"{network['mtu']}, TCP {network['congestion_control']}"
     )
-    for table in tables.tables_of(results):
-        console.print(table)
-    console.print(report.figures_table(tables.figures_of(results)))
+    out.show(tables.tables_of(results))
+    out.show_figures(tables.figures_of(results))
+
+
+def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
+    """Measurements of each array."""
+    return sum(
+        number * sum(variant_of(name).does(op) for op in ops)
+        for each in rounds.values()
+        for name, number in each.items()
+    )
 
 
 def _rates(text: str) -> list[float | None]:

@@ -16,18 +16,13 @@ from ....collectives import BFloat16
 from ....collectives.building import default_group_size
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
     write_plot,
 )
-from ....commands.environment import conditions, environment
 from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
@@ -93,16 +88,15 @@ def pays(
     sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
     The shaped measurements are not used for the prediction.
     """
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     chosen_hosts = _whole(hosts, "--hosts", 2, 16)
     chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
     chosen_rates = report.rates(rates)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     require()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     points: list[Point] = []
     machines = {}
-    with new_progress(console) as progress:
+    with new_progress(out.console) as progress:
         each = len(chosen) * len(chosen_sizes) * len(MODELLED) * repeats
         task = progress.add_task("", total=len(chosen_hosts) * len(chosen_rates) * each)
         for count in chosen_hosts:
@@ -126,20 +120,14 @@ def pays(
                         points.append(
                             Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
                         )
-    console.print(f"error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
-    console.print(points_table(points))
-    for table in error_tables(points):
-        console.print(table)
-    figure = report.Figure("median error of the model", median_error(points), TARGET, most=True, unit="%")
-    console.print(report.figures_table([figure]))
-    write_json(json_file, {
-        "bench": "pays", "environment": facts, "error_bound": 2.0**-bound, "hosts": machines,
-        "points": [{**point._asdict(), "error_percent": point.error} for point in points],
-        "figures": [figure.json()],
-    })  # fmt: skip
-    write_csv(csv_file, [{**point._asdict(), "error_percent": point.error} for point in points])
-    if plot is not None:
-        draw(plot, points)
+    out.show_conditions(f"error bound 2**-{bound}")
+    out.show([points_table(points), *error_tables(points)])
+    out.show_figures(
+        [report.Figure("median error of the model", median_error(points), TARGET, most=True, unit="%")]
+    )
+    rows = [{**point._asdict(), "error_percent": point.error} for point in points]
+    facts = {"bench": "pays", "error_bound": 2.0**-bound, "hosts": machines, "points": rows}
+    out.write(facts, rows, lambda path: draw(path, points))
 
 
 def _whole(text: str, option: str, least: int, most: int) -> list[int]:

@@ -12,15 +12,10 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
-    write_csv,
-    write_json,
 )
-from ....commands.environment import conditions, environment
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
 from ....layers.a2dtwp import adt, host_to_device
 from ..common.cache import cache_text
@@ -47,8 +42,7 @@ def a2dtwp(
     With torch and a GPU, also copies from pinned memory to the device: raw, and packed here and unpacked
     there (always in wall-clock time). Rates in GB/s of fp32.
     """
-    check_outputs(json_file, csv_file)
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    out = report.Report(seed, json_file, csv_file)
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
@@ -61,23 +55,20 @@ def a2dtwp(
         adt.force_path(before)
     kind = "processor time" if processor_time else "wall-clock time"
     size_text = cache_text(4 * count)
-    console.print(f"fp32 weights, {size_text}, one thread, {kind}; {conditions(facts)}", soft_wrap=True)
-    console.print(table_of(found))
-    figures = figures_of(found)
+    out.show_conditions(f"fp32 weights, {size_text}, one thread, {kind}")
+    out.console.print(table_of(found))
     device: dict[str, Any] | None = None
     missing = host_to_device.missing()
     if missing is None:
         device = host_to_device.speed(count, repeats)
-        console.print(device_table(device))
+        out.console.print(device_table(device))
     else:
-        console.print(f"no copies to a GPU were measured: {missing}", markup=False, soft_wrap=True)
-    console.print(report.figures_table(figures))
-    write_json(json_file, {
-        "bench": "a2dtwp", "environment": facts, "bytes": 4 * count, "clock": kind, "paths": found,
-        "device": device,
-        "figures": [figure.json() for figure in figures],
-    })  # fmt: skip
-    write_csv(csv_file, [{"path": path, **rates} for path, rates in found.items()])
+        out.console.print(f"no copies to a GPU were measured: {missing}", markup=False, soft_wrap=True)
+    out.show_figures(figures_of(found))
+    out.write(
+        {"bench": "a2dtwp", "bytes": 4 * count, "clock": kind, "paths": found, "device": device},
+        [{"path": path, **rates} for path, rates in found.items()],
+    )
 
 
 def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:

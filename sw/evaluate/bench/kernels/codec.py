@@ -23,13 +23,10 @@ from ....commands.console import (
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
     write_plot,
 )
-from ....commands.environment import conditions, environment, installed
+from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import regular
@@ -118,61 +115,63 @@ def codec(
     compressors get the same error bound; those that are not installed are named (the extra `bench` installs
     all). A codec of your own (--with) has its own bound. About three minutes, with --quick half a minute.
     """
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     other = own_codec(own)
-    known = (data.SYNTHETIC, data.REAL)
-    chosen = list(known) if kinds is None else report.choices(kinds, known, "--data")
-    missing = None
-    if data.REAL in chosen and file is None:
-        try:
-            require_digits()
-        except ModuleNotFoundError as error:
-            if kinds is not None:
-                raise
-            chosen, missing = [data.SYNTHETIC], f"{data.REAL}: {error}"
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
+    chosen, missing = _data(kinds, file)
     taken = _chosen()
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
-    rows, absent = [], []
-    with new_progress(console) as progress:
-        jobs = [*_jobs(peers), *([] if other is None else [_peer_of(other)])]
-        task = progress.add_task("", total=len(jobs) * len(arrays))
-        for kind, x in arrays.items():
-            for job in jobs:
-                progress.update(task, description=f"{kind}: {_title(job)}")
-                if isinstance(job, Peer) and job.package and installed(job.package) is None:
-                    absent.append(job)
-                elif isinstance(job, Peer):
-                    rows.append(_peer(kind, job, x, 2.0**-bound, repeats))
-                else:
-                    rows.append(_own(kind, job, x, 2.0**-bound, repeats))
-                progress.advance(task)
-    console.print(f"{size} MB of fp32 values, error bound 2**-{bound}; {conditions(facts)}", soft_wrap=True)
+    jobs = [*_jobs(peers), *([] if other is None else [_peer_of(other)])]
+    rows, absent = _measured(out.console, jobs, arrays, 2.0**-bound, repeats)
+    out.show_conditions(f"{size} MB of fp32 values, error bound 2**-{bound}")
     listed = ", ".join(f"{name} {path}" for name, path in taken.items())
-    console.print(f"auto: {listed}", soft_wrap=True)
-    for kind in arrays:
-        console.print(_table(kind, [row for row in rows if row.data == kind]))
+    out.console.print(f"auto: {listed}", soft_wrap=True)
     by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
-    for kind, found in by_bound.items():
-        console.print(_bounds_table(kind, found))
-    if missing is not None:
-        console.print(missing)
-    for name in dict.fromkeys(f"{peer.name}: {peer.package} is not installed" for peer in absent):
-        console.print(name)
-    figures = figures_of(rows)
-    console.print(report.figures_table(figures))
-    write_json(json_file, {
-        "bench": "codec", "environment": facts, "bytes": 4 * count, "error_bound": 2.0**-bound,
-        "repeats": repeats, "rows": [asdict(row) for row in rows],
-        "paths": taken,
+    out.show(_table(kind, [row for row in rows if row.data == kind]) for kind in arrays)
+    out.show(_bounds_table(kind, found) for kind, found in by_bound.items())
+    out.show([*missing, *(f"{peer.name}: {peer.package} is not installed" for peer in absent)])
+    out.show_figures(figures_of(rows))
+    facts = {
+        "bench": "codec", "bytes": 4 * count, "error_bound": 2.0**-bound, "repeats": repeats,
+        "rows": [asdict(row) for row in rows], "paths": taken,
         "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
         "not_installed": sorted({peer.package for peer in absent}),
-        "figures": [figure.json() for figure in figures],
-    })  # fmt: skip
-    write_csv(csv_file, [asdict(row) for row in rows])
-    if plot is not None:
-        _draw(plot, rows)
+    }  # fmt: skip
+    out.write(facts, [asdict(row) for row in rows], lambda path: _draw(path, rows))
+
+
+def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
+    """The kinds of data to measure, and what is missing for others. Raise if one that was asked for is."""
+    known = [data.SYNTHETIC, data.REAL]
+    chosen = known if kinds is None else report.choices(kinds, known, "--data")
+    try:
+        if data.REAL in chosen and file is None:
+            require_digits()
+    except ModuleNotFoundError as error:
+        if kinds is not None:
+            raise
+        return [data.SYNTHETIC], [f"{data.REAL}: {error}"]
+    return chosen, []
+
+
+def _measured(
+    console: Console, jobs: list[Job | Peer], arrays: dict[str, Floats], bound: float, repeats: int
+) -> tuple[list[Row], list[Peer]]:
+    """A row for each job and array, and the compressors that are not installed."""
+    rows: list[Row] = []
+    absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
+    with new_progress(console) as progress:
+        task = progress.add_task("", total=(len(jobs) - len(absent)) * len(arrays))
+        for (kind, x), job in product(arrays.items(), jobs):
+            if job in absent:
+                continue
+            progress.update(task, description=f"{kind}: {_title(job)}")
+            if isinstance(job, Peer):
+                rows.append(_peer(kind, job, x, bound, repeats))
+            else:
+                rows.append(_own(kind, job, x, bound, repeats))
+            progress.advance(task)
+    return rows, absent
 
 
 def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, Floats]:

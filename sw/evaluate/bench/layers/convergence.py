@@ -18,18 +18,13 @@ from ....codec import Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
     write_plot,
 )
-from ....commands.environment import conditions, environment
 from ....transport import Transport, loopback
 from ....wire import MAX_K
 from ...training import CNN, MLP, Batches, Dataset, Floats, Model, Transformer, digits, flatten, unflatten
@@ -82,11 +77,10 @@ def convergence(
     scikit-learn's digits by momentum, with 16 samples per worker and step.
     """
     chosen = report.choices(models, tuple(MODELS), "--models")
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     runs: list[Run] = []
-    with new_progress(console) as progress, one_thread():
+    with new_progress(out.console) as progress, one_thread():
         task = progress.add_task("", total=4 * seeds * len(chosen))
         for name in chosen:
             model = MODELS[name]()
@@ -100,24 +94,19 @@ def convergence(
                     progress.advance(task)
                     if variant == RAW and each == seed:
                         equal = bound_of_equal_bytes(gradients, bound, workers)
-    console.print(
-        f"{workers} workers, {steps} steps, {seeds} seed{'s' * (seeds > 1)}, bound 2**-{bound}, scale auto; "
-        f"{conditions(facts)}",
-        soft_wrap=True,
+    out.show_conditions(
+        f"{workers} workers, {steps} steps, {seeds} seed{'s' * (seeds > 1)}, bound 2**-{bound}, scale auto"
     )
-    for name in chosen:
-        console.print(table_of([run for run in runs if run.model == MODELS[name]().name]))
-    write_json(json_file, {
-        "bench": "convergence", "environment": facts, "workers": workers, "training_steps": steps,
-        "bound": 2.0**-bound, "batch": BATCH, "rate": RATE, "momentum": MOMENTUM,
-        "runs": [asdict(run) for run in runs],
-    })  # fmt: skip
-    write_csv(csv_file, [
+    out.show(table_of([run for run in runs if run.model == MODELS[name]().name]) for name in chosen)
+    facts = {
+        "bench": "convergence", "workers": workers, "training_steps": steps, "bound": 2.0**-bound,
+        "batch": BATCH, "rate": RATE, "momentum": MOMENTUM, "runs": [asdict(run) for run in runs],
+    }  # fmt: skip
+    rows = [
         {**report.flat({**asdict(run), "losses": []}), "steps": run.steps[-1], "loss": run.losses[-1]}
         for run in runs
-    ])  # fmt: skip
-    if plot is not None:
-        draw(plot, runs)
+    ]
+    out.write(facts, rows, lambda path: draw(path, runs))
 
 
 def settings_of(variant: str, k: int | None) -> dict[str, Any]:

@@ -14,16 +14,11 @@ import typer
 from .... import Codec
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
-from ....commands.environment import conditions, environment
 from ....layers.gradiveq import GradiVeQ
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport, loopback
@@ -81,13 +76,12 @@ def gradiveq(
     """
     parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = report.rates(rates)
-    check_outputs(json_file, csv_file)
+    out = report.Report(seed, json_file, csv_file)
     if "training" in parts:
         require_digits()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
-    found: dict[str, Any] = {"bench": "gradiveq", "environment": facts}
+    found: dict[str, Any] = {"bench": "gradiveq"}
     figures: list[report.Figure] = []
-    console.print(conditions(facts), soft_wrap=True)
+    out.show_conditions()
     if "times" in parts:
         require()
         plan = {
@@ -95,14 +89,14 @@ def gradiveq(
             "bound": 2.0**-BOUND, "seed": seed,
         }  # fmt: skip
         times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
-        with new_progress(console) as progress, Network(hosts) as network:
+        with new_progress(out.console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(chosen) * len(TITLES))
             for rate in chosen:
                 network.shape(rate)
                 for line in lines_of(network, RANK, plan, PATIENCE):
                     times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
                     progress.update(task, advance=1, description=rate_text(rate))
-        console.print(
+        out.console.print(
             times_table(
                 times, plan, f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
             )
@@ -111,17 +105,15 @@ def gradiveq(
     if "parts" in parts:
         settings_of = {"ratio": RATIO, "dimension": dimension, "repeats": repeats}
         milliseconds = parts_of(settings_of)
-        console.print(parts_table(milliseconds, settings_of))
+        out.console.print(parts_table(milliseconds, settings_of))
         found["parts"] = milliseconds
     if "training" in parts:
-        trained = study(steps, range(seed, seed + seeds), console)
-        console.print(training_table(trained, steps, seeds))
+        trained = study(steps, range(seed, seed + seeds), out.console)
+        out.console.print(training_table(trained, steps, seeds))
         figures += training_figures(trained)
         found |= {"trained_steps": steps, "training": trained}
-    if figures:
-        console.print(report.figures_table(figures))
-    write_json(json_file, {**found, "figures": [figure.json() for figure in figures]})
-    write_csv(csv_file, rows_of(found, seed))
+    out.show_figures(figures)
+    out.write(found, rows_of(found, seed))
 
 
 def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:

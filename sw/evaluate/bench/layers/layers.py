@@ -12,18 +12,13 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
     write_plot,
 )
-from ....commands.environment import conditions, environment
 from ....netns import Network, bits_per_second, rate_text, require
 from ...training import count_of
 from ...training.data import require_digits
@@ -87,64 +82,71 @@ def layers(
     if kind != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = report.rates(rates)
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
     require()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     plan = plan_of(kind, sizes, batch, bound, seed)
-    timing = [
-        {"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen
-    ] * rounds
-    warm_up = min(WARM_UP, trained // 4)
-    training = [
-        {
-            "what": "train",
-            "system": name,
-            "steps": trained,
-            "warm_up": warm_up,
-            "every": max(1, trained // POINTS),
-        }
-        for name in chosen
-    ]
-    results: dict[str, Any] = {"time": {}, "train": {}}
-    with new_progress(console) as progress, Network(hosts) as network:
-        task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
+    results = _measured(out, hosts, chosen_rates, plan, *_cases(chosen, steps, rounds, trained))
+    model_made = model_of(plan)
+    out.show_conditions(
+        f"{hosts} hosts, each worker and server; {model_made.name}, "
+        f"{4 * count_of(model_made.initial()) / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
+        f"error bound 2**-{bound}"
+    )
+    out.show(table_of(results, rate) for rate in chosen_rates)
+    out.show_figures(figures_of(results) if kind == "mlp" else [])
+    facts = {
+        "bench": "layers", "hosts": hosts, "plan": plan, "trained_steps": trained,
+        "time": {str(int(rate)): found for rate, found in results["time"].items()},
+        "train": results["train"],
+    }  # fmt: skip
+    out.write(facts, rows_of(results), lambda path: draw(path, results))
+
+
+def _cases(
+    names: list[str], steps: int, rounds: int, trained: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What is timed at each rate, and what is trained to the end at one of them."""
+    timing = [{"what": "time", "system": name, "steps": steps, "trained": trained} for name in names]
+    common = {"steps": trained, "warm_up": min(WARM_UP, trained // 4), "every": max(1, trained // POINTS)}
+    return timing * rounds, [{"what": "train", "system": name, **common} for name in names]
+
+
+def _measured(
+    out: report.Report,
+    hosts: int,
+    rates: list[float],
+    plan: dict[str, Any],
+    timing: list[dict[str, Any]],
+    training: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Lines by system: under "time" by rate, with the median of seconds; under "train" once."""
+    times: dict[float, dict[str, list[dict[str, Any]]]] = {}
+    trainings: dict[str, dict[str, Any]] = {}
+    with new_progress(out.console) as progress, Network(hosts) as network:
+        task = progress.add_task("", total=len(timing) * len(rates) + len(training))
 
         def advance(rate: float, line: dict[str, Any]) -> None:
             title = SYSTEMS[line["system"]].title
             progress.update(task, advance=1, description=f"{rate_text(rate)}: {title}")
 
-        for rate in chosen_rates:
-            cases = timing + (training if rate == max(chosen_rates) else [])
+        for rate in rates:
+            cases = timing + (training if rate == max(rates) else [])
             for line in measured(network, rate, plan, cases, advance):
                 if line["what"] == "train":
-                    results["train"][line["system"]] = line
+                    trainings[line["system"]] = line
                 else:
-                    results["time"].setdefault(rate, {}).setdefault(line["system"], []).append(line)
-    for found in results["time"].values():
-        for name, several in found.items():
-            found[name] = {**several[0], "seconds": median(line["seconds"] for line in several)}
-    trained_model = model_of(plan)
-    size = 4 * count_of(trained_model.initial())
-    console.print(
-        f"{hosts} hosts, each worker and server; {trained_model.name}, "
-        f"{size / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
-        f"error bound 2**-{bound}; {conditions(facts)}",
-        soft_wrap=True,
-    )
-    for rate in chosen_rates:
-        console.print(table_of(results, rate))
-    figures = figures_of(results) if kind == "mlp" else []
-    if figures:
-        console.print(report.figures_table(figures))
-    write_json(json_file, {
-        "bench": "layers", "environment": facts, "hosts": hosts, "plan": plan, "trained_steps": trained,
-        "time": {str(int(rate)): found for rate, found in results["time"].items()},
-        "train": results["train"], "figures": [figure.json() for figure in figures],
-    })  # fmt: skip
-    write_csv(csv_file, rows_of(results))
-    if plot is not None:
-        draw(plot, results)
+                    times.setdefault(rate, {}).setdefault(line["system"], []).append(line)
+    return {
+        "time": {
+            rate: {
+                name: {**lines[0], "seconds": median(line["seconds"] for line in lines)}
+                for name, lines in found.items()
+            }
+            for rate, found in times.items()
+        },
+        "train": trainings,
+    }
 
 
 def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:

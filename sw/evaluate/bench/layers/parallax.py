@@ -16,13 +16,9 @@ from ....commands.console import (
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
     write_plot,
 )
-from ....commands.environment import conditions, environment
 from ....layers.parallax import CostModel, fit
 from ....netns import Network, rate_text, require
 from ..common.job import lines_of
@@ -68,31 +64,26 @@ def parallax(
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
     bits = report.rate(rate)
-    check_outputs(json_file, csv_file, plot=plot)
+    out = report.Report(seed, json_file, csv_file, plot)
     require()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
     groups = plan_of(batch, steps, rounds, quick, seed)
     results = {}
-    with new_progress(console) as progress, Network(hosts, rate) as network:
+    with new_progress(out.console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
         plan = {"port": PORT, "timeout": TIMEOUT, "groups": groups}
         for line in lines_of(network, RANK, plan, PATIENCE):
             results[line["name"]] = line
             progress.update(task, advance=1, description="a dense model")
-    console.print(f"{hosts} hosts, links of {rate_text(bits)}; {conditions(facts)}", soft_wrap=True)
-    print_all(console, results)
-    figures = figures_of(results)
-    console.print(report.figures_table(figures))
-    write_json(json_file, {
-        "bench": "parallax", "environment": facts, "hosts": hosts, "rate": bits, "groups": groups,
-        "results": results, "figures": [figure.json() for figure in figures],
-    })  # fmt: skip
-    write_csv(csv_file, [
+    out.show_conditions(f"{hosts} hosts, links of {rate_text(bits)}")
+    print_all(out.console, results)
+    out.show_figures(figures_of(results))
+    rows = [
         {"model": model, "variant": name, **report.flat(variant)}
-        for model, group in results.items() for name, variant in group["variants"].items()
-    ])  # fmt: skip
-    if plot is not None:
-        draw(plot, results)
+        for model, group in results.items()
+        for name, variant in group["variants"].items()
+    ]
+    facts = {"bench": "parallax", "hosts": hosts, "rate": bits, "groups": groups, "results": results}
+    out.write(facts, rows, lambda path: draw(path, results))
 
 
 def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:

@@ -13,16 +13,11 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
-from ....commands.environment import conditions, environment
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require
@@ -66,14 +61,13 @@ def ssd_sgd(
     """
     parts = report.choices(only, ("times", "accuracy"), "--only")
     bits = report.rate(rate)
-    check_outputs(json_file, csv_file)
+    out = report.Report(seed, json_file, csv_file)
     if "accuracy" in parts:
         require_digits()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
-    facts_out: dict[str, Any] = {"bench": "ssd-sgd", "environment": facts}
+    facts: dict[str, Any] = {"bench": "ssd-sgd"}
     figures: list[report.Figure] = []
     rows: list[dict[str, Any]] = []
-    console.print(conditions(facts), soft_wrap=True)
+    out.show_conditions()
     if "times" in parts:
         require()
         plan = plan_of("mlp", f"{hidden},{hidden}", batch, bound, seed)
@@ -83,31 +77,30 @@ def ssd_sgd(
         cases += [{"what": "time", "k": k, **form, "steps": steps} for form in forms for k in (0, *DELAYS)]
         cases *= rounds
         lines: list[dict[str, Any]] = []
-        with new_progress(console) as progress, Network(hosts) as network:
+        with new_progress(out.console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(cases))
 
             def advance(at: float, line: dict[str, Any]) -> None:
                 progress.update(task, advance=1, description=f"{line['what']}, k = {line['k']}")
 
             lines += measured(network, bits, plan, cases, advance)
-        console.print(
+        out.console.print(
             times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10, batch {batch}")
         )
         figures += time_figures(lines)
         rows += map(report.flat, lines)
-        facts_out |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
+        facts |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
     if "accuracy" in parts:
-        accuracies = study(trained, range(seed, seed + seeds), console)
-        console.print(accuracy_table(accuracies, trained))
+        accuracies = study(trained, range(seed, seed + seeds), out.console)
+        out.console.print(accuracy_table(accuracies, trained))
         figures += accuracy_figures(accuracies)
         rows += [
             {"what": "accuracy", "configuration": name, "seed": seed + place, "accuracy": accuracy}
             for name, found in accuracies.items() for place, accuracy in enumerate(found)
         ]  # fmt: skip
-        facts_out |= {"accuracy": accuracies, "trained_steps": trained}
-    console.print(report.figures_table(figures))
-    write_json(json_file, {**facts_out, "figures": [figure.json() for figure in figures]})
-    write_csv(csv_file, rows)
+        facts |= {"accuracy": accuracies, "trained_steps": trained}
+    out.show_figures(figures)
+    out.write(facts, rows)
 
 
 def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:

@@ -19,15 +19,10 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
-from ....commands.environment import conditions, environment
 from ....netns import Network, require
 from ....system.extras import pip_install
 from ...training.data import require_digits
@@ -75,12 +70,11 @@ def torch(
     named = report.choices(models, MODELS, "--models")
     ways = report.choices(systems, tuple(SYSTEMS), "--systems")
     bits = report.rates(rates)
-    check_outputs(json_file, csv_file)
+    out = report.Report(seed, json_file, csv_file)
     if find_spec("torch") is None:
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
-    console, facts = Console(json_file=json_file, csv_file=csv_file), environment(seed)
-    console.print(conditions(facts), soft_wrap=True)
+    out.show_conditions()
     common = {"bound": 2.0**-bound, "seed": seed}
     cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
     runs: list[tuple[float | None, list[dict[str, Any]]]] = []
@@ -92,9 +86,9 @@ def torch(
     if runs:
         require()
     lines: list[dict[str, Any]] = []
-    with new_progress(console) as progress, ExitStack() as at_the_end:
+    with new_progress(out.console) as progress, ExitStack() as at_the_end:
         # An interrupted run shows what it has measured.
-        at_the_end.callback(finished, console, (json_file, csv_file), facts, hosts, trained, lines)
+        at_the_end.callback(finished, out, hosts, trained, lines)
         total = sum(len(plan) for _, plan in runs) + len(BUCKETS) * ("overhead" in chosen)
         bar = progress.add_task("", total=total)
 
@@ -115,23 +109,12 @@ def torch(
                 note(line)
 
 
-def finished(
-    console: Console, files: tuple[Path | None, Path | None], facts: dict[str, Any], hosts: int, trained: int,
-    lines: list[dict[str, Any]],
-) -> None:  # fmt: skip
+def finished(out: report.Report, hosts: int, trained: int, lines: list[dict[str, Any]]) -> None:
     """Prints and writes what the lines say, as far as there are any."""
-    for table in tables_of(lines, hosts, trained):
-        console.print(table)
-    figures = figures_of(lines)
-    if figures:
-        console.print(report.figures_table(figures))
+    out.show(tables_of(lines, hosts, trained))
+    out.show_figures(figures_of(lines))
     if lines:
-        json_file, csv_file = files
-        write_json(json_file, {
-            "bench": "torch", "environment": facts, "hosts": hosts, "lines": lines,
-            "figures": [figure.json() for figure in figures],
-        })  # fmt: skip
-        write_csv(csv_file, [report.flat(line) for line in lines])
+        out.write({"bench": "torch", "hosts": hosts, "lines": lines}, [report.flat(line) for line in lines])
 
 
 def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
