@@ -60,8 +60,8 @@ class CompressState:
         As `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
         by its probe.
     error_feedback
-        Whether what compression takes from a gradient is added to the next one; a number is its decay. It
-        costs the memory of the gradients once more, in the host.
+        Add each step's compression error to the next gradient. A number sets the decay factor. The residuals
+        take as much host memory as the gradients.
     warm_up
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest

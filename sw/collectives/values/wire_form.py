@@ -27,7 +27,7 @@ class Then(Enum):
     KEPT = auto()
     """They are stored."""
     RELAYED = auto()
-    """They are only relayed; where they would be stored there may be anything."""
+    """They are only relayed. The destination's content is unspecified."""
     SETTLED = auto()
     """They are relayed, and the values that the next receiver gets are stored."""
 
