@@ -229,7 +229,7 @@ class CompressionEngine(wiring.Component):
             record.key.destination_port.eq(held.destination_port),
             record.index.eq(index),
             record.phase.eq(held.phase),
-            record.b.eq(held.config[self.codec.shim_parameter]),
+            record.b.eq(held.config[self.codec.spec.number]),
         ]
 
     def _sum_header(

@@ -185,7 +185,7 @@ QUICK = {
     "encode gradients.npy --bound 10": "gradients.npy.inc",
     "inspect gradients.npy.inc": "2**-10",
     "pays --model 98MB --step-time 150ms --nodes 4 --bandwidth 1g --ratio resnet50": "Does it pay? Yes.",
-    "pays --where software --ratio gradients.npy --codec bounded --bound 10 --plot pays.png": "Does it pay?",
+    "pays --where software --ratio gradients.npy --codec paper --bound 10 --plot pays.png": "Does it pay?",
     "pays --topology hierarchical --nodes 10000 --group-size 100 --simulate --jitter 0.1": "groups alone",
     "pays --where software --model 98MB --step-time 150ms --nodes 8 --bandwidth 10g --ratio resnet50": "Does",
     "generate --board vc709 --out build/vc709": "inceptionn_nic.v",
