@@ -20,7 +20,7 @@ from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert
-from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
+from inceptionn.wire import DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
 from .board import ENGINE, Board, Options, Target
 from .module_names import DEFAULT_PREFIX, rename, renamed
@@ -101,9 +101,8 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")
     tos = f"ToS {DEFAULT_TOS:#04x} under {DEFAULT_TOS_MASK:#04x}"
-    mode = DEFAULT_MODE if nic.codec.name == PAPER else nic.codec.name
-    reset = f"{mode}, error bound 2^-{DEFAULT_K}, {tos}"
-    formats = f"wire format {nic.codec.shim_version}, register map {'.'.join(map(str, MAP_VERSION))}"
+    reset = f"{nic.codec.spec.mode_of(None) or nic.codec.name}, error bound 2^-{DEFAULT_K}, {tos}"
+    formats = f"wire format {nic.codec.spec.version}, register map {'.'.join(map(str, MAP_VERSION))}"
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
@@ -113,7 +112,7 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
     return {
         "generator": "inceptionn",
         "version": distribution_version("inceptionn"),
-        "wire_format": nic.codec.shim_version,
+        "wire_format": nic.codec.spec.version,
         "register_map": ".".join(map(str, MAP_VERSION)),
         "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
     }

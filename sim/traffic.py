@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import Verdict
+from inceptionn.wire import CodecParameters, Verdict
 
 from .golden import EngineConfig, FlowTable, packets, transmit
-from .nic_codec import NIC_CODECS, Settings, codec_of
+from .nic_codec import NIC_CODECS, codec_of
 
 Frame = tuple[bytes, bool]
 """A frame and whether it is marked bad."""
@@ -201,14 +201,17 @@ def _shim_field(source: random.Random, frame: bytearray, at: int) -> None:
             frame[where] ^= 1 << source.randrange(8)
 
 
-def wire_frames(source: random.Random, count: int, params: Settings, long_share: float = 0.01) -> list[Frame]:
+def wire_frames(
+    source: random.Random, count: int, params: CodecParameters, long_share: float = 0.01
+) -> list[Frame]:
     """Frames for a receive engine: compressed ones, good and spoilt, among others that pass.
 
     ``params`` are those of the sender; a frame's shim tells what the receiver needs of them. One frame in
     thirty is of a sender with the other codec.
     """
     (other,) = (codec for codec in NIC_CODECS.values() if codec != codec_of(params))
-    senders = [EngineConfig(parameters=each) for each in (params, other.settings(source.randint(1, 14)))]
+    foreign = other.spec.parameters(source.randint(1, 14))
+    senders = [EngineConfig(parameters=each) for each in (params, foreign)]
     frames: list[Frame] = []
     while len(frames) < count:
         draw = source.random()

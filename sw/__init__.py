@@ -9,9 +9,9 @@ import logging as _logging
 from importlib.metadata import version as _version
 
 from .codec import Codec
-from .wire import MODES, Mode, Parameters, Tag, Verdict, parameters
+from .wire import CODECS, MODES, Mode, Parameters, Tag, Verdict, parameters
 
-__all__ = ["MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]
+__all__ = ["CODECS", "MODES", "Codec", "Mode", "Parameters", "Tag", "Verdict", "parameters"]
 __version__ = _version("inceptionn")
 
 # A library is silent until its user configures logging; the command line does so with --log.

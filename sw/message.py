@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from . import wire
 from .codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
-from .wire import Parameters, PlanesParameters
+from .wire import CodecParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
 
@@ -66,7 +66,9 @@ class Kind(IntEnum):
     """A stream of the planes codec."""
 
 
-STREAMS = (Kind.INCEPTIONN, Kind.PLANES)
+STREAMS = {Kind.INCEPTIONN: wire.CODECS["paper"], Kind.PLANES: wire.CODECS["planes"]}
+"""The codec of each kind of stream."""
+_KINDS = {spec.name: kind for kind, spec in STREAMS.items()}
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Header:
     kind: Kind
     shape: tuple[int, ...]
     scale: int
-    parameters: Parameters | PlanesParameters | None
+    parameters: CodecParameters | None
     index: Index | None
     payload: memoryview
 
@@ -121,11 +123,11 @@ def pack(
     if kind in STREAMS:
         if codec is None:
             raise ValueError("a stream needs a codec, not None")
-        kind = Kind.PLANES if codec.mode == "planes" else Kind.INCEPTIONN
+        kind = _KINDS[codec.codec]
     kind = Kind(kind)
     exponent = 0
     if scale == "auto":
-        exponent = scale_exponent(values, wire.DEFAULT_MODE if codec is None else codec.mode)
+        exponent = scale_exponent(values, wire.DEFAULT_CODEC if codec is None else codec.codec)
     elif scale is not None:
         exponent = scale
 
@@ -144,8 +146,7 @@ def pack(
         if optional and size >= values.nbytes:
             kind, index = Kind.RAW, b""
         else:
-            p = codec.parameters
-            numbers = (p.e0, 0, 0) if isinstance(p, PlanesParameters) else (p.e0, p.t, p.b)
+            numbers = wire.three_numbers(codec.parameters)
             message = message[: first + size]
     if kind not in STREAMS:
         exponent = 0
@@ -194,10 +195,9 @@ def parse(buffer: Any) -> Header:
     shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
     if math.prod(shape) != count:
         raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")
-    parameters: Parameters | PlanesParameters | None = None
-    if kind in STREAMS:
-        parameters = PlanesParameters(e0) if kind == Kind.PLANES else Parameters(e0, t, b)
-    if parameters is not None and (not parameters.valid or (kind == Kind.PLANES and (t or b))):
+    spec = STREAMS.get(kind)
+    parameters = None if spec is None else spec.from_numbers((e0, t, b))
+    if parameters is not None and not (parameters.valid and wire.three_numbers(parameters) == (e0, t, b)):
         raise _malformed(6, f"the codec's parameters are not valid: {parameters}")
     if parameters is None and (e0 or t or b or scale or entries):
         raise _malformed(6, f"a payload of kind {Kind(kind).name} has neither codec, scale nor index")

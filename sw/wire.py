@@ -10,16 +10,19 @@ Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep Neural N
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import ClassVar, Literal, NamedTuple
 
 # Lanes, bursts, blocks (section 2).
 GROUP_LANES = 8
 """Lanes (fp32 values) of a group: those whose tags make one tag word."""
 LANE_BYTES = 4
 BURST_BYTES = GROUP_LANES * LANE_BYTES
-TAG_WORD_BYTES = 2
+WORD_BYTES = 2
+"""Bytes of a word of tags or codes."""
+TAG_WORD_BYTES = WORD_BYTES
 MAX_LANES = 2304
 """Most lanes in a block: 9216 bytes of fp32."""
 STREAM_LANES = 2048
@@ -48,7 +51,7 @@ CODE_BYTES = (*range(14), 15, BURST_BYTES)
 """Bytes of a group's data, indexed by its code."""
 RAW_CODE = 15
 """The group has a raw lane, and its data are fp32 words."""
-CODE_WORD_BYTES = 2
+CODE_WORD_BYTES = WORD_BYTES
 CODE_WORD_GROUPS = 4
 """Groups whose codes share a word of the code plane."""
 RAW_EXPONENT = 14
@@ -58,12 +61,12 @@ RAW_EXPONENT = 14
 MIN_K = 1
 MAX_K = 14
 DEFAULT_K = 10
-Mode = Literal["literal", "bounded", "planes"]
-PAPER_MODES: tuple[Mode, ...] = ("literal", "bounded")
-"""Modes of the paper's codec, wire format version 1."""
-MODES: tuple[Mode, ...] = (*PAPER_MODES, "planes")
-"""All modes; ``planes`` is the codec of wire format version 2."""
+Mode = Literal["literal", "bounded"]
+MODES: tuple[Mode, ...] = ("literal", "bounded")
+"""Modes of the paper's codec; no other codec has modes."""
 DEFAULT_MODE: Mode = "bounded"
+CodecName = Literal["paper", "planes"]
+DEFAULT_CODEC: CodecName = "paper"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Parameters:
     class is normalised to.
     """
 
+    codec: ClassVar[CodecName] = "paper"
     e0: int
     t: int
     b: int
@@ -83,11 +87,24 @@ class Parameters:
         """Whether hardware compresses with these numbers: ``1 <= e0 <= t <= 127``, ``t <= b <= 255``."""
         return 1 <= self.e0 <= self.t <= EXPONENT_BIAS and self.t <= self.b <= 255
 
+    @property
+    def exact_exponent(self) -> int:
+        """The biased exponent from which on every value comes back bit for bit."""
+        return EXPONENT_BIAS
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every value comes back within the bound: not in ``literal``, nor with odd numbers."""
+        return self.b == self.t
+
 
 @dataclass(frozen=True)
 class PlanesParameters:
     """The planes codec's one number (section 9): ``e0 = 127 - k`` for an error bound of ``2**-k``."""
 
+    codec: ClassVar[CodecName] = "planes"
+    bounded: ClassVar[bool] = True
+    """Whether every value comes back within the bound."""
     e0: int
 
     @property
@@ -95,14 +112,29 @@ class PlanesParameters:
         """Whether an encoder and a decoder take this number: ``113 <= e0 <= 126``."""
         return MIN_K <= EXPONENT_BIAS - self.e0 <= MAX_K
 
+    @property
+    def exact_exponent(self) -> int:
+        """The biased exponent from which on every value comes back bit for bit."""
+        return self.e0 + RAW_EXPONENT
 
-def parameters(k: int, mode: str) -> Parameters:
+
+CodecParameters = Parameters | PlanesParameters
+"""The numbers of one codec or the other; ``codec`` tells which."""
+
+
+def three_numbers(parameters: CodecParameters) -> tuple[int, int, int]:
+    """E0, T and B; zero in place of those that the codec does not have."""
+    e0, t, b = (*astuple(parameters), 0, 0)[:3]
+    return e0, t, b
+
+
+def parameters(k: int, mode: str = DEFAULT_MODE) -> Parameters:
     """E0, T and B of the paper's codec for an error bound of ``2**-k``.
 
     Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that is not of the paper's codec.
     """
-    if mode not in PAPER_MODES:
-        raise ValueError(f"mode must be one of {', '.join(PAPER_MODES)}, not {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     e0 = planes_parameters(k).e0
     t = e0 + (k + 1) // 2
     return Parameters(e0=e0, t=t, b=EXPONENT_BIAS if mode == "literal" else t)
@@ -139,14 +171,217 @@ def error_bound_exponent(error_bound: float) -> int:
 
 # The shim (section 3).
 SHIM_MAGIC = 0x494E
-SHIM_VERSION = 0x01
-"""The paper's codec; byte 3 of the shim is B."""
-SHIM_VERSION_PLANES = 0x02
-"""The planes codec; byte 3 of the shim is E0."""
-CODECS = ("paper", "planes")
-SHIM_VERSIONS = dict(zip(CODECS, (SHIM_VERSION, SHIM_VERSION_PLANES), strict=True))
-"""Version in the shim, by codec."""
 SHIM_BYTES = 8
+
+
+# The codecs.
+class CodecClass(NamedTuple):
+    """A class of what a codec counts in a block: a lane's tag, or a group's code."""
+
+    size: int
+    """Bytes of data of one lane or group of this class."""
+    counter: str
+    """Name of the NIC's counter, without its direction."""
+    text: str
+    """What that register counts."""
+    label: str
+    short_label: str
+    """For histograms."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecSpec:
+    """What hardware, golden model, native code and commands must agree on about one codec.
+
+    Each of them registers its own part, such as a component or a function, under ``name``.
+    """
+
+    name: CodecName
+    version: int
+    """Byte 2 of the shim, and the version of the wire format."""
+    number: str
+    """The parameter in byte 3 of the shim."""
+    accepted: range
+    """Values of byte 3 that a receiver accepts."""
+    type: type[CodecParameters]
+    parameter_texts: tuple[str, ...]
+    """What the parameters are, in the order of ``type``'s fields."""
+    rule: str
+    """Which parameters are valid, as text."""
+    modes: tuple[Mode, ...] = ()
+    plane: str
+    """What a block's first plane holds: tags or codes."""
+    word_groups: int
+    """Groups whose tags or codes share a word of two bytes."""
+    unit: str
+    """What the classes count."""
+    unit_lanes: int
+    """Lanes of a unit."""
+    classes: tuple[CodecClass, ...]
+    shares: tuple[tuple[str, range], ...]
+    """Named sums of classes for a short table."""
+    rounds: bool
+    """Whether values are rounded to nearest; else they are cut towards zero."""
+
+    @property
+    def counts_lanes(self) -> bool:
+        """Whether the classes count lanes, so that their sum is the length of a block."""
+        return self.unit_lanes == 1
+
+    @property
+    def most(self) -> int:
+        """Highest count of a class in a block."""
+        return MAX_LANES // self.unit_lanes
+
+    @property
+    def class_bits(self) -> int:
+        """Bits of a tag or code in the plane."""
+        return (len(self.classes) - 1).bit_length()
+
+    @property
+    def lanes_of_plane_byte(self) -> int:
+        """Lanes whose tags or codes share a byte."""
+        return GROUP_LANES * self.word_groups // WORD_BYTES
+
+    def units(self, lanes: int) -> int:
+        """Units, full or not, of this many lanes."""
+        return -(-lanes // self.unit_lanes)
+
+    def plane_bytes(self, lanes: int) -> int:
+        """Bytes of the tags or codes of this many lanes."""
+        groups = -(-lanes // GROUP_LANES)
+        return WORD_BYTES * -(-groups // self.word_groups)
+
+    def stream_bytes(self, counts: Iterable[int]) -> int:
+        """Bytes of a stream whose classes have these counts."""
+        sizes = [(count, each.size * count) for count, each in zip(counts, self.classes, strict=True)]
+        return self.plane_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
+
+    def mode_of(self, mode: str | None) -> Mode | None:
+        """The mode meant, None being the default; ``ValueError`` if the codec does not have it."""
+        if mode is None:
+            return DEFAULT_MODE if self.modes else None
+        if not self.modes:
+            raise ValueError(f"the codec {self.name} has no modes, so not {mode!r}")
+        for known in self.modes:
+            if mode == known:
+                return known
+        raise ValueError(f"mode must be one of {', '.join(self.modes)}, not {mode!r}")
+
+    def parameters(self, k: int, mode: str | None = None) -> CodecParameters:
+        """The numbers for an error bound of ``2**-k``, in the default mode unless another is given.
+
+        Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that the codec does not have.
+        """
+        chosen = self.mode_of(mode)
+        return planes_parameters(k) if chosen is None else parameters(k, chosen)
+
+    def from_numbers(self, numbers: Sequence[int]) -> CodecParameters:
+        """The parameters from E0, T and B, without those that the codec does not have."""
+        return self.type(*numbers[: len(self.parameter_texts)])
+
+
+_KEPT = (("zero", "dropped, 0 bits kept"), ("8 bits", "8 bits kept"),
+         ("16 bits", "16 bits kept"), ("raw", "32 bits kept"))  # fmt: skip
+_PLANE_LABELS = ("zero", *("planes",) * 13, "or 15 planes", "")
+CODECS: dict[str, CodecSpec] = {
+    spec.name: spec
+    for spec in (
+        CodecSpec(
+            name="paper",
+            version=0x01,
+            number="b",
+            accepted=range(256),
+            type=Parameters,
+            parameter_texts=(
+                "Biased exponent 127 - k for 2^-k; lanes below it are dropped.",
+                "E0 + ceil(k / 2): lanes from this exponent on keep 16 bits.",
+                "Exponent of the 8-bit class: 127 in mode literal, T in bounded.",
+            ),
+            rule="1 <= E0 <= T <= 127 and T <= B",
+            modes=MODES,
+            plane="tag",
+            word_groups=1,
+            unit="lanes",
+            unit_lanes=1,
+            classes=tuple(
+                CodecClass(
+                    size,
+                    f"LANES_{tag.name}",
+                    f"Lanes with tag {tag:02b} ({text}) in compressed frames.",
+                    f"tag {tag:02b} ({8 * size} bits)",
+                    f"{tag:02b} {short}",
+                )
+                for tag, size, (short, text) in zip(Tag, TAG_BYTES, _KEPT, strict=True)
+            ),
+            shares=tuple((f"{tag:02b}", range(tag, tag + 1)) for tag in Tag),
+            rounds=False,
+        ),
+        CodecSpec(
+            name="planes",
+            version=0x02,
+            number="e0",
+            accepted=range(EXPONENT_BIAS - MAX_K, EXPONENT_BIAS - MIN_K + 1),
+            type=PlanesParameters,
+            parameter_texts=("Biased exponent 127 - k for the error bound 2^-k.",),
+            rule="113 <= E0 <= 126",
+            plane="code",
+            word_groups=CODE_WORD_GROUPS,
+            unit="groups",
+            unit_lanes=GROUP_LANES,
+            classes=tuple(
+                CodecClass(
+                    size,
+                    f"GROUPS_CODE_{code}",
+                    f"Groups of 8 lanes with code {code} in compressed frames.",
+                    f"code {code} ({size} bytes)",
+                    "raw" if code == RAW_CODE else f"{code} {_PLANE_LABELS[code]}",
+                )
+                for code, size in enumerate(CODE_BYTES)
+            ),
+            shares=(
+                ("0", range(1)), ("1-4", range(1, 5)), ("5-8", range(5, 9)),
+                ("9-14", range(9, 15)), ("15", range(15, 16)),
+            ),
+            rounds=True,
+        ),
+    )
+}  # fmt: skip
+"""By name, in the order of their versions."""
+
+
+def codec_spec(name: str) -> CodecSpec:
+    """The codec of this name; ``ValueError`` for any other."""
+    for spec in CODECS.values():
+        if spec.name == name:
+            return spec
+    raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}")
+
+
+class Variant(NamedTuple):
+    """A codec and, where it has modes, one of them."""
+
+    codec: CodecName
+    mode: Mode | None
+
+    @property
+    def name(self) -> str:
+        """One word for both, as the names of codecs and tables use it."""
+        return self.mode or self.codec
+
+
+VARIANTS = tuple(Variant(spec.name, mode) for spec in CODECS.values() for mode in spec.modes or (None,))
+"""All codecs in all their modes: literal, bounded, planes."""
+BOUNDED, PLANES = (Variant("paper", DEFAULT_MODE), Variant("planes", None))
+
+
+def variant(name: str) -> Variant:
+    """The variant of this name; ``ValueError`` for any other."""
+    for each in VARIANTS:
+        if each.name == name:
+            return each
+    raise ValueError(f"a codec's variant is one of {', '.join(v.name for v in VARIANTS)}, not {name!r}")
+
 
 # Eligibility (section 3).
 DEFAULT_TOS = 0x28

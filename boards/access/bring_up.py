@@ -62,9 +62,9 @@ class BringUpBus(Bus):
         except KeyError:
             raise BusError(f"no register at {address:#x}, a multiple of {WORD_BYTES}") from None
 
-    def set_bound(self, k: int, mode: str = DEFAULT_MODE) -> None:
-        parameters(k, mode)
-        if mode != DEFAULT_MODE:
+    def set_bound(self, k: int, mode: str | None = None) -> None:
+        parameters(k, mode or DEFAULT_MODE)
+        if mode not in (None, DEFAULT_MODE):
             raise ValueError(f"mode of the bring-up design must be {DEFAULT_MODE}, not {mode!r}")
         self.write("BOUND", k)
 

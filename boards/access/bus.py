@@ -12,7 +12,6 @@ from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import bound_word
 from inceptionn.hdl.control.register_map import DATA_WIDTH, Field, Register, RegisterMap
 from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, registers_of
-from inceptionn.wire import DEFAULT_MODE
 
 _log = logging.getLogger(__name__)
 WORD_BYTES = DATA_WIDTH // 8
@@ -102,7 +101,7 @@ class Bus(ABC):
             register.name: self.read(register.name) for register in self.registers if register.width == 64
         }
 
-    def set_bound(self, k: int, mode: str = DEFAULT_MODE) -> None:
+    def set_bound(self, k: int, mode: str | None = None) -> None:
         """Sets the error bound 2^-k in one write.
 
         Raises ``ValueError`` for an unknown k or mode.
@@ -119,7 +118,7 @@ class Bus(ABC):
             raise BusError(f"not a NIC of inceptionn: ID reads {found:#010x}, not {IDENTITY:#010x}")
         wire = self.read("VERSION.WIRE")
         for codec in CODECS.values():
-            if codec.shim_version == wire:
+            if codec.spec.version == wire:
                 self.codec, self.registers = codec.name, registers_of(codec.name)
                 return
         raise BusError(f"VERSION.WIRE reads {wire}, a wire format that this tool does not know")

@@ -20,7 +20,6 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.system.options import whole
-from inceptionn.wire import DEFAULT_MODE
 
 from .bar import BarBus
 from .bus import Bus
@@ -132,7 +131,10 @@ def set_command(
 
 def bound_command(
     k: Annotated[int, typer.Argument(metavar="K", help="Error bound 2^-K, 1 to 14.")],
-    mode: Annotated[str, typer.Option(metavar="MODE", help="bounded or literal.")] = DEFAULT_MODE,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
+    ] = None,
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip

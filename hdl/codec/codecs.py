@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The codecs that an engine can have: one table.
+"""The components of the codecs that an engine can have.
 
-Choosing a codec is choosing a compressor and a decompressor with the same ports; the record says what else
-depends on it. Nothing here needs Amaranth: the components are imported on first use.
+Choosing a codec is choosing a compressor and a decompressor with the same ports, from the folder of the
+codec's name. What else depends on it is in the codec's record (:class:`inceptionn.wire.CodecSpec`). Nothing
+here needs Amaranth: the components are imported on first use.
 """
 
 from __future__ import annotations
@@ -12,53 +13,27 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from inceptionn.wire import (
-    CODES,
-    EXPONENT_BIAS,
-    GROUP_LANES,
-    MAX_K,
-    MAX_LANES,
-    MIN_K,
-    SHIM_VERSION,
-    SHIM_VERSION_PLANES,
-    Tag,
-)
+from inceptionn import wire
+from inceptionn.wire import DEFAULT_CODEC as PAPER
 
-PAPER = "paper"
-"""Name of the default codec."""
-_TAG_TEXT = {
-    Tag.ZERO: "dropped, 0 bits kept",
-    Tag.BITS8: "8 bits kept",
-    Tag.BITS16: "16 bits kept",
-    Tag.RAW: "32 bits kept",
-}
+__all__ = ["CODECS", "PAPER", "LaneCodec", "codec_of"]
 
 
 @dataclass(frozen=True)
 class LaneCodec:
-    """A codec's components, and what engines, registers and reports must know of it.
+    """A codec's record and its components."""
 
-    ``shim_version`` is the wire format's, and ``shim_parameter`` the setting (``b`` or ``e0``) in byte 3 of
-    the shim. ``classes`` are what a compressor counts in a block: a counter's name and text for each;
-    ``most`` is the highest count in a block. ``accepted`` are the values of byte 3 that a receiver accepts.
-    """
-
-    name: str
-    shim_version: int
-    shim_parameter: str
-    classes: tuple[tuple[str, str], ...]
-    most: int
-    accepted: range
+    spec: wire.CodecSpec
 
     @property
-    def classes_are_lanes(self) -> bool:
-        """Whether the classes count all lanes of a block, so that their sum is its length."""
-        return self.most == MAX_LANES
+    def name(self) -> str:
+        """The codec's name."""
+        return self.spec.name
 
     @property
     def count_bits(self) -> int:
         """Bits of a class's count in a report."""
-        return self.most.bit_length()
+        return self.spec.most.bit_length()
 
     @property
     def compressor(self) -> Callable[..., Any]:
@@ -79,38 +54,10 @@ class LaneCodec:
         return getattr(import_module(f".{self.name}.{module}", __package__), name)
 
 
-CODECS = {
-    codec.name: codec
-    for codec in (
-        LaneCodec(
-            PAPER,
-            SHIM_VERSION,
-            "b",
-            tuple(
-                (f"LANES_{tag.name}", f"Lanes with tag {tag:02b} ({_TAG_TEXT[tag]}) in compressed frames.")
-                for tag in Tag
-            ),
-            MAX_LANES,
-            range(256),
-        ),
-        LaneCodec(
-            "planes",
-            SHIM_VERSION_PLANES,
-            "e0",
-            tuple(
-                (f"GROUPS_CODE_{code}", f"Groups of 8 lanes with code {code} in compressed frames.")
-                for code in range(CODES)
-            ),
-            MAX_LANES // GROUP_LANES,
-            range(EXPONENT_BIAS - MAX_K, EXPONENT_BIAS - MIN_K + 1),
-        ),
-    )
-}
+CODECS: dict[str, LaneCodec] = {name: LaneCodec(spec) for name, spec in wire.CODECS.items()}
 """By name."""
 
 
 def codec_of(name: str) -> LaneCodec:
     """The codec of this name; ``ValueError`` for any other."""
-    if name not in CODECS:
-        raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}")
-    return CODECS[name]
+    return CODECS[wire.codec_spec(name).name]

@@ -51,8 +51,8 @@ def frame_report(codec: str = PAPER) -> data.StructLayout:
             "verdict": 5,
             "bytes_in": 17,
             "bytes_out": 17,
-            "counts": data.ArrayLayout(found.count_bits, len(found.classes)),
-            **({} if found.classes_are_lanes else {"lanes": MAX_LANES.bit_length()}),
+            "counts": data.ArrayLayout(found.count_bits, len(found.spec.classes)),
+            **({} if found.spec.counts_lanes else {"lanes": MAX_LANES.bit_length()}),
         }
     )
 
@@ -206,9 +206,9 @@ class FrameCounters(wiring.Component):
         events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
         if self.direction == "tx":
             report = self.reports.payload
-            if not self.codec.classes_are_lanes:
+            if not self.codec.spec.counts_lanes:
                 events[SLOT_LANES] = Mux(self.reports.valid, report.lanes, 0)
-            for number in range(len(self.codec.classes)):
+            for number in range(len(self.codec.spec.classes)):
                 slot = class_slot(number, self.codec.name)
                 events[slot] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}

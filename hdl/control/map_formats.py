@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from inceptionn.wire import DEFAULT_MODE, parameters, planes_parameters
+from inceptionn.wire import codec_spec
 
 from ..codec.codecs import PAPER
 from .register_map import DATA_WIDTH, Field, Register
@@ -23,12 +23,12 @@ _SOFTWARE = {"ro": "r", "rw": "rw", "wo": "w"}
 _XML_ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only"}
 
 
-def bound_word(k: int, mode: str = DEFAULT_MODE, codec: str = PAPER) -> int:
+def bound_word(k: int, mode: str | None = None, codec: str = PAPER) -> int:
     """The value of PARAMETERS for an error bound of ``2**-k``; only the paper's codec has modes.
 
-    ``ValueError`` for a k or a mode that there is not.
+    The default mode is bounded. ``ValueError`` for a k or a mode that there is not.
     """
-    return parameters_word(parameters(k, mode) if codec == PAPER else planes_parameters(k))
+    return parameters_word(codec_spec(codec).parameters(k, mode))
 
 
 def c_header(codec: str = PAPER) -> str:

@@ -163,7 +163,7 @@ class RegisterBank(wiring.Component):
     def _usable(self, e0: Value, t: Value | None = None, b: Value | None = None) -> Value:
         """Whether the codec can compress with these numbers."""
         if t is None or b is None:
-            return in_range(e0, self.codec.accepted)
+            return in_range(e0, self.codec.spec.accepted)
         return (e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b)
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:

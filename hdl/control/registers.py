@@ -19,13 +19,12 @@ from inceptionn.wire import (
     DEFAULT_MODE,
     DEFAULT_TOS,
     DEFAULT_TOS_MASK,
-    Parameters,
-    PlanesParameters,
+    CodecParameters,
     Verdict,
-    parameters,
+    codec_spec,
 )
 
-from ..codec.codecs import PAPER, codec_of
+from ..codec.codecs import PAPER
 from .register_map import Field, Register, RegisterMap
 
 ADDRESS_WIDTH = 12
@@ -91,23 +90,20 @@ _VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes
 
 def _parameters(codec: str) -> Iterator[Register]:
     """What the transmit engine's codec is set to, and whether that can be used."""
-    defaults = parameters(DEFAULT_K, DEFAULT_MODE)
-    if codec == PAPER:
-        rule = "1 <= E0 <= T <= 127 and T <= B in PARAMETERS"
-        text = f"Bound and mode (reset: 2^-{DEFAULT_K}, {DEFAULT_MODE}), set between two frames."
-        fields = (
-            Field("E0", 0, 8, defaults.e0, "Biased exponent 127 - k for 2^-k; lanes below it are dropped."),
-            Field("T", 8, 8, defaults.t, "E0 + ceil(k / 2): lanes from this exponent on keep 16 bits."),
-            Field("B", 16, 8, defaults.b, "Exponent of the 8-bit class: 127 in mode literal, T in bounded."),
+    spec = codec_spec(codec)
+    defaults = asdict(spec.parameters(DEFAULT_K))
+    what, mode = ("Bound and mode", f", {DEFAULT_MODE}") if spec.modes else ("Bound", "")
+    text = f"{what} (reset: 2^-{DEFAULT_K}{mode}), set between two frames."
+    fields = tuple(
+        Field(name.upper(), 8 * number, 8, value, meaning)
+        for number, ((name, value), meaning) in enumerate(
+            zip(defaults.items(), spec.parameter_texts, strict=True)
         )
-    else:
-        rule = "113 <= E0 <= 126 in PARAMETERS"
-        text = f"Bound (reset: 2^-{DEFAULT_K}), set between two frames."
-        fields = (Field("E0", 0, 8, defaults.e0, "Biased exponent 127 - k for the error bound 2^-k."),)
+    )
     yield Register(
         "STATUS", 0x010, "ro", "State.",
         (
-            Field("PARAMETERS_VALID", 0, 1, 1, f"{rule}; else sent frames are DISABLED."),
+            Field("PARAMETERS_VALID", 0, 1, 1, f"{spec.rule} in PARAMETERS; else sent frames are DISABLED."),
         ),
     )  # fmt: skip
     yield Register("PARAMETERS", 0x018, "rw", text, fields)
@@ -119,7 +115,7 @@ def _control(codec: str) -> Iterator[Register]:
     yield Register(
         "VERSION", 0x004, "ro", "Versions.",
         (
-            Field("WIRE", 0, 8, codec_of(codec).shim_version, _VERSION_TEXT),
+            Field("WIRE", 0, 8, codec_spec(codec).version, _VERSION_TEXT),
             Field("MAP_MINOR", 16, 8, MAP_VERSION[1], "Minor version of this map; grows with additions."),
             Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with other changes."),
         ),
@@ -177,7 +173,7 @@ def _counters(direction: Direction, codec: str) -> Iterator[Register]:
     yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames at the output, counted with the verdict.")
     if direction == "rx":
         return
-    if codec != PAPER:
+    if not codec_spec(codec).counts_lanes:
         yield counter(SLOT_LANES, "LANES", "Lanes in compressed frames: their payloads' bytes / 4.")
     yield from class_counters(codec)
 
@@ -185,10 +181,11 @@ def _counters(direction: Direction, codec: str) -> Iterator[Register]:
 @cache
 def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
     """The transmit counters of a codec's classes: lanes by tag (paper), or groups by code (planes)."""
-    base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if codec == PAPER else CODE_BASE
+    spec = codec_spec(codec)
+    base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if spec.counts_lanes else CODE_BASE
     return tuple(
-        _counter("tx", base + COUNTER_BYTES * number, name, text)
-        for number, (name, text) in enumerate(codec_of(codec).classes)
+        _counter("tx", base + COUNTER_BYTES * number, each.counter, each.text)
+        for number, each in enumerate(spec.classes)
     )
 
 
@@ -204,9 +201,9 @@ REGISTERS = registers_of()
 """All registers of ``inceptionn_nic`` with the paper's codec."""
 
 
-def parameters_word(settings: Parameters | PlanesParameters) -> int:
+def parameters_word(settings: CodecParameters) -> int:
     """The value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
-    register = registers_of("planes" if isinstance(settings, PlanesParameters) else PAPER)["PARAMETERS"]
+    register = registers_of(settings.codec)["PARAMETERS"]
     return sum(register[name.upper()].put(value) for name, value in asdict(settings).items())
 
 
@@ -221,12 +218,12 @@ def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
 
 def slot_count(direction: Direction, codec: str = PAPER) -> int:
     """Slots of a direction: 32, or 64 where the codes' counters follow the others."""
-    return COUNTER_SLOTS if direction == "rx" or codec_of(codec).classes_are_lanes else 2 * COUNTER_SLOTS
+    return COUNTER_SLOTS if direction == "rx" or codec_spec(codec).counts_lanes else 2 * COUNTER_SLOTS
 
 
 def class_slot(number: int, codec: str = PAPER) -> int:
     """Slot of a codec's class."""
-    return (SLOT_LANES if codec_of(codec).classes_are_lanes else COUNTER_SLOTS) + number
+    return (SLOT_LANES if codec_spec(codec).counts_lanes else COUNTER_SLOTS) + number
 
 
 def counter_slots(direction: Direction, codec: str = PAPER) -> dict[int, Register]:

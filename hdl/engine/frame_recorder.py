@@ -128,7 +128,7 @@ class FrameRecorder(wiring.Component):
             record.overlong.eq(p.overlong),
             record.short.eq(p.frame_bytes < held.frame_length),
             record.index.eq(index),
-            record.b.eq(held.config[self.codec.shim_parameter]),
+            record.b.eq(held.config[self.codec.spec.number]),
             *(record[name].eq(held[name]) for name in _FROM_HEADER),
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),
         ]

@@ -118,18 +118,18 @@ class ReceiveDecision(wiring.Component):
         length, header = shim["length"], p.header
 
         # Each check by itself.
-        everything = self.codec.accepted == range(1 << len(shim["number"]))
+        everything = self.codec.spec.accepted == range(1 << len(shim["number"]))
         p.stage(
             length=length,
             number=shim["number"],
             magic=shim["magic"] == SHIM_MAGIC,
             faults=Cat(
-                shim["version"] != self.codec.shim_version,
+                shim["version"] != self.codec.spec.version,
                 shim["reserved"] != 0,
                 length[:2] != 0,
                 length <= header.payload_length,
                 length > header.config.max_payload,
-                *([] if everything else [~in_range(shim["number"], self.codec.accepted)]),
+                *([] if everything else [~in_range(shim["number"], self.codec.spec.accepted)]),
             ),
             gained=(length - header.payload_length)[:16],
             checksum=p.without + (~length)[:16],

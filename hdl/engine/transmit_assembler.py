@@ -222,7 +222,7 @@ class TransmitAssembler(wiring.Component):
         place = order.payload_at[1 : self.width.place_bits]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
-            Cat(Const(self.codec.shim_version, 8), order.b),
+            Cat(Const(self.codec.spec.version, 8), order.b),
             swap16(order.original_length),
             Const(0, 16),
         ]

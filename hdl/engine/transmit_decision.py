@@ -77,7 +77,7 @@ class TransmitDecision(wiring.Component):
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
-        many = self.codec.classes_are_lanes or self.width.headers_in_one_beat
+        many = self.codec.spec.counts_lanes or self.width.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
         m.submodules.sums = sums = PushQueue(BlockSums, places, slack)
         m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack)

@@ -171,5 +171,5 @@ class TransmitSettling(wiring.Component):
             report.bytes_out.eq(Mux(p.compressed, p.compressed_length, p.frame_bytes)),
             report.counts.eq(Mux(p.compressed, self.counts.payload.as_value(), 0)),
         ]
-        if not self.codec.classes_are_lanes:
+        if not self.codec.spec.counts_lanes:
             m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))

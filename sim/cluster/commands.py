@@ -21,10 +21,9 @@ from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
 from inceptionn.system.options import whole
-from inceptionn.wire import PAPER_MODES
+from inceptionn.wire import CODECS, DEFAULT_CODEC
 
 from ..models.cache import build_root
-from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
 from .network.impairments import Impairments
 from .network.tap import available
@@ -151,11 +150,12 @@ def _nics(
         kinds = parse_kinds(nic, hosts)
     with _option("--codec"):
         codecs = None if codec is None else parse_codecs(codec, hosts)
-    with _option("--bound" if mode in (None, *PAPER_MODES) else "--mode"):
-        NIC_CODECS["paper"].settings(k, mode)
     with _option("--mode"):
-        if mode is not None and codecs is not None and "paper" not in codecs:
-            NIC_CODECS["planes"].settings(k, mode)
+        used = [CODECS[name] for name in codecs or [DEFAULT_CODEC]]
+        having_modes = [spec for spec in used if spec.modes]
+        (having_modes or used)[0].mode_of(mode)
+    with _option("--bound"):
+        used[0].parameters(k)
     return kinds, codecs
 
 

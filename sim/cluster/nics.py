@@ -18,7 +18,7 @@ from typing import Any
 
 from inceptionn.hdl.control.register_map import Register
 from inceptionn.hdl.control.registers import VERDICTS, parameters_word
-from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, PlanesParameters
+from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..nic_codec import NIC_CODECS, NicCodec
@@ -178,13 +178,12 @@ class GoldenNic(Nic):
 
     def _configure(self) -> None:
         control, tos, payload = (self._field(name) for name in ("CONTROL", "TOS", "PAYLOAD"))
-        kind = Parameters if self.codec.name == "paper" else PlanesParameters
         lane = self._field("PARAMETERS")
         numbers = {part.name.lower(): lane(part.name) for part in self.codec.registers["PARAMETERS"].fields}
         settings: dict[str, Any] = {
             "tos": tos("VALUE"),
             "tos_mask": tos("MASK"),
-            "parameters": kind(**numbers),
+            "parameters": self.codec.spec.type(**numbers),
             "min_payload": payload("MIN"),
             "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
         }
@@ -203,7 +202,7 @@ class GoldenNic(Nic):
             if out.counts:
                 for name, count in zip(self.codec.counters, out.counts, strict=True):
                     self._add(name, count)
-                if self.codec.name == "planes":
+                if not self.codec.spec.counts_lanes:
                     self._add("TX_LANES", out.lanes)
             wire.append(out.frame)
         for frame, bad in rx:
@@ -239,11 +238,11 @@ class GoldenNic(Nic):
 
 
 def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
-    """Writes the parameters of a bound 2^-k. ``mode`` applies to NICs with the paper's codec.
+    """Writes the parameters of a bound 2^-k. ``mode`` applies to NICs whose codec has modes.
 
     Raises ``ValueError`` for an unknown k or mode.
     """
-    settings = nic.codec.settings(k, mode if nic.codec.name == "paper" else None)
+    settings = nic.codec.spec.parameters(k, mode if nic.codec.spec.modes else None)
     if nic.registers:
         nic.write("PARAMETERS", parameters_word(settings))
 

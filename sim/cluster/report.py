@@ -187,13 +187,13 @@ def _ratio(host: HostReport) -> str:
 
 def _classes(codec: NicCodec) -> str:
     """The heading of `_shares`: ``tags 00/01/10/11 %``."""
-    return f"{codec.shares_of} {'/'.join(codec.shares)} %"
+    return f"{codec.spec.plane}s {'/'.join(name for name, _ in codec.spec.shares)} %"
 
 
 def _shares(host: HostReport) -> str:
     counts = list(host.classes.values())
     total = sum(counts)
-    sums = (sum(counts[i] for i in classes) for classes in host.codec.shares.values())
+    sums = (sum(counts[i] for i in classes) for _, classes in host.codec.spec.shares)
     return " ".join(f"{100 * count / total:.0f}" for count in sums) if total else ""
 
 
@@ -215,7 +215,7 @@ def end_table(report: Report) -> Table:
     row("ratio of the compressed payloads", ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios])
     for codec in {host.codec.name: host.codec for host in hosts}.values():
         row(
-            f"{codec.unit} by {_classes(codec)}",
+            f"{codec.spec.unit} by {_classes(codec)}",
             [_shares(host) if host.codec == codec else "" for host in hosts],
         )
     row("frames compressed", [f"{host.registers.get('TX_COMPRESSED', 0):,}" for host in hosts])

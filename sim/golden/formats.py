@@ -7,7 +7,7 @@ All else about frames (:mod:`inceptionn.sim.golden.frame`) is the same for both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,16 +39,21 @@ class Unpacked(NamedTuple):
 
 
 class Format(ABC):
-    """A codec in frames: byte 2 of the shim, the counted unit of a block, and the number of classes."""
+    """A codec in frames; ``spec`` is its record."""
 
-    version: int
-    counted: str
-    classes: int
+    spec: ClassVar[wire.CodecSpec]
+    number: int
+    """Byte 3 of the shim."""
+
+    @property
+    def counted(self) -> str:
+        """What a block's counts are of: tags or codes."""
+        return f"{self.spec.plane}s"
 
     def shim(self, number: int, length: int) -> bytes:
         """The 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""
         magic = wire.SHIM_MAGIC.to_bytes(2, "big")
-        return magic + bytes([self.version, number]) + length.to_bytes(2, "big") + bytes(2)
+        return magic + bytes([self.spec.version, number]) + length.to_bytes(2, "big") + bytes(2)
 
     @abstractmethod
     def accepts(self, number: int) -> bool:
@@ -63,15 +68,13 @@ class Format(ABC):
         """Decode the present bytes of a block of ``count`` lanes, announced as ``size`` bytes."""
 
     def _count(self, classes: NDArray[np.uint8]) -> Counts:
-        return tuple(np.bincount(classes, minlength=self.classes).tolist())
+        return tuple(np.bincount(classes, minlength=len(self.spec.classes)).tolist())
 
 
 class Paper(Format):
     """Version 1, the paper's codec; byte 3 is B, with any value."""
 
-    version = wire.SHIM_VERSION
-    counted = "tags"
-    classes = len(wire.Tag)
+    spec = wire.CODECS["paper"]
 
     def __init__(self, parameters: Parameters):
         self.parameters = parameters
@@ -93,9 +96,7 @@ class Paper(Format):
 class Planes(Format):
     """Version 2, the planes codec; byte 3 is E0, 113..126."""
 
-    version = wire.SHIM_VERSION_PLANES
-    counted = "codes"
-    classes = wire.CODES
+    spec = wire.CODECS["planes"]
 
     def __init__(self, parameters: PlanesParameters):
         self.number = parameters.e0
@@ -113,6 +114,10 @@ class Planes(Format):
         return Unpacked(lanes, self._count(codes), fault)
 
 
-def format_of(parameters: Parameters | PlanesParameters) -> Paper | Planes:
-    """The format of an engine with these numbers: their type tells the codec."""
-    return Paper(parameters) if isinstance(parameters, Parameters) else Planes(parameters)
+_FORMATS: dict[str, Any] = {form.spec.name: form for form in (Paper, Planes)}
+
+
+def format_of(parameters: wire.CodecParameters) -> Format:
+    """The format of an engine with these numbers."""
+    found: Format = _FORMATS[parameters.codec](parameters)
+    return found

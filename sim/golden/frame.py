@@ -16,7 +16,7 @@ from inceptionn.wire import Parameters, PlanesParameters, Verdict
 
 from . import checksum
 from .flows import FlowTable
-from .formats import Counts, Paper, Planes, format_of
+from .formats import Counts, Format, format_of
 from .parse import IPV4_BYTES, SHIM, Headers, parse, read
 
 
@@ -50,7 +50,7 @@ class EngineConfig:
                 raise ValueError(f"{name} must be 0..{most}, not {value!r}")
 
     @property
-    def format(self) -> Paper | Planes:
+    def format(self) -> Format:
         """Shim and block of this engine's codec."""
         return format_of(self.parameters)
 
@@ -173,7 +173,7 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
         return Verdict.NO_SHIM
     form, length = config.format, shim["length"]
     if (
-        shim["version"] != form.version
+        shim["version"] != form.spec.version
         or not form.accepts(shim["number"])
         or shim["reserved"] != 0
         or length % wire.LANE_BYTES
@@ -184,7 +184,7 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
     return length
 
 
-def _restored(frame: bytes, headers: Headers, length: int, form: Paper | Planes) -> Result:
+def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Result:
     """Step 21: the frame with its payload restored to the ``length`` bytes that the shim announces."""
     at = headers.payload
     block = frame[at + wire.SHIM_BYTES : headers.end]

@@ -41,7 +41,7 @@ DECODER_BASES = (0, 1, 2, 7, 8, 119, 122, 127, 254, 255)
 
 
 def _settings() -> Iterable[tuple[dict[str, Any], Parameters]]:
-    for mode in wire.PAPER_MODES:
+    for mode in wire.MODES:
         for k in range(wire.MIN_K, wire.MAX_K + 1):
             yield {"mode": mode, "k": k}, wire.parameters(k, mode)
     for params in RAW_PARAMETERS:
@@ -149,7 +149,7 @@ def blocks() -> dict[str, Any]:
     streams = []
     for count in (0, 1, 2048, 2049):
         x = np.frombuffer(values.payload("gradients", count), np.float32)
-        for mode in wire.PAPER_MODES:
+        for mode in wire.MODES:
             stream = codec.compress(x, 2.0**-10, mode)
             back = codec.decompress(stream, count, 2.0**-10, mode)
             streams.append(
@@ -223,7 +223,7 @@ def _step(case: cases.Case, result: Result, number: int, config: EngineConfig) -
         "verdict": result.verdict.name,
         "out_bad": result.bad,
         "unchanged": result.frame == case.frame,
-        form.counted: list(result.counts) or [0] * form.classes,
+        form.counted: list(result.counts) or [0] * len(form.spec.classes),
         "unspecified_from": result.unspecified_from,
     }
 

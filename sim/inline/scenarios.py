@@ -23,7 +23,7 @@ LEAST_GAIN = 3.0
 
 def configured(codec: str, k: int = 10) -> EngineConfig:
     """The golden model's settings for a bound of 2^-k."""
-    return EngineConfig(parameters=NIC_CODECS[codec].settings(k))
+    return EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(k))
 
 
 def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from inceptionn.wire import (
     BURST_BYTES,
-    CODE_WORD_BYTES,
-    CODE_WORD_GROUPS,
+    CODECS,
     GROUP_LANES,
     LANE_BYTES,
     RAW_CODE,
     SHIM_BYTES,
-    TAG_WORD_BYTES,
 )
 
 Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
@@ -28,10 +26,7 @@ _STEP = 2.0**-9
 
 def plane_bytes(codec: str, payload: int) -> int:
     """Bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
-    groups = -(-payload // (LANE_BYTES * GROUP_LANES))
-    if codec == "paper":
-        return TAG_WORD_BYTES * groups
-    return CODE_WORD_BYTES * -(-groups // CODE_WORD_GROUPS)
+    return CODECS[codec].plane_bytes(-(-payload // LANE_BYTES))
 
 
 def repeated(lanes: Sequence[float]) -> Values:

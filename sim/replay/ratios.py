@@ -50,7 +50,7 @@ def ratios(frames: Sequence[bytes], bounds: Sequence[int] = BOUNDS) -> list[Rati
     found, sent = [], payloads(frames)
     for name, codec in NIC_CODECS.items():
         for k in bounds:
-            form = EngineConfig(parameters=codec.settings(k)).format
+            form = EngineConfig(parameters=codec.spec.parameters(k)).format
             sizes = [
                 min(len(payload), SHIM_BYTES + len(form.pack(np.frombuffer(payload, "<u4")).block))
                 for payload in sent

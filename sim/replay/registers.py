@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction, parameters_word
+from inceptionn.wire import CodecParameters
 
-from ..nic_codec import NIC_CODECS, NicCodec, Settings, codec_of, read_codec
+from ..nic_codec import NIC_CODECS, NicCodec, codec_of, read_codec
 from ..verilated import VerilatedNic
 from .totals import ReplayError, Totals
 
@@ -36,7 +37,7 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
             expected[f"{prefix}_BYTES_OUT"] = after
     codec = NIC_CODECS[totals.codec]
     expected |= totals.classes
-    if codec.name != "paper":
+    if not codec.spec.counts_lanes:
         expected["TX_LANES"] = totals.lanes
     for name, count in expected.items():
         found = read_counter(nic, name, codec)
@@ -53,7 +54,7 @@ def identify(nic: VerilatedNic) -> NicCodec:
         raise ReplayError(str(error)) from error
 
 
-def configure(nic: VerilatedNic, settings: Settings) -> None:
+def configure(nic: VerilatedNic, settings: CodecParameters) -> None:
     """Writes the codec's settings. Raises `ReplayError` if the NIC has another codec."""
     found, wanted = identify(nic), codec_of(settings)
     if found != wanted:

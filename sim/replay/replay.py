@@ -24,13 +24,12 @@ from inceptionn.commands.console import (
     write_json,
     write_text,
 )
-from inceptionn.wire import PAPER_MODES
+from inceptionn.wire import DEFAULT_CODEC, CodecParameters, codec_spec
 
 from ..capture import PcapWriter, read_pcap
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format
-from ..nic_codec import NIC_CODECS, Settings
 from ..nic_verilog import nic_verilog
 from ..verilated import VerilatedNic
 from . import performance
@@ -74,16 +73,17 @@ def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: P
     return Replay(totals, [output.data for output in wire], results)
 
 
-def _settings(codec: str | None, k: int, mode: str | None) -> Settings:
+def _settings(codec: str | None, k: int, mode: str | None) -> CodecParameters:
     """The codec's numbers; a usage error for a codec, bound or mode that does not exist."""
-    if codec not in (None, *NIC_CODECS):
-        known = ", ".join(NIC_CODECS)
-        raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
+    option = "--codec"
     try:
-        return NIC_CODECS[codec or "paper"].settings(k, mode)
+        spec = codec_spec(codec or DEFAULT_CODEC)
+        option = "--mode"
+        spec.mode_of(mode)
+        option = "--bound"
+        return spec.parameters(k, mode)
     except ValueError as error:
-        wrong_mode = mode is not None and (codec == "planes" or mode not in PAPER_MODES)
-        raise typer.BadParameter(str(error), param_hint="--mode" if wrong_mode else "--bound") from error
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str, Any]:

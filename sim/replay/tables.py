@@ -24,8 +24,8 @@ def traffic(pcap: Path, totals: Totals) -> Table:
         ("ratio of all bytes", f"{totals.ratio:.2f}"),
         ("ratio of the compressed payloads, shims included", f"{totals.payload_ratio:.2f}"),
     ]
-    for label, count in zip(codec.labels, totals.classes.values(), strict=True):
-        rows.append((f"{codec.unit} with {label}", f"{count / counted if counted else 0:.1%}"))
+    for each, count in zip(codec.spec.classes, totals.classes.values(), strict=True):
+        rows.append((f"{codec.spec.unit} with {each.label}", f"{count / counted if counted else 0:.1%}"))
     rows += [
         ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),
         *((f"checksums verified: {name}", f"{count:,}") for name, count in totals.checksums.items()),

@@ -12,7 +12,7 @@ import numpy as np
 from inceptionn.wire import EXPONENT_BIAS, LANE_BYTES, Verdict
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
-from ..nic_codec import codec_of, exact_exponent, has_bound
+from ..nic_codec import codec_of
 from ..verilated import Output
 from . import referee
 
@@ -111,8 +111,8 @@ def tally(
 ) -> Totals:  # fmt: skip
     """Sums, errors and checksums of a replay; raises `ReplayError` for a broken bound or checksum."""
     totals = Totals(frames=len(sent), bound=2.0 ** (config.parameters.e0 - EXPONENT_BIAS))
-    codec, exact = codec_of(config.parameters), exact_exponent(config.parameters)
-    classes, checksums = np.zeros(len(codec.labels), int), Counter[str]()
+    codec, exact = codec_of(config.parameters), config.parameters.exact_exponent
+    classes, checksums = np.zeros(len(codec.counters), int), Counter[str]()
     for number, (frame, on_wire, at_host, (out, _)) in enumerate(zip(sent, wire, host, results, strict=True)):
         totals.host_bytes += len(frame)
         totals.wire_bytes += len(on_wire.data)
@@ -136,7 +136,7 @@ def tally(
         elif at_host.data != frame:
             raise ReplayError(f"frame {number} ({out.verdict.name}): not bit for bit at the host")
         tick()
-    if totals.largest_error > totals.bound and has_bound(config.parameters):
+    if totals.largest_error > totals.bound and config.parameters.bounded:
         raise ReplayError(f"largest error {totals.largest_error!r} exceeds the bound {totals.bound!r}")
     totals.codec, totals.lanes = codec.name, totals.payload_bytes // LANE_BYTES
     totals.classes = dict(zip(codec.counters, classes.tolist(), strict=True))

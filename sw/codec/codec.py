@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .. import wire
 from ..system.programs import usable_processors
-from ..wire import Mode, Parameters, PlanesParameters
+from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
 from .scaled import ScaledCodec
@@ -39,12 +39,8 @@ Float32 = NDArray[np.float32]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """What `Codec.compress` can write into."""
 
-_PAPER, _PLANES = range(len(wire.CODECS))
-_PLANE_NAMES = ("tag", "code")
-_LANES_OF_PLANE_BYTE = (
-    wire.GROUP_LANES // wire.TAG_WORD_BYTES,
-    wire.GROUP_LANES * wire.CODE_WORD_GROUPS // wire.CODE_WORD_BYTES,
-)
+_NUMBERS = {"paper": 0, "planes": 1}
+"""What the native module and :mod:`.numpy_kernel` call the codecs."""
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
@@ -65,7 +61,7 @@ def operation_paths() -> dict[str, str]:
     chosen = ((NUMPY, NUMPY),) * 2 if _native is None or active_path() == NUMPY else _native.chosen()
     return {
         f"{mode} {operation}": path
-        for mode, paths in zip((wire.DEFAULT_MODE, "planes"), chosen, strict=True)
+        for mode, paths in zip((wire.BOUNDED.name, wire.PLANES.name), chosen, strict=True)
         for operation, path in zip(("compress", "decompress"), paths, strict=True)
     }
 
@@ -158,11 +154,15 @@ class Codec:
     Parameters
     ----------
     error_bound
-        2**-k with k = 1..14. In ``bounded``, every \\|x\\| < 1 is restored within it; others are exact. In
-        ``planes``, every finite value is; magnitudes of ``2**(14 - k)`` and more are exact.
+        2**-k with k = 1..14. With the paper's codec, in mode ``bounded``, every \\|x\\| < 1 is restored
+        within it; others are exact. With ``planes``, every finite value is; magnitudes of ``2**(14 - k)`` and
+        more are exact.
+    codec
+        ``"paper"``, or ``"planes"`` for the planes codec (wire format version 2), which needs about half the
+        bytes at the same bound.
     mode
-        ``"bounded"``, ``"literal"`` for exactly the paper's Algorithm 2, or ``"planes"`` for the planes codec
-        (wire format version 2), which needs about half the bytes at the same bound.
+        Of the paper's codec: ``"bounded"`` (the default), or ``"literal"`` for exactly the paper's
+        Algorithm 2. None with ``planes``, which has no modes.
     threads
         Maximum number of threads per call (about one per MiB of values); default: the processors that the
         process may use, at most four. Use 1 if other work needs the processors. Not part of the codec's
@@ -173,21 +173,20 @@ class Codec:
     """
 
     error_bound: float = 2.0**-wire.DEFAULT_K
-    mode: Mode = wire.DEFAULT_MODE
+    codec: CodecName = wire.DEFAULT_CODEC
+    mode: Mode | None = None
     threads: int | None = field(default=None, compare=False, kw_only=True)
-    parameters: Parameters | PlanesParameters = field(init=False, repr=False)
+    parameters: CodecParameters = field(init=False, repr=False)
     """E0, T and B, or the E0 of ``planes``."""
     _numbers: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
     _threads: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         k = wire.error_bound_exponent(self.error_bound)
-        if self.mode not in wire.MODES:
-            raise ValueError(f"mode must be one of {', '.join(wire.MODES)}, not {self.mode!r}")
-        self._settle(wire.planes_parameters(k) if self.mode == "planes" else wire.parameters(k, self.mode))
-        object.__setattr__(self, "error_bound", float(self.error_bound))
+        spec, mode = _chosen(self.codec, self.mode, stacklevel=4)
+        self._settle(float(self.error_bound), spec.parameters(k, mode), mode)
 
-    def _settle(self, parameters: Parameters | PlanesParameters) -> None:
+    def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
         threads = self.threads
         if threads is None:
             threads = _default_threads()
@@ -195,31 +194,41 @@ class Codec:
             raise TypeError(f"threads must be an integer, not {threads!r}")
         elif not 1 <= threads <= 4096:
             raise ValueError(f"threads must be 1..4096, not {threads!r}")
-        object.__setattr__(self, "parameters", parameters)
-        if isinstance(parameters, PlanesParameters):
-            numbers = (_PLANES, parameters.e0, 0, 0)
-        else:
-            numbers = (_PAPER, parameters.e0, parameters.t, parameters.b)
-        object.__setattr__(self, "_numbers", numbers)
-        object.__setattr__(self, "_threads", threads)
+        settled = {
+            "error_bound": error_bound,
+            "codec": parameters.codec,
+            "mode": mode,
+            "parameters": parameters,
+            "_numbers": (_NUMBERS[parameters.codec], *wire.three_numbers(parameters)),
+            "_threads": threads,
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
         _paths.check()
         if _native is None:
             _say_that_it_is_slow()
+
+    def __repr__(self) -> str:
+        codec = "" if self.codec == wire.DEFAULT_CODEC else f"codec={self.codec!r}, "
+        mode = "" if self.mode is None else f"mode={self.mode!r}, "
+        return f"Codec(error_bound={self.error_bound!r}, {codec}{mode}threads={self.threads!r})"
+
+    @property
+    def spec(self) -> CodecSpec:
+        """The codec's record: its classes, modes and sizes."""
+        return wire.CODECS[self.codec]
 
     @cached_property
     def name(self) -> str:
         """The settings as text. Two codecs with equal names make the same streams."""
         numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(self.parameters).items())
-        return f"{self.mode} {self.error_bound!r} ({numbers})"
+        return f"{self.mode or self.codec} {self.error_bound!r} ({numbers})"
 
     def max_compressed_size(self, count: int) -> int:
         """Largest size in bytes of the stream of ``count`` values."""
         count = _count(count)
-        groups = -(-count // wire.GROUP_LANES)
-        if self._numbers[0] == _PLANES:
-            words = -(-groups // wire.CODE_WORD_GROUPS)
-            return words * wire.CODE_WORD_BYTES + groups * wire.BURST_BYTES
-        return groups * wire.TAG_WORD_BYTES + count * wire.LANE_BYTES
+        spec = self.spec
+        return spec.plane_bytes(count) + spec.units(count) * spec.classes[-1].size
 
     @overload
     def compress(self, x: Any, out: None = None, *, scale: int = 0) -> bytes: ...
@@ -312,10 +321,9 @@ class Codec:
     def _check_size(self, stream: Any, count: int) -> None:
         """Refuses a count that the stream cannot hold, before memory is allocated for it."""
         size = memoryview(stream).nbytes
-        codec = self._numbers[0]
-        if count // _LANES_OF_PLANE_BYTE[codec] > size:
-            plane = _PLANE_NAMES[codec]
-            raise ValueError(f"malformed stream at byte {size}: it ends inside the {plane} plane")
+        spec = self.spec
+        if count // spec.lanes_of_plane_byte > size:
+            raise ValueError(f"malformed stream at byte {size}: it ends inside the {spec.plane} plane")
 
     def index(self, stream: Any, count: int, blocks: int = 32) -> Index:
         """Where every ``blocks``-th block of a stream starts, for decoding in parallel.
@@ -349,46 +357,61 @@ class Codec:
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
         """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III).
 
-        ``int64[16]`` in ``planes``: how many groups of 8 values, in blocks of 2048, have each code.
+        ``int64[16]`` with ``planes``: how many groups of 8 values, in blocks of 2048, have each code.
         """
         return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
-    def from_parameters(cls, parameters: Parameters | PlanesParameters, threads: int | None = None) -> Codec:
-        """A codec of any valid E0, T and B, with error bound ``2**(E0 - 127)`` and mode ``bounded``, or of
-        the E0 of ``planes``.
+    def from_parameters(cls, parameters: CodecParameters, threads: int | None = None) -> Codec:
+        """A codec of any valid parameters, with error bound ``2**(E0 - 127)`` and the codec's default mode.
 
-        ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``, or 113..126.
+        ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``, or, for the E0 of
+        ``planes``, 113..126.
         """
-        if isinstance(parameters, PlanesParameters):
-            if not parameters.valid:
-                raise ValueError(f"E0 of the planes codec must be 113..126, not {parameters.e0!r}")
-            return cls(math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS), "planes", threads=threads)
+        spec = wire.CODECS[parameters.codec]
         if not parameters.valid:
-            raise ValueError(
-                f"parameters must satisfy 1 <= e0 <= t <= 127 and t <= b <= 255, not {parameters!r}"
-            )
+            raise ValueError(f"{spec.name}: parameters must satisfy {spec.rule}, not {parameters!r}")
         codec = cls.__new__(cls)
+        object.__setattr__(codec, "threads", threads)
         bound = math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS)
-        for name, value in (("error_bound", bound), ("mode", wire.DEFAULT_MODE), ("threads", threads)):
-            object.__setattr__(codec, name, value)
-        codec._settle(parameters)
+        codec._settle(bound, parameters, spec.mode_of(None))
         return codec
 
 
-def scale_exponent(x: Any, mode: Mode = wire.DEFAULT_MODE) -> int:
+def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, Mode | None]:
+    """The codec and the mode meant by two arguments, of which the second may be left out.
+
+    The spellings of before, a mode in place of the codec and ``mode="planes"``, are accepted with a warning.
+    ``ValueError`` for other words.
+    """
+    old: wire.Variant | None = None
+    if mode is None and codec in wire.MODES:
+        old = wire.variant(codec)
+        remedy = f"mode is an argument of its own: pass mode={codec!r}"
+    elif mode == wire.PLANES.name:
+        old = wire.PLANES
+        remedy = 'planes is a codec, not a mode: pass codec="planes"'
+    if old is not None:
+        warnings.warn(remedy, DeprecationWarning, stacklevel=stacklevel)
+        return wire.CODECS[old.codec], old.mode
+    spec = wire.codec_spec(codec)
+    return spec, spec.mode_of(mode)
+
+
+def scale_exponent(x: Any, codec: str = wire.DEFAULT_CODEC, *, mode: str | None = None) -> int:
     """The ``scale`` that brings the largest finite magnitude of ``x`` into [0.5, 1); within -126..126.
 
     The error bound is then relative to that magnitude. Ranks that add each other's values must all use the
     same scale, the smallest of theirs. 0 if there is no finite value except zero.
 
-    For ``planes``, which rounds to nearest, the range is (0.5, 1], so that lossy values get the same scale
-    again, or a finer one.
+    For ``codec="planes"``, which rounds to nearest, the range is (0.5, 1], so that lossy values get the same
+    scale again, or a finer one. ``mode`` is accepted for one release, as :class:`Codec` does.
     """
+    spec, _ = _chosen(codec, mode, stacklevel=3)
     bits = _paths.backend.largest(_values(x))
     if not bits:
         return 0
     fraction, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
-    if mode == "planes" and fraction == 0.5:
+    if spec.rounds and fraction == 0.5:
         exponent -= 1
     return max(-MAX_SCALE, min(MAX_SCALE, -exponent))

@@ -18,11 +18,13 @@ from ..system.text import brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
-from ..wire import EXPONENT_BIAS, SHIM_VERSION
+from ..wire import EXPONENT_BIAS
 from .settings import Path, Scale
 from .values.stream_codec import StreamCodec, codec_text
 from .values.wire_form import MalformedStream
 
+_VERSION = 1
+"""Of the terms; ranks with different ones cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """What a rank's largest exponent may be."""
 _FIRST = ("version", "collective")
@@ -50,7 +52,7 @@ def agree(
     themselves only if digests differ. What a rank sends is checked: `MismatchError` names a rank whose answer
     has another form, or a ``largest`` that is not in ``allowed``.
     """
-    own = {"version": SHIM_VERSION, **terms}
+    own = {"version": _VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
     answers = transport.exchange([_digest(own), largest, wrong])
     if error is not None:
@@ -126,7 +128,7 @@ def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | No
 
     For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e.
     """
-    scale = scale_exponent(lanes, codec.mode) if isinstance(codec, Codec) else scale_exponent(lanes)
+    scale = scale_exponent(lanes, codec.codec) if isinstance(codec, Codec) else scale_exponent(lanes)
     if scale == 0 and not np.any(lanes):
         return None
     return -scale

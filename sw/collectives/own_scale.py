@@ -28,7 +28,7 @@ class OwnScale:
         self.name = f"{codec_text(codec)}, scale {scale}"
 
     def _exponent(self, values: Floats) -> int:
-        return scale_exponent(values, self.codec.mode) if self.scale == "auto" else int(self.scale or 0)
+        return scale_exponent(values, self.codec.codec) if self.scale == "auto" else int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
         """Largest size of a stream in bytes."""

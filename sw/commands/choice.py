@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
 from ..collectives.values.stream_codec import StreamCodec
-from ..wire import Mode
+from ..wire import BOUNDED, PLANES, CodecName, Mode, Variant
 
 CHUNK = 1 << 20
 """Values per pass when errors are counted."""
-MODES: tuple[Mode, ...] = ("bounded", "planes")
+VARIANTS = (BOUNDED, PLANES)
 """What is compared."""
 BOUNDS = (4, 6, 8, 10, 12, 14)
 MOST_RELATIVE_ERROR = 0.1
@@ -88,16 +88,22 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Effect):
-    """A mode, a bound of ``2**-k`` and a scale exponent, with their effect."""
+    """A codec, its mode, a bound of ``2**-k`` and a scale exponent, with their effect."""
 
-    mode: Mode
+    codec: CodecName
+    mode: Mode | None
     k: int
     scale: int
 
     @property
+    def variant(self) -> Variant:
+        """The codec and its mode."""
+        return Variant(self.codec, self.mode)
+
+    @property
     def text(self) -> str:
         """The options of ``inceptionn encode``."""
-        return f"--mode {self.mode} --bound {self.k} --scale {self.scale}"
+        return f"--codec {self.codec} --bound {self.k} --scale {self.scale}"
 
     def arguments(self, scale: str) -> str:
         """Those of `CompressState` and `allreduce_comp`; ``scale`` is the one of ``inspect --scale``.
@@ -105,17 +111,17 @@ class Choice(Effect):
         Of scales that the user did not choose, every one but 0 is that of "auto".
         """
         chosen = "None" if not self.scale else "'auto'" if scale in ("0", "auto") else str(self.scale)
-        return f"codec=Codec(2**-{self.k}, {self.mode!r}), scale={chosen}"
+        return f"codec=Codec(2**-{self.k}, {self.codec!r}), scale={chosen}"
 
 
 def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
     """Both codecs at several bounds and every scale on a float32 array of one dimension. O(size) each."""
     found = []
     for scale in scales:
-        for mode in MODES:
+        for variant in VARIANTS:
             for k in BOUNDS:
-                effect = effect_of(Codec(2.0**-k, mode), values, scale, f"{mode} 2**-{k}")
-                found.append(Choice(mode=mode, k=k, scale=scale, **asdict(effect)))
+                effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}")
+                found.append(Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect)))
     return found
 
 

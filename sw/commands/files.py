@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from .. import message, wire
 from ..codec import Codec, scale_exponent
 from ..collectives.values.lost_energy import loss_of
-from ..message import STREAMS, Header, Kind
+from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
 from ..system.options import regular
 from .choice import (
-    MODES,
     MOST_RELATIVE_ERROR,
+    VARIANTS,
     Choice,
     Effect,
     Errors,
@@ -35,6 +35,7 @@ from .choice import (
     recommended,
     scales_of,
 )
+from .codec_option import CodecOption, ModeOption, chosen
 from .console import (
     STANDARD_OUTPUT,
     Console,
@@ -51,31 +52,23 @@ SUFFIX = ".inc"
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 BAR = 40
 """Characters of the longest bar of a histogram."""
-TAGS = ("00 zero", "01 8 bits", "10 16 bits", "11 raw")
-CODES = (
-    "0 zero",
-    *(f"{code} planes" for code in range(1, wire.CODES - 2)),
-    "14 or 15 planes",
-    "raw",
-)
-
 Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]
-ModeOption = Annotated[str, typer.Option(help="bounded, planes, or literal for the paper's Algorithm 2.")]
 Scale = Annotated[str, typer.Option(help="Exponent of the power of two that multiplies the values, or auto.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
-def _codec(k: int, mode: str) -> Codec:
+def _codec(k: int, codec: str | None, mode: str | None) -> Codec:
+    variant = chosen(codec, mode)
     try:
         wire.planes_parameters(k)
-        return Codec(2.0**-k, mode)  # type: ignore[arg-type]
+        return Codec(2.0**-k, *variant)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
 def _exponent(scale: str, values: Any, codec: Codec) -> int:
     if scale == "auto":
-        return scale_exponent(values, codec.mode)
+        return scale_exponent(values, codec.codec)
     try:
         return int(scale)
     except ValueError:
@@ -88,20 +81,21 @@ def encode(
         Path | None, typer.Option(help="The message, or -; default: the file's name with .inc appended.")
     ] = None,
     bound: Bound = wire.DEFAULT_K,
-    mode: ModeOption = wire.DEFAULT_MODE,
+    codec: CodecOption = None,
+    mode: ModeOption = None,
     scale: Scale = "0",
     force: Force = False,
 ) -> None:
     """Compress a float32 array into a message."""
-    codec = _codec(bound, mode)
+    coder = _codec(bound, codec, mode)
     out = _out(out or file.with_name(file.name + SUFFIX), force)
     values = npy_file.load(file)
-    exponent = _exponent(scale, values, codec)
-    packed = message.pack(values, codec, exponent)
+    exponent = _exponent(scale, values, coder)
+    packed = message.pack(values, coder, exponent)
     atomic_file.write(out, packed)
-    if (loss := loss_of(codec, values, exponent)).warned_of:
+    if (loss := loss_of(coder, values, exponent)).warned_of:
         remedy = ("" if scale == "auto" else "--scale auto or ") + "a larger --bound keeps more"
-        text = loss.text(math.ldexp(codec.error_bound, -exponent), remedy)
+        text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
     ratio = values.nbytes / len(packed)
     _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
@@ -138,7 +132,8 @@ def _say(out: Path, text: str) -> None:
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, callback=regular)],
     bound: Bound = wire.DEFAULT_K,
-    mode: ModeOption = wire.DEFAULT_MODE,
+    codec: CodecOption = None,
+    mode: ModeOption = None,
     scale: Scale = "0",
     own: OwnCodec = None,
     plot: PlotFile = None,
@@ -151,7 +146,7 @@ def inspect(
     compared as it is, without a scale.
     """
     check_outputs(json_file, plot=plot)
-    codec, other, console = _codec(bound, mode), own_codec(own), Console(json_file=json_file)
+    coder, other, console = _codec(bound, codec, mode), own_codec(own), Console(json_file=json_file)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
     if is_message and other is not None:
@@ -162,8 +157,8 @@ def inspect(
         if header.kind not in STREAMS:
             write_json(json_file, _header_json(header))
             return
-        counts = _stream_classes(header)
-        _print_classes(console, counts)
+        spec, counts = header.codec.spec, _stream_classes(header)
+        _print_classes(console, spec, counts)
         errors = None
         write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
     else:
@@ -171,14 +166,15 @@ def inspect(
         if not array.size:
             raise ValueError(f"{file} holds no values: its shape is {array.shape}")
         values = array.reshape(-1)
-        exponent = _exponent(scale, values, codec)
-        counts = codec.histogram(values, scale=exponent)
-        size = _stream_size(counts)
-        console.print(f"{values.size} values, 2**-{bound} {mode}, scale 2**{exponent}")
+        exponent = _exponent(scale, values, coder)
+        counts = coder.histogram(values, scale=exponent)
+        size = coder.spec.stream_bytes(counts.tolist())
+        console.print(f"{values.size} values, 2**-{bound} {coder.mode or coder.codec}, scale 2**{exponent}")
         if size:
             console.print(f"stream: {size} bytes, 1:{values.nbytes / size:.2f}")
-        _print_classes(console, counts)
-        errors = Errors(codec, values, exponent)
+        spec = coder.spec
+        _print_classes(console, spec, counts)
+        errors = Errors(coder, values, exponent)
         _print_errors(console, errors)
         found = choices(values, scales_of(values) if scale == "0" else [exponent])
         best = recommended(found)
@@ -191,37 +187,27 @@ def inspect(
             )
         write_json(json_file, {
             "values": values.size, "bytes": size, "classes": counts.tolist(),
-            "mode": mode, "k": bound, "scale": exponent,
+            "codec": coder.codec, "mode": coder.mode, "k": bound, "scale": exponent,
             "largest_error": errors.largest, "relative_error": errors.relative, "energy_kept": errors.kept,
             "choices": [asdict(choice) for choice in found],
             "recommended": best and asdict(best), "with": effect and asdict(effect),
         })  # fmt: skip
     if plot is not None:
-        _draw(plot, counts, errors, file.name)
-
-
-def _stream_size(counts: NDArray[np.int64]) -> int:
-    """Bytes of the stream, from the counts of its tags or codes."""
-    if len(counts) == wire.CODES:
-        words = -(-int(counts.sum()) // wire.CODE_WORD_GROUPS)
-        return words * wire.CODE_WORD_BYTES + int(counts @ np.array(wire.CODE_BYTES))
-    groups = -(-int(counts.sum()) // wire.GROUP_LANES)
-    return groups * wire.TAG_WORD_BYTES + int(counts @ np.array(wire.TAG_BYTES))
+        _draw(plot, spec, counts, errors, file.name)
 
 
 def _stream_classes(header: Header) -> NDArray[np.int64]:
     """How many lanes of the message's stream have each tag, or how many of its groups each code."""
     starts = np.frombuffer(header.codec.index(header.payload, header.count, 1).offsets, "<u8")
     payload = np.frombuffer(header.payload, np.uint8)
-    planes = header.kind == Kind.PLANES
-    places = np.array([0, 4] if planes else [0, 2, 4, 6], np.uint8)
-    classes, lanes_of_each = (wire.CODES, wire.GROUP_LANES) if planes else (len(TAGS), 1)
-    counts = np.zeros(classes, np.int64)
+    spec = header.codec.spec
+    places = np.arange(0, 8, spec.class_bits, dtype=np.uint8)
+    counts = np.zeros(len(spec.classes), np.int64)
     for first, start in zip(range(0, header.count, wire.STREAM_LANES), starts.tolist(), strict=True):
-        there = -(-min(header.count - first, wire.STREAM_LANES) // lanes_of_each)
+        there = spec.units(min(header.count - first, wire.STREAM_LANES))
         plane = payload[start : start + -(-there // len(places))]
-        found = (plane[:, np.newaxis] >> places) & (15 if planes else 3)
-        counts += np.bincount(found.reshape(-1)[:there], minlength=classes)
+        found = (plane[:, np.newaxis] >> places) & (len(spec.classes) - 1)
+        counts += np.bincount(found.reshape(-1)[:there], minlength=len(spec.classes))
     return counts
 
 
@@ -238,9 +224,9 @@ def _print_header(console: Console, header: Header) -> None:
     if header.parameters is not None:
         k = wire.EXPONENT_BIAS - header.parameters.e0
         bounds = range(wire.MIN_K, wire.MAX_K + 1)
-        modes = [mode for mode in wire.MODES
-                 if k in bounds and Codec(2.0**-k, mode).parameters == header.parameters]  # fmt: skip
-        name = f"2**-{k} {modes[-1]}" if modes else "of no mode"
+        names = [variant.name for variant in wire.VARIANTS
+                 if k in bounds and Codec(2.0**-k, *variant).parameters == header.parameters]  # fmt: skip
+        name = f"2**-{k} {names[-1]}" if names else "of no mode"
         numbers = ", ".join(f"{each.upper()} {n}" for each, n in asdict(header.parameters).items())
         console.print(f"{name}: {numbers}; scale 2**{header.scale}")
     size = len(header.payload)
@@ -251,11 +237,9 @@ def _print_header(console: Console, header: Header) -> None:
         console.print(f"index: {entries} entries, one for every {header.index.blocks} blocks")
 
 
-def _print_classes(console: Console, counts: NDArray[np.int64]) -> None:
-    if len(counts) == len(TAGS):
-        _print_bars(console, "class", list(zip(TAGS, counts.tolist(), strict=True)))
-    else:
-        _print_bars(console, "code", list(zip(CODES, counts.tolist(), strict=True)), "groups")
+def _print_classes(console: Console, spec: wire.CodecSpec, counts: NDArray[np.int64]) -> None:
+    rows = [(each.short_label, count) for each, count in zip(spec.classes, counts.tolist(), strict=True)]
+    _print_bars(console, *(("class", rows) if spec.counts_lanes else ("code", rows, spec.unit)))
 
 
 def _print_errors(console: Console, errors: Errors) -> None:
@@ -272,7 +256,7 @@ def _print_choices(
 ) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
-    sections = [own, *(choice for choice in found if choice.mode != MODES[0] and choice.k == found[0].k)]
+    sections = [own, *(each for each in found if each.variant != VARIANTS[0] and each.k == found[0].k)]
     for effect in [*found, *([] if own is None else [own])]:
         if effect in sections:
             table.add_section()
@@ -304,13 +288,15 @@ def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit:
         console.print(f"{label:{wide}} {count:12} {count / total:7.1%} {bar}".rstrip())
 
 
-def _draw(path: Path, counts: NDArray[np.int64], errors: Errors | None, title: str) -> None:
+def _draw(
+    path: Path, spec: wire.CodecSpec, counts: NDArray[np.int64], errors: Errors | None, title: str
+) -> None:
     from matplotlib.figure import Figure  # the extra `plot`
 
     figure = Figure(figsize=(9 if errors else 5, 3.6), layout="constrained")
     axes = figure.subplots(1, 2 if errors else 1, squeeze=False)[0]
-    if len(counts) == len(TAGS):
-        bars = axes[0].bar(TAGS, counts)
+    if spec.counts_lanes:
+        bars = axes[0].bar([each.short_label for each in spec.classes], counts)
         axes[0].set(title=title, ylabel="values", xlabel="tag class")
     else:
         bars = axes[0].bar(range(len(counts)), counts)

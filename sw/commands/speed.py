@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
-from ..wire import DEFAULT_MODE, Mode
+from ..wire import BOUNDED, Variant
 
 Floats = NDArray[np.float32]
 Calls = dict[str, Callable[[], object]]
@@ -70,7 +70,7 @@ def speed(
     x: Floats | None = None,
     error_bound: float = 2**-10,
     patience: float = math.inf,
-    mode: Mode = DEFAULT_MODE,
+    codec: Variant = BOUNDED,
 ) -> dict[str, float]:
     """GB/s of fp32 values on the codec's active path, and of ``memcpy`` on the same array in the same run.
 
@@ -80,16 +80,16 @@ def speed(
     """
     if x is None:
         x = synthetic(count, 1)
-    codec = Codec(error_bound, mode, threads=threads)
+    coder = Codec(error_bound, *codec, threads=threads)
     y = np.empty_like(x)
-    out = bytearray(codec.max_compressed_size(x.size))
-    stream = codec.compress(x, out)
+    out = bytearray(coder.max_compressed_size(x.size))
+    stream = coder.compress(x, out)
     work = {
         **copying(x),
-        "compress": lambda: codec.compress(x, out),
-        "decompress": lambda: codec.decompress(stream, x.size, y),
-        "decompress_add": lambda: codec.decompress_add(stream, y),
-        "lossy": lambda: codec.lossy(x, y),
+        "compress": lambda: coder.compress(x, out),
+        "decompress": lambda: coder.decompress(stream, x.size, y),
+        "decompress_add": lambda: coder.decompress_add(stream, y),
+        "lossy": lambda: coder.lossy(x, y),
     }
     seconds = best_seconds(work, repeats, patience)
     return {name: x.nbytes / took / 1e9 for name, took in seconds.items()} | {"ratio": x.nbytes / len(stream)}

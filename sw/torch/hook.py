@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
+from .. import wire
 from ..codec import Codec
 from ..collectives import MEAN
 from ..collectives.agreement import agree
@@ -217,7 +218,7 @@ class CompressState:
         """
         assigned = None
         if self._assigned and isinstance(self._codec, Codec):
-            assigned = {"error_bound": self._codec.error_bound, "mode": self._codec.mode}
+            assigned = {name: getattr(self._codec, name) for name in ("error_bound", "codec", "mode")}
         kept = {} if self.residuals is None else self.residuals.by_parameter()
         return {
             "step": self.step,
@@ -238,7 +239,7 @@ class CompressState:
         residuals = {int(number): _array(number, values) for number, values in state["residuals"].items()}
         if residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
-        assigned = None if state["codec"] is None else Codec(**state["codec"])
+        assigned = None if state["codec"] is None else _codec(**state["codec"])
         if self.residuals is not None:
             self.residuals.load(residuals)
         if assigned is not None:
@@ -254,6 +255,11 @@ def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.future
     torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``.
     """
     return state.mean(bucket)
+
+
+def _codec(error_bound: float, mode: str | None, codec: str | None = None) -> Codec:
+    """The codec of a saved state; states of before have no ``codec``, and "planes" for a mode."""
+    return Codec(error_bound, *wire.variant(mode or codec or ""))
 
 
 def _array(number: int, residual: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, MODES
+from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, VARIANTS
 
 if TYPE_CHECKING:
     from ..codec import Codec
@@ -48,9 +48,9 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
     got = received.view(np.uint32)
     if np.array_equal(got, sent):
         return None
-    for mode in MODES:
+    for variant in VARIANTS:
         for k in range(MIN_K, MAX_K + 1):
-            codec = Codec(error_bound=2.0**-k, mode=mode)
+            codec = Codec(2.0**-k, *variant)
             lossy = codec.lossy(pattern()).view(np.uint32)
             if np.all((got == sent) | (got == lossy)):
                 return codec

@@ -44,7 +44,7 @@ def allreduce(count: str, path: str, folder: str) -> None:
         allreduce_comp(group, x, y, path=path, scale=None)  # what the golden model predicts
         codec = group.nic_codec
     np.save(Path(folder) / f"{RANK}.npy", y)
-    say(nic=codec is not None, bound=codec and codec.error_bound, mode=codec and codec.mode)
+    say(nic=codec is not None, bound=codec and codec.error_bound, mode=codec and (codec.mode or codec.codec))
 
 
 def receive(folder: str, port: str, marked: str = "1") -> None:

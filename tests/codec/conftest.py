@@ -11,13 +11,14 @@ import pytest
 from inceptionn import Codec
 from inceptionn.codec import codec
 from inceptionn.sim import golden
+from inceptionn.wire import variant
 
 
 class Pair:
     """A codec with one thread or its default, and what the golden model says to the same settings."""
 
     def __init__(self, mode: str, k: int = 10):
-        self.mode, self.k, self.codec = mode, k, Codec(2.0**-k, mode)  # type: ignore[arg-type]
+        self.mode, self.k, self.codec = mode, k, Codec(2.0**-k, *variant(mode))
         self._bound, self._model = 2.0**-k, golden.planes if mode == "planes" else golden
         self._mode = () if mode == "planes" else (mode,)
 

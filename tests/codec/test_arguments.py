@@ -10,14 +10,15 @@ import subprocess
 import sys
 import threading
 import timeit
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
 from typing import get_overloads
 
 import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.codec import codec
+from inceptionn.codec import codec, scale_exponent
 from inceptionn.commands.speed import speed
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters, PlanesParameters
@@ -32,32 +33,65 @@ def test_settings() -> None:
     for bound in ("0.5", None, True):
         with pytest.raises(TypeError, match=rf"^error bound must be .*, not {bound!r}$"):
             Codec(bound)
-    with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, planes, not 'exact'$"):
+    with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, not 'exact'$"):
         Codec(mode="exact")
+    with pytest.raises(ValueError, match=r"^codec must be one of paper, planes, not 'exact'$"):
+        Codec(2**-10, "exact")
+    with pytest.raises(ValueError, match=r"^the codec planes has no modes, so not 'literal'$"):
+        Codec(2**-10, "planes", "literal")
     with pytest.raises(ValueError, match=r"^threads must be 1..4096, not 0$"):
         Codec(threads=0)
     with pytest.raises(TypeError, match=r"^threads must be an integer, not 1.5$"):
         Codec(threads=1.5)
-    with pytest.raises(ValueError, match=r"1 <= e0 <= t <= 127.*not Parameters\(e0=0, t=122, b=122\)$"):
+    with pytest.raises(ValueError, match=r"1 <= E0 <= T <= 127 .*not Parameters\(e0=0, t=122, b=122\)$"):
         Codec.from_parameters(Parameters(0, 122, 122))
-    with pytest.raises(ValueError, match=r"^E0 of the planes codec must be 113..126, not 112$"):
+    with pytest.raises(ValueError, match=r"^planes: .* 113 <= E0 <= 126, not PlanesParameters\(e0=112\)$"):
         Codec.from_parameters(PlanesParameters(112))
 
 
 def test_identity() -> None:
-    assert Codec(0.5) == Codec(0.5, "bounded", threads=7)
+    assert Codec(0.5) == Codec(0.5, mode="bounded", threads=7)
     assert hash(Codec(0.5)) == hash(Codec(0.5, threads=7))
     assert Codec(0.5) != Codec(0.25)
-    assert Codec(2.0**-10, "literal") != Codec()
+    assert Codec(2.0**-10, mode="literal") != Codec()
     assert Codec.from_parameters(Parameters(117, 122, 122)) == Codec()
     assert Codec.from_parameters(Parameters(117, 122, 123)) != Codec()
-    assert Codec.from_parameters(PlanesParameters(117)) == Codec(mode="planes") != Codec()
+    assert Codec.from_parameters(PlanesParameters(117)) == Codec(codec="planes") != Codec()
     assert Codec(0.5, "planes").parameters == PlanesParameters(126)
     assert repr(Codec()) == "Codec(error_bound=0.0009765625, mode='bounded', threads=None)"
     assert Codec().parameters == Parameters(117, 122, 122)
-    assert pickle.loads(pickle.dumps(Codec(0.5, "literal"))) == Codec(0.5, "literal")
+    assert repr(Codec(codec="planes")) == "Codec(error_bound=0.0009765625, codec='planes', threads=None)"
+    for each in (Codec(), Codec(0.5, mode="literal"), Codec(0.25, "planes", threads=2)):
+        assert eval(repr(each)) == pickle.loads(pickle.dumps(each)) == replace(each) == each  # noqa: S307
+    assert Codec().name == "bounded 0.0009765625 (E0 117, T 122, B 122)"
+    assert Codec(codec="planes").name == "planes 0.0009765625 (E0 117)"
+    assert pickle.loads(pickle.dumps(Codec(0.5, mode="literal"))) == Codec(0.5, mode="literal")
     with pytest.raises(FrozenInstanceError):
         CODEC.mode = "literal"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "remedy"),
+    [
+        (lambda: Codec(0.5, "bounded"), Codec(0.5), "pass mode='bounded'"),  # type: ignore[arg-type]
+        (lambda: Codec(0.5, "literal"), Codec(0.5, mode="literal"), "pass mode='literal'"),  # type: ignore[arg-type]
+        (lambda: Codec(0.5, mode="planes"), Codec(0.5, "planes"), 'pass codec="planes"'),  # type: ignore[arg-type]
+    ],
+)
+def test_spellings_of_before(old: Callable[[], Codec], new: Codec, remedy: str) -> None:
+    """A mode in place of the codec, and planes in place of a mode, say what to write now."""
+    with pytest.warns(DeprecationWarning, match=remedy) as said:
+        assert old() == new
+    assert [warning.filename for warning in said] == [__file__]
+
+
+def test_scale_exponent_takes_the_spellings_of_before() -> None:
+    x = np.array([0.5, 1], np.float32)
+    assert (scale_exponent(x), scale_exponent(x, "planes")) == (-1, 0)
+    with pytest.warns(DeprecationWarning, match='pass codec="planes"'):
+        assert scale_exponent(x, mode="planes") == 0
+    with pytest.warns(DeprecationWarning, match="pass mode='bounded'"):
+        assert scale_exponent(x, "bounded") == -1
 
 
 @pytest.mark.parametrize("call", [CODEC.compress, CODEC.lossy, CODEC.histogram, codec.scale_exponent])
@@ -151,7 +185,7 @@ def test_values_that_a_sample_misjudges(path: str, pair) -> None:
     x.reshape(-1, 250)[np.arange(800) % 25 > 3] = 25
     for first in range(0, 200_000, 200_000 // 32):
         x[first : first + 512] = 0
-    stream = Codec(mode=pair.mode, threads=1).compress(x)
+    stream = replace(pair.codec, threads=1).compress(x)
     assert len(stream) > 3 * x.size
     assert stream == pair.compress(x)
 
@@ -314,7 +348,7 @@ def test_scale_exponent(path: str) -> None:
 def test_threads_change_nothing(path: str, threads: int, mixed, pair) -> None:
     if path == "numpy":
         pytest.skip("one thread")
-    one, several = Codec(mode=pair.mode, threads=1), Codec(mode=pair.mode, threads=threads)
+    one, several = (replace(pair.codec, threads=number) for number in (1, threads))
     for count in (1 << 20, (1 << 20) + 12345):
         x = mixed(count)
         stream = one.compress(x)
@@ -362,7 +396,7 @@ def test_index(path: str, mixed, pair) -> None:
 
 def test_index_ignores_codes_after_the_last_group(path: str, mixed) -> None:
     """It asks the groups' codes alone, in every path; decompression finds the fault."""
-    planes = Codec(mode="planes")
+    planes = Codec(codec="planes")
     for count in (1, 9, 17, 41):
         stream = bytearray(planes.compress(mixed(count)))
         nibble = -(-count // wire.GROUP_LANES)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inceptionn import Codec, cli, message
+from inceptionn import Codec, cli, message, wire
 from inceptionn.commands.choice import Errors
 
 
@@ -63,14 +63,25 @@ def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]
     assert cli.main(arguments) == 0
     header = message.parse(other.read_bytes())
-    assert header.codec.parameters == Codec(2.0**-6, "literal").parameters
+    assert header.codec.parameters == Codec(2.0**-6, mode="literal").parameters
     assert header.scale == -2
+
+
+def test_planes_as_a_mode_is_accepted_with_a_warning(
+    gradients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["encode", str(gradients), "--mode", "planes"]) == 0
+    assert "inceptionn: warning: --mode planes is now --codec planes\n" in capsys.readouterr().err
+    encoded = gradients.with_name("g.npy.inc").read_bytes()
+    assert encoded == message.pack(np.load(gradients), Codec(codec="planes"))
+    assert cli.main(["encode", str(gradients), "--codec", "planes", "--mode", "literal"]) == 2
+    assert "--mode: the codec planes has no modes, so not 'literal'" in capsys.readouterr().err
 
 
 def test_planes_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, codec = np.load(gradients), Codec(2.0**-12, "planes")
     encoded = gradients.with_name("g.npy.inc")
-    assert cli.main(["encode", str(gradients), "--mode", "planes", "-k", "12"]) == 0
+    assert cli.main(["encode", str(gradients), "--codec", "planes", "-k", "12"]) == 0
     assert encoded.read_bytes() == message.pack(x, codec)
     assert cli.main(["decode", str(encoded)]) == 0
     assert np.load(gradients.with_name("g.decoded.npy")).tobytes() == codec.lossy(x).tobytes()
@@ -91,8 +102,8 @@ def test_a_bound_that_takes_most_of_the_energy_is_said(
     np.save(tmp_path / "small.npy", x)
     energy = np.square(x, dtype=np.float64)
     lost = energy[np.abs(x) < 2.0**-10].sum() / energy.sum()
-    for mode in ("bounded", "planes"):
-        arguments = ["encode", str(tmp_path / "small.npy"), "--mode", mode, "--force"]
+    for codec in wire.CODECS:
+        arguments = ["encode", str(tmp_path / "small.npy"), "--codec", codec, "--force"]
         assert cli.main(arguments) == 0
         assert capsys.readouterr().err == (
             f"inceptionn: warning: {math.floor(1000 * lost) / 1000:.1%} of the energy of the values becomes "
@@ -108,9 +119,12 @@ def test_inspect_recommends(gradients: Path, capsys: pytest.CaptureFixture[str])
     np.save(gradients, x)
     assert cli.main(["inspect", str(gradients), "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {(each["mode"], each["scale"]) for each in found["choices"]} >= {("bounded", 0), ("planes", 0)}
+    assert {(each["codec"], each["mode"], each["scale"]) for each in found["choices"]} >= {
+        ("paper", "bounded", 0),
+        ("planes", None, 0),
+    }
     for each in found["choices"]:
-        codec, scale = Codec(2.0 ** -each["k"], each["mode"]), each["scale"]
+        codec, scale = Codec(2.0 ** -each["k"], each["codec"], each["mode"]), each["scale"]
         y = codec.lossy(x, scale=scale).astype(np.float64)
         assert each["ratio"] == x.nbytes / len(codec.compress(x, scale=scale))
         assert each["largest_error"] == np.abs(x - y).max()
@@ -120,7 +134,7 @@ def test_inspect_recommends(gradients: Path, capsys: pytest.CaptureFixture[str])
         assert each["bias"] == pytest.approx(np.abs(y).sum() / np.abs(x, dtype=np.float64).sum() - 1)
     good = [each for each in found["choices"] if each["relative_error"] <= 0.1]
     assert found["recommended"] == max(good, key=lambda each: each["ratio"])
-    assert found["recommended"]["mode"] == "planes"
+    assert found["recommended"]["codec"] == "planes"
 
 
 def test_force_writes_over_a_file_even_the_input_and_the_name_printed_is_the_file(
@@ -192,7 +206,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["encode", "no.npy"], "does not exist"),
         (["encode", "g.npy", "-k", "15"], "error bound must be 2**-k with k in 1..14, not k = 15"),
-        (["encode", "g.npy", "--mode", "exact"], "one of literal, bounded, planes, not 'exact'"),
+        (["encode", "g.npy", "--mode", "exact"], "--mode: mode must be one of literal, bounded, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], "the scale must be a whole number or auto, not 'big'"),
         (
             ["encode", "wide.npy"],
@@ -278,11 +292,11 @@ def test_inspect_says_what_strange_values_do_and_what_training_needs(
     (line,) = (line for line in out.splitlines() if line.startswith("in training: CompressState("))
     found = re.fullmatch(r".*\(codec=Codec\(2\*\*-(\d+), '(\w+)'\), scale=(None|'auto')\)", line)
     assert found is not None
-    assert f"recommended: --mode {found[2]} --bound {found[1]} " in out
+    assert f"recommended: --codec {found[2]} --bound {found[1]} " in out
 
 
 def test_no_energy_is_kept_of_values_below_the_bound() -> None:
     """Exactly 0, which no rounding of the sums makes negative."""
     for seed in range(8):
         x = np.random.default_rng(seed).uniform(-1e-4, 1e-4, 5000).astype(np.float32)
-        assert Errors(Codec(mode="planes"), x, 0).kept == 0
+        assert Errors(Codec(codec="planes"), x, 0).kept == 0

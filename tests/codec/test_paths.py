@@ -19,7 +19,8 @@ from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
-SETTINGS = [(k, mode) for mode in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
+VARIANTS = [each.name for each in wire.VARIANTS]
+SETTINGS = [(k, mode) for mode in VARIANTS for k in range(wire.MIN_K, wire.MAX_K + 1)]
 # Ends of groups, of what vector kernels take at a time, of blocks.
 COUNTS = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1023, 2047, 2048, 2049, 4096, 5003]
 
@@ -30,7 +31,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(("k", "mode"), SETTINGS)
-def test_golden_model(path: str, k: int, mode: wire.Mode, mixed, pair_of) -> None:
+def test_golden_model(path: str, k: int, mode: str, mixed, pair_of) -> None:
     pair = pair_of(mode, k)
     subject = pair.codec
     for count in COUNTS if k == wire.DEFAULT_K else COUNTS[-2:]:
@@ -90,7 +91,7 @@ def test_one_code_only(path: str, code: int) -> None:
     """The smallest stream and the largest one of planes, and those between; one group of another code."""
     z = 0 if code == 0 else 1 << min(code, 14) - 1
     value = 1e9 if code == wire.RAW_CODE else (-1.0 if z % 2 else 1.0) * (z + 1 >> 1) * 2.0**-9
-    planes = Codec(mode="planes")
+    planes = Codec(codec="planes")
     for count in (40, 2048, 6001):
         x = np.full(count, value, np.float32)
         stream = bytes(planes.compress(x))
@@ -125,7 +126,7 @@ def load(name: str):
 def codec_of(case: dict) -> Codec:
     if case["mode"] is None:
         return Codec.from_parameters(Parameters(case["e0"], case["t"], case["b"]))
-    return Codec(2.0 ** -case["k"], case["mode"])
+    return Codec(2.0 ** -case["k"], *wire.variant(case["mode"]))
 
 
 def words(text: str) -> np.ndarray:
@@ -229,7 +230,7 @@ def test_planes_vectors(path: str) -> None:
             assert subject.histogram(x).tolist() == case["histogram"]
     for case in blocks["malformed"]:
         with pytest.raises(ValueError, match=rf"^malformed stream at byte {case['offset']}: "):
-            Codec(mode="planes").decompress(bytes.fromhex(case["block"]), case["count"])
+            Codec(codec="planes").decompress(bytes.fromhex(case["block"]), case["count"])
 
 
 def test_names() -> None:
@@ -283,7 +284,7 @@ import numpy as np
 from concurrent.futures import ThreadPoolExecutor
 x = np.linspace(-2, 2, 10_000, dtype=np.float32)
 def work(number):
-    return Codec(mode=("bounded", "planes")[number % 2]).compress(x), tuple(operation_paths().items())
+    return Codec(codec=("paper", "planes")[number % 2]).compress(x), tuple(operation_paths().items())
 with ThreadPoolExecutor(16) as pool:
     found = list(pool.map(work, range(64)))
 print(len({stream for stream, _ in found}), len({chosen for _, chosen in found}))

@@ -33,7 +33,7 @@ X = np.ones(100, np.float32)
             "codec differs: rank 0 has None, rank 2 has 'bounded 0.00390625 (E0 119, T 123, B 123)'",
         ),
         (
-            {"codec": Codec(mode="planes")},
+            {"codec": Codec(codec="planes")},
             "codec differs: rank 0 has None, rank 2 has 'planes 0.0009765625 (E0 117)'",
         ),
         ({"op": MEAN}, "op differs: rank 0 has 'sum', rank 2 has 'mean'"),

@@ -16,6 +16,7 @@ from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_
 from inceptionn.collectives.algorithms.parts import Parts
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
+from inceptionn.wire import variant
 
 Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
@@ -112,7 +113,7 @@ def test_ring_is_algorithm_1_on_the_golden_model(threads: Group, ranks: int, op:
     """Bit for bit: block b starts at rank b, and every rank on its way adds its own to what it decodes."""
     count = 10_007
     x = gradients(ranks, count)
-    y = reduced(threads, x, op, path="software", codec=Codec(2**-8, mode), sub_block=1000)
+    y = reduced(threads, x, op, path="software", codec=Codec(2**-8, *variant(mode)), sub_block=1000)
 
     def lossy(lanes: np.ndarray) -> np.ndarray:
         if mode == "planes":

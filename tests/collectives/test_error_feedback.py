@@ -12,6 +12,7 @@ import pytest
 from inceptionn import Codec
 from inceptionn.collectives import ErrorFeedback, allreduce_comp
 from inceptionn.transport import Transport
+from inceptionn.wire import variant
 
 
 def test_what_is_too_small_to_send_adds_up() -> None:
@@ -102,7 +103,7 @@ def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any
     """The ranks' largest values differ by far, and the all-reduce keeps all that the feedback let through."""
     x = np.random.default_rng(3).laplace(scale=1e-5, size=(3, 4000)).astype(np.float32)
     x[1] *= 40
-    codec = Codec(2**-8, mode)
+    codec = Codec(2**-8, *variant(mode))
 
     def run(t: Transport) -> tuple[np.ndarray, np.ndarray]:
         feedback = ErrorFeedback(codec, comm=t)
@@ -132,7 +133,7 @@ def test_wrong_arguments() -> None:
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
 def test_feedback_inside_the_all_reduce_is_feedback_before_it(threads: Callable[..., Any], mode: Any) -> None:
-    codec = Codec(2**-6, mode)
+    codec = Codec(2**-6, *variant(mode))
 
     def train(transport: Transport, inside: bool) -> tuple[np.ndarray, int]:
         source = np.random.default_rng(transport.rank)

@@ -132,7 +132,7 @@ def test_a_subclass_without_a_method_is_not_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "codec", [Codec(), Codec(mode="planes"), BFloat16(), Half()], ids=lambda codec: codec.name
+    "codec", [Codec(), Codec(codec="planes"), BFloat16(), Half()], ids=lambda codec: codec.name
 )
 def test_what_keeps_its_promises_passes(codec: StreamCodec) -> None:
     examine(codec)

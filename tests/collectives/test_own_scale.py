@@ -15,13 +15,14 @@ from inceptionn.collectives.own_scale import OwnScale, with_scale
 from inceptionn.layers.a2dtwp import AdtCodec
 from inceptionn.layers.gradiveq.qsgd import QSGD
 from inceptionn.transport import Transport
+from inceptionn.wire import variant
 
 
 @pytest.mark.parametrize("k", [1, 4, 10, 14])
 @pytest.mark.parametrize("mode", ["bounded", "literal", "planes"])
 @pytest.mark.parametrize("exponent", [-150, -126, -40, 0, 60, 127])
 def test_the_bound_is_relative_and_nothing_changes_twice(k: int, mode: Any, exponent: int) -> None:
-    codec = OwnScale(Codec(2.0**-k, mode), "auto")
+    codec = OwnScale(Codec(2.0**-k, *variant(mode)), "auto")
     x = np.ldexp(np.random.default_rng(k).uniform(-1, 1, 3000), exponent).astype(np.float32)
     once = codec.lossy(x)
     if mode != "literal" and -126 < exponent:
@@ -86,7 +87,7 @@ def test_sums_are_those_of_scaled_arrays(
                 y,
                 MEAN,
                 algorithm=algorithm,
-                codec=Codec(2**-8, mode),
+                codec=Codec(2**-8, *variant(mode)),
                 path="software",
                 scale=scale,
             )

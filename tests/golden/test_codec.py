@@ -15,7 +15,7 @@ from inceptionn.sim import golden
 from inceptionn.sim.golden.codec import compress_lanes, decompress_lanes
 from inceptionn.wire import Parameters, Tag
 
-SETTINGS = [(k, mode) for mode in wire.PAPER_MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
+SETTINGS = [(k, mode) for mode in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)]
 MANTISSAS = sorted(
     {0, 1, 0x7FFFFF, 0x2AAAAA, 0x555555} | {1 << i for i in range(23)} | {(1 << i) - 1 for i in range(23)}
 )
@@ -198,8 +198,8 @@ def test_error_of_literal(k: int, times: int) -> None:
 @pytest.mark.parametrize("k", range(wire.MIN_K, wire.MAX_K + 1))
 def test_modes_have_the_same_size(k: int) -> None:
     x = every_exponent().view(np.float32)
-    sizes = {len(golden.compress(x, 2.0**-k, mode)) for mode in wire.PAPER_MODES}
-    counts = [golden.histogram(x, 2.0**-k, mode).tolist() for mode in wire.PAPER_MODES]
+    sizes = {len(golden.compress(x, 2.0**-k, mode)) for mode in wire.MODES}
+    counts = [golden.histogram(x, 2.0**-k, mode).tolist() for mode in wire.MODES]
     assert len(sizes) == 1
     assert counts[0] == counts[1]
     assert sum(counts[0]) == len(x)

@@ -316,7 +316,7 @@ def test_first_unspecified_byte(codec: str, name: str, unspecified_from: int | N
 def test_no_gradient_looks_like_a_shim() -> None:
     """Magic, version and byte 3 of every mode, read as a float, are beyond any gradient."""
     ks = range(wire.MIN_K, wire.MAX_K + 1)
-    bases = {wire.parameters(k, mode).b for k in ks for mode in wire.PAPER_MODES}
+    bases = {wire.parameters(k, mode).b for k in ks for mode in wire.MODES}
     assert bases == set(range(120, 128))
     e0s = {wire.planes_parameters(k).e0 for k in ks}
     assert e0s == set(range(113, 127))

@@ -41,11 +41,11 @@ def random_frame(source: random.Random) -> tuple[bytes, int, int]:
     return frame, l4 + 20 + len(options), lanes
 
 
-@pytest.mark.parametrize("mode", wire.MODES)
+@pytest.mark.parametrize("variant", wire.VARIANTS, ids=lambda variant: variant.name)
 @pytest.mark.parametrize("k", [1, 6, 10, 14])
-def test_round_trip(k: int, mode: str, referee) -> None:
-    source = random.Random(f"round trip {k} {mode}")
-    parameters = wire.planes_parameters(k) if mode == "planes" else wire.parameters(k, mode)
+def test_round_trip(k: int, variant: wire.Variant, referee) -> None:
+    source = random.Random(f"round trip {k} {variant.name}")
+    parameters = wire.CODECS[variant.codec].parameters(k, variant.mode)
     config = replace(EngineConfig(), parameters=parameters)
     seen = {}
     for _ in range(150):
@@ -65,10 +65,10 @@ def test_round_trip(k: int, mode: str, referee) -> None:
         assert referee.router_accepts(back.frame)
         assert referee.host_accepts(back.frame)
         original = np.frombuffer(frame, "<f4", lanes, start)
-        if mode == "planes":
+        if variant.mode is None:
             expected = planes.lossy(original.copy(), 2.0**-k)
         else:
-            expected = golden.lossy(original.copy(), 2.0**-k, mode)
+            expected = golden.lossy(original.copy(), 2.0**-k, variant.mode)
         assert back.frame[start:] == expected.tobytes()
         # Once lossy, always the same: a second hop over an engine pair changes nothing.
         again = receive(transmit(back.frame, config, FlowTable()).frame, config)

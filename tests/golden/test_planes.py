@@ -202,7 +202,7 @@ def test_largest_block() -> None:
 def test_no_gradient_looks_like_a_shim() -> None:
     """Magic, version 2 and E0, read as a float, are beyond any gradient."""
     for k in BOUNDS:
-        shim = wire.SHIM_MAGIC.to_bytes(2, "big") + bytes([wire.SHIM_VERSION_PLANES, 127 - k])
+        shim = wire.SHIM_MAGIC.to_bytes(2, "big") + bytes([wire.CODECS["planes"].version, 127 - k])
         assert struct.unpack("<f", shim)[0] > 6e29
 
 

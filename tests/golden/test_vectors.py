@@ -46,7 +46,7 @@ def test_lanes_cover_every_setting_and_edge() -> None:
     content = load("lanes.json")
     inputs = [int(word, 16) for word in content["inputs"].split()]
     settings = {(each["mode"], each["k"]): each for each in content["compress"] if each["k"]}
-    assert set(settings) == {(m, k) for m in wire.PAPER_MODES for k in range(wire.MIN_K, wire.MAX_K + 1)}
+    assert set(settings) == {(m, k) for m in wire.MODES for k in range(wire.MIN_K, wire.MAX_K + 1)}
     for (mode, k), each in settings.items():
         params = wire.Parameters(each["e0"], each["t"], each["b"])
         assert params == wire.parameters(k, mode)

@@ -35,7 +35,7 @@ def test_error_bound_of_another_type(bound) -> None:
 
 
 def test_parameters() -> None:
-    for mode in wire.PAPER_MODES:
+    for mode in wire.MODES:
         for k in range(wire.MIN_K, wire.MAX_K + 1):
             params = wire.parameters(k, mode)
             assert params.valid

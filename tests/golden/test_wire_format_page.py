@@ -42,7 +42,7 @@ def test_example() -> None:
 def test_constants() -> None:
     for constant in (
         f"`0x{wire.SHIM_MAGIC:04X}`",
-        f"`0x{wire.SHIM_VERSION:02X}`",
+        f"`0x{wire.CODECS['paper'].version:02X}`",
         f"1 to {wire.MAX_LANES} ({wire.DEFAULT_MAX_PAYLOAD} bytes",
         f"runs of {wire.STREAM_LANES} lanes",
         f"longer than {wire.MAX_TRANSMIT_FRAME} bytes",
@@ -62,7 +62,7 @@ def test_planes() -> None:
     assert blocks == [golden.planes.compress_block(np.array(x, np.float32), 117) for x in (first, second)]
     longest = golden.planes.compress_block(np.full(wire.MAX_LANES, np.inf, np.float32), 117)
     assert f"has {len(longest)} bytes at most" in PAGE
-    assert f"Version `0x{wire.SHIM_VERSION_PLANES:02X}`" in PAGE
+    assert f"Version `0x{wire.CODECS['planes'].version:02X}`" in PAGE
     for d in range(14):
         for m, s in product((0, 1, 0x3FFFFF, 0x400000, 0x7FFFFF), (0, 1)):
             f = s << 31 | 0x3A800000 + (d << 23) + m

@@ -20,7 +20,7 @@ from inceptionn.wire import (
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
-    PAPER_MODES,
+    MODES,
     RAW_CODE,
     RAW_EXPONENT,
     TAG_WORD_BYTES,
@@ -35,7 +35,7 @@ CODEC = bench_parameters().get("codec", "paper")
 WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
 """Lanes of a word of the plane."""
 BEAT_BYTES = WIDTH * LANE_BYTES
-ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import Frame
 from inceptionn.wire import (
+    CODECS,
     GROUP_LANES,
     MAX_K,
     MAX_LANES,
-    PAPER_MODES,
+    MODES,
     SHIM_MAGIC,
-    SHIM_VERSION,
     Parameters,
     Verdict,
     parameters,
@@ -31,7 +31,7 @@ from inceptionn.wire import (
 
 OPTION_SIZES = range(0, 41, 4)
 """Bytes of TCP options: data offsets 5 to 15."""
-PARAMETERS = [parameters(k, mode) for mode in PAPER_MODES for k in range(1, MAX_K + 1)]
+PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)]
 
 
 @cache
@@ -170,7 +170,8 @@ RATIOS: dict[str, Callable[[int], bytes]] = {
 
 def shim(base: int, length: int) -> bytes:
     """A valid shim."""
-    return SHIM_MAGIC.to_bytes(2, "big") + bytes([SHIM_VERSION, base]) + length.to_bytes(2, "big") + bytes(2)
+    head = SHIM_MAGIC.to_bytes(2, "big") + bytes([CODECS["paper"].version, base])
+    return head + length.to_bytes(2, "big") + bytes(2)
 
 
 def malformed_frames(number: int) -> list[Stimulus]:

@@ -44,7 +44,7 @@ def frames(seed: int, count: int, values: int) -> list[bytes]:
 def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic], codec: str) -> None:
     """Calls of one direction, of both, with pauses of thousands of cycles and new settings in between."""
     assert pair[0].cycle == pair[1].cycle
-    registers, settings = NIC_CODECS[codec].registers, NIC_CODECS[codec].settings(7)
+    registers, settings = NIC_CODECS[codec].registers, NIC_CODECS[codec].spec.parameters(7)
     out, back = frames(1, 30, 362), []
     for number, transmit, receive in (
         (0, out[:10], 0), (1, [], 10), (2, out[10:11], 0), (3, out[11:20], 3), (4, [], 0), (5, out[20:], 7),

@@ -24,7 +24,7 @@ from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import Verdict
 
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
-CONFIGS = {codec: EngineConfig(parameters=each.settings(10)) for codec, each in NIC_CODECS.items()}
+CONFIGS = {codec: EngineConfig(parameters=each.spec.parameters(10)) for codec, each in NIC_CODECS.items()}
 
 pytestmark = [
     pytest.mark.slow,

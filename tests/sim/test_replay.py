@@ -37,7 +37,7 @@ class ModelNic:
     def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper"):
         self.spoil = spoil
         self.codec = NIC_CODECS[codec]
-        self.parameters = self.codec.settings(wire.DEFAULT_K)
+        self.parameters = self.codec.spec.parameters(wire.DEFAULT_K)
         self.counters: dict[int, int] = {}
         self.cycle = 0
 
@@ -76,14 +76,11 @@ class ModelNic:
 
     def write(self, address: int, value: int) -> None:
         assert address == self.codec.registers["PARAMETERS"].offset
-        if self.codec.name == "planes":
-            self.parameters = wire.PlanesParameters(value)
-        else:
-            self.parameters = wire.Parameters(value & 0xFF, value >> 8 & 0xFF, value >> 16)
+        self.parameters = self.codec.spec.from_numbers((value & 0xFF, value >> 8 & 0xFF, value >> 16))
 
 
 def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None) -> replay.Totals:
-    config = EngineConfig(parameters=nic.codec.settings(k, mode))
+    config = EngineConfig(parameters=nic.codec.spec.parameters(k, mode))
     return replay.run(nic, frames, config, Progress(disable=True)).totals  # type: ignore[arg-type]
 
 
@@ -248,7 +245,7 @@ def test_payloads_of_every_code_and_bytes_of_planes() -> None:
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_little_is_saved(codec: str, mtu: int) -> None:
     """The kind of this name is compressed, and by at most a group of 8 lanes."""
-    config = EngineConfig(parameters=NIC_CODECS[codec].settings(10))
+    config = EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(10))
     for options in (b"", TIMESTAMPS):
         (frame,) = segments(PAYLOADS[codec]["less than a beat saved"], mtu, 1, options=options)
         result = transmit(frame, config, FlowTable())
@@ -343,7 +340,7 @@ def test_pcapng_of_scapy_is_read(tmp_path: Path) -> None:
 def test_frames_as_csv() -> None:
     frames = small_mix()
     nic = ModelNic()
-    config = EngineConfig(parameters=nic.codec.settings(10, None))
+    config = EngineConfig(parameters=nic.codec.spec.parameters(10, None))
     done = replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
     head, *lines = done.frames_csv(frames).splitlines()
     assert head == "frame,host_bytes,wire_bytes,transmit,receive"

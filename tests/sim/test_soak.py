@@ -103,8 +103,8 @@ def soak(nic: VerilatedNic, direction: str, codec: str) -> Counter[Verdict]:
             came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
             results = [transmit(frame, config, flows, bad) for frame, bad in frames]
         else:
-            mode = source.choice(wire.PAPER_MODES) if codec == "paper" else None
-            sender = NIC_CODECS[codec].settings(source.randint(1, 14), mode)
+            mode = source.choice(wire.MODES) if codec == "paper" else None
+            sender = NIC_CODECS[codec].spec.parameters(source.randint(1, 14), mode)
             frames = wire_frames(source, size, sender)
             came = nic.receive(frames, idle=idle, back_pressure=back_pressure)
             results = [receive(frame, config, bad) for frame, bad in frames]

@@ -68,3 +68,16 @@ def test_the_codec_is_swapped_while_training(ranks: list[dict[str, Any]]) -> Non
 def test_ranks_that_disagree_are_told(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert "codec differs: rank 0 has" in rank["disagreeing"]
+
+
+@pytest.mark.parametrize("mode", ["literal", "planes"])
+def test_a_state_saved_before_planes_was_a_codec_resumes(mode: str) -> None:
+    from inceptionn import Codec
+    from inceptionn.torch import CompressState
+    from inceptionn.wire import variant
+
+    state, again = CompressState(), CompressState()
+    state.load_state_dict({"step": 3, "codec": {"error_bound": 2**-8, "mode": mode}, "residuals": {}})
+    assert state.codec == Codec(2**-8, *variant(mode))
+    again.load_state_dict(state.state_dict())
+    assert again.codec == state.codec

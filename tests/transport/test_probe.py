@@ -10,9 +10,11 @@ from inceptionn import Codec, Parameters
 from inceptionn.sim import golden
 from inceptionn.sim.golden import planes
 from inceptionn.transport.probe import alike, pattern, recognise
-from inceptionn.wire import MODES
+from inceptionn.wire import VARIANTS, variant
 
 PACKET = 362
+
+NAMES = [each.name for each in VARIANTS]
 
 
 def golden_lossy(x: np.ndarray, k: int, mode: str) -> np.ndarray:
@@ -29,12 +31,12 @@ def test_unchanged_means_no_nic() -> None:
     assert recognise(pattern()) is None
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", NAMES)
 @pytest.mark.parametrize("k", range(1, 15))
 def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
     sent = pattern()
     lossy = golden_lossy(sent, k, mode)
-    codec = Codec(2.0**-k, mode)  # type: ignore[arg-type]
+    codec = Codec(2.0**-k, *variant(mode))
     found = recognise(lossy)
     assert found is not None
     assert alike(found, codec)
@@ -55,9 +57,9 @@ def test_codecs_that_are_not_alike() -> None:
     assert not alike(Codec(), Codec(mode="literal"))
     for k in range(1, 15):
         others = [Codec(2.0**-j, "planes") for j in range(1, 15) if j != k]
-        others += [Codec(2.0**-k), Codec(2.0**-k, "literal")]
+        others += [Codec(2.0**-k), Codec(2.0**-k, mode="literal")]
         assert not any(alike(Codec(2.0**-k, "planes"), other) for other in others)
-    assert alike(Codec(2**-8, "literal"), Codec(2**-9, "literal"))
+    assert alike(Codec(2**-8, mode="literal"), Codec(2**-9, mode="literal"))
     low = Codec.from_parameters(Parameters(100, 122, 122))
     assert not alike(low, Codec())
     assert alike(low, low)
@@ -77,5 +79,5 @@ def test_the_pattern_is_fit_for_compression() -> None:
     for k in range(1, 15):
         for start in range(0, sent.size, PACKET):
             packet = sent[start : start + PACKET]
-            for mode in MODES:
+            for mode in NAMES:
                 assert golden_size(packet, k, mode) + 8 < packet.nbytes

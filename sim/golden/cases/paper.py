@@ -59,7 +59,7 @@ def bounds() -> dict[str, wire.Parameters]:
     """Every bound in both modes."""
     return {
         f"2**-{k} {mode}": wire.parameters(k, mode)
-        for mode in wire.PAPER_MODES
+        for mode in wire.MODES
         for k in range(wire.MIN_K, wire.MAX_K + 1)
     }
 

@@ -14,6 +14,7 @@ from ...codec import MAX_SCALE, Codec
 from ...collectives import Scale
 from ...collectives.building import check_scale
 from ...commands import report
+from ...commands.codec_option import ModeOption, chosen
 from ...commands.console import (
     CsvFile,
     JsonFile,
@@ -21,7 +22,7 @@ from ...commands.console import (
     Table,
 )
 from ...netns import rate_text
-from ...wire import DEFAULT_MODE, MODES, PAPER_MODES, Mode
+from ...wire import BOUNDED, CODECS, PLANES, Variant
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .ratios import TABLE_III, Ratio, RatioAt, constant, exponent_of, of_file, of_synthetic, published
@@ -52,10 +53,12 @@ def pays(
     codec: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(MODES)}. Default: planes in software, as the hook; else and for Table III "
-            f"{DEFAULT_MODE}."
+            metavar="CODEC",
+            help=f"{' or '.join(CODECS)}. Default: planes in software, as the hook; else and for Table III "
+            "paper.",
         ),
     ] = None,
+    mode: ModeOption = None,
     bound: report.Bound = 10,
     scale: Annotated[
         str | None,
@@ -114,10 +117,10 @@ def pays(
     out = report.Report(seed, json_file, csv_file, plot)
     (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
     (chosen_where,) = report.choices(where, WHERE, "--where")
-    mode = _codec(codec, chosen_where, ratio)
+    variant = _variant(codec, mode, chosen_where, ratio)
     scaling = _scale(scale, chosen_where, ratio)
     (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")
-    coder = Codec(2.0**-bound, mode, threads=1)
+    coder = Codec(2.0**-bound, *variant, threads=1)
     stack = None if tcp_rate is None else _bytes_per_second(tcp_rate, "--tcp-rate")
     given = None if codec_rate is None else _bytes_per_second(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
@@ -146,14 +149,14 @@ def pays(
         trial = simulate(scene, jitter, seed) if simulated else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    title = title_of(scene, mode, bound, scaling)
+    title = title_of(scene, variant.name, bound, scaling)
     out.show_conditions(title)
     out.console.print(table_of(found))
     if trial is not None:
         out.console.print(_simulated_text(scene, trial, jitter))
     out.show([f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons())])
     facts = {
-        "command": "pays", "title": title, "codec": mode, "scale": scaling, **_facts_of(scene, found),
+        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **_facts_of(scene, found),
         "host": vars(host),
         "simulated": None if trial is None else trial._asdict(),
         "chart": None if plot is None else chart.points(scene, ratio_at),
@@ -183,13 +186,13 @@ def rows_of(found: Prediction) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def title_of(scene: Scenario, mode: str, bound: int, scale: Scale) -> str:
+def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     """The scenario in a line."""
     scaled = "" if scale is None else f", scale {scale}"
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
-        f"{mode} at 2^-{bound}{scaled}, ratio {scene.form.ratio(1):.2f}"
+        f"{codec} at 2^-{bound}{scaled}, ratio {scene.form.ratio(1):.2f}"
     )
 
 
@@ -246,16 +249,15 @@ def _bytes_per_second(text: str, option: str) -> float:
     return given
 
 
-def _codec(text: str | None, where: str, ratio: str) -> Mode:
+def _variant(codec: str | None, mode: str | None, where: str, ratio: str) -> Variant:
     """What is asked for; else the default of the hook in software, and of NICs."""
-    if text is None:
-        return "planes" if where == "software" and ratio not in TABLE_III else DEFAULT_MODE
-    (name,) = report.choices(text, MODES, "--codec")
-    if name not in PAPER_MODES and ratio in TABLE_III:
+    variant = chosen(codec, mode, PLANES if where == "software" and ratio not in TABLE_III else BOUNDED)
+    if variant.codec != BOUNDED.codec and ratio in TABLE_III:
         raise typer.BadParameter(
-            f"--ratio {ratio} is of the paper's codec, not of --codec {name}: give a number or a .npy file"
+            f"--ratio {ratio} is of the paper's codec, not of --codec {variant.codec}: "
+            "give a number or a .npy file"
         )
-    return next(mode for mode in MODES if mode == name)
+    return variant
 
 
 def _scale(text: str | None, where: str, ratio: str) -> Scale:

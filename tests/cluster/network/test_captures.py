@@ -83,6 +83,6 @@ def test_the_dissector_reads_what_the_engines_wrote(
     saved = registers["TX_BYTES_IN"] - registers["TX_BYTES_OUT"]
     wire_bytes = sum(round(int(row["length"]) / float(row["ratio"])) for row in rows)
     assert sum(int(row["length"]) for row in rows) - wire_bytes == saved
-    config = EngineConfig(parameters=NIC_CODECS[codec].settings(10))
+    config = EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(10))
     restored = [receive(frame, config).verdict for frame in read_pcap(wire)]
     assert restored.count(Verdict.RESTORED) == len(rows)

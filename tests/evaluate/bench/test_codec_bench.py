@@ -178,7 +178,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "1 MB of fp32 values, error bound 2**-10; " in text
     facts = json.loads(out.read_text())
-    assert [(row["mode"], row["name"], row["threads"]) for row in facts["rows"]] == [
+    assert [(row["variant"], row["name"], row["threads"]) for row in facts["rows"]] == [
         (mode, name, threads)
         for mode in ("bounded", "planes")
         for name in paths
@@ -186,10 +186,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         for threads in ((1,) if name == "numpy" else (1, 2))
     ]
     # All paths make the same bytes.
-    ratios = {(row["mode"], row["ratio"]) for row in facts["rows"]}
+    ratios = {(row["variant"], row["ratio"]) for row in facts["rows"]}
     (_, bounded), (_, planes) = sorted(ratios)
     assert planes > 1.5 * bounded
-    assert {choice["mode"] for choice in facts["by_bound"]["x.npy"]} == {"bounded", "planes"}
+    assert {choice["codec"] for choice in facts["by_bound"]["x.npy"]} == {"paper", "planes"}
     assert facts["environment"]["seed"] == 1
     assert ", ".join(f"{name} {used}" for name, used in facts["paths"].items()) in text
     for name in (*paths, "Figures", "of memcpy"):

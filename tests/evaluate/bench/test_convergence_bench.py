@@ -12,6 +12,7 @@ import pytest
 from inceptionn import Codec, cli
 from inceptionn.codec import scale_exponent
 from inceptionn.evaluate.bench.layers import convergence as bench
+from inceptionn.wire import variant
 
 
 def test_equal_bytes() -> None:
@@ -20,7 +21,7 @@ def test_equal_bytes() -> None:
     k = bench.bound_of_equal_bytes(gradients, 6, 4)
 
     def size(mode: str, k: int) -> int:
-        codec = Codec(2.0**-k, mode)  # type: ignore[arg-type]
+        codec = Codec(2.0**-k, *variant(mode))
         return sum(len(codec.compress(x, scale=scale_exponent(x, codec.mode) - 2)) for x in gradients)
 
     assert size("planes", k) <= size("bounded", 6) < size("planes", k + 1)

@@ -91,9 +91,9 @@ def test_software_has_the_ratio_that_training_will_have(tmp_path: Path) -> None:
 
 def test_defaults_follow_what_compresses(tmp_path: Path) -> None:
     nic = facts_of(tmp_path)
-    assert (nic["codec"], nic["scale"]) == ("bounded", None)
+    assert (nic["codec"], nic["mode"], nic["scale"]) == ("paper", "bounded", None)
     table = facts_of(tmp_path, "--where", "software", "--ratio", "resnet50")
-    assert (table["codec"], table["scale"]) == ("bounded", None)
+    assert (table["codec"], table["scale"]) == ("paper", None)
     fixed = facts_of(tmp_path, "--where", "software", "--scale", "-3")
     assert fixed["scale"] == -3
     assert fixed["ratio"] > facts_of(tmp_path, "--where", "software")["ratio"]

@@ -20,7 +20,7 @@ from inceptionn.wire import (
     LANE_BYTES,
     MAX_K,
     MAX_LANES,
-    PAPER_MODES,
+    MODES,
     RAW_EXPONENT,
     STREAM_LANES,
     TAG_BYTES,
@@ -36,9 +36,9 @@ CODEC = bench_parameters().get("codec", "paper")
 BEAT_BYTES = WIDTH * LANE_BYTES
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
 """Tag words in a beat."""
-ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in PAPER_MODES)
+ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 if CODEC == "planes":  # T and B are not used
-    ALL_PARAMETERS = tuple(Parameters(params.e0, 0, 255) for params in ALL_PARAMETERS[:: len(PAPER_MODES)])
+    ALL_PARAMETERS = tuple(Parameters(params.e0, 0, 255) for params in ALL_PARAMETERS[:: len(MODES)])
 DEFAULT = ALL_PARAMETERS[9] if CODEC == "planes" else parameters(10, "bounded")
 LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
 """Lane counts that matter: every one of few groups, those of an MTU of 1500, and the longest."""

@@ -40,7 +40,7 @@ class Report:
                 for lane in range(WIDTH)
                 if group.present >> lane & 1
             )
-        counts = tuple(classes[number] for number in range(len(codec_of(CODEC).classes)))
+        counts = tuple(classes[number] for number in range(len(codec_of(CODEC).spec.classes)))
         return cls(len(block), little_endian_sum(block), little_endian_sum(cleared), counts)
 
     def check(self, bits: int) -> None:

@@ -52,7 +52,7 @@ def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: 
         for idle in PAUSES:
             for back_pressure in PAUSES:
                 # `cfg_b` holds for a whole run here; the bench changes it with every block.
-                accepted = codec_of(codec).accepted
+                accepted = codec_of(codec).spec.accepted
                 base = source.choice([*accepted[:9], *accepted[-14:], source.choice(accepted)])
                 decompressor.set(cfg_b=base)
                 sent = blocks.mixture(40, base, 0.4, source)

@@ -41,7 +41,7 @@ CLEARING = 75 if MANY else 40
 MAX_BYTES = (1 << 17) - 1
 MAX_LANES = (1 << 12) - 1
 MAX_COUNT = (1 << CODEC.count_bits) - 1
-CLASSES = range(len(CODEC.classes))
+CLASSES = range(len(CODEC.spec.classes))
 
 
 def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
@@ -97,7 +97,7 @@ class TB(TestBench):
             events
             or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
-        names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.classes_are_lanes else ("lanes",)))
+        names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.spec.counts_lanes else ("lanes",)))
         report = {name: events[name] for name in names} | {"counts": list(events["counts"])}
         dut.reports_payload.value = frame_report(CODEC.name).const(report).as_bits()
         for name in ("reports_valid", "frame_in", "frame_out"):
@@ -117,7 +117,7 @@ class TB(TestBench):
             amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}
             if DIRECTION == "tx":
                 amounts |= {class_slot(i, CODEC.name): events["counts"][i] for i in CLASSES}
-                if not CODEC.classes_are_lanes:
+                if not CODEC.spec.counts_lanes:
                     amounts[SLOT_LANES] = events["lanes"]
         self.sums.update(amounts)
         if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:

@@ -19,7 +19,7 @@ from inceptionn.hdl.engine.transmit_settling import frame_order
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, SHIM_VERSION
+from inceptionn.wire import CODECS, SHIM_BYTES, SHIM_MAGIC
 
 DEPTH = bench_parameters()["ring_depth"]
 LANES = bench_parameters().get("lanes", 8)
@@ -73,7 +73,7 @@ class Frame:
             places |= {24: (order["total_length"] - 20) % (1 << 16), 26: order["checksum"]}
         for at, value in places.items():
             head[l3 + at : l3 + at + 2] = value.to_bytes(2, "big")
-        shim = SHIM_MAGIC.to_bytes(2, "big") + bytes([SHIM_VERSION, order["b"]])
+        shim = SHIM_MAGIC.to_bytes(2, "big") + bytes([CODECS["paper"].version, order["b"]])
         shim += order["original_length"].to_bytes(2, "big") + bytes(2)
         return bytes(head) + shim + self.block
 

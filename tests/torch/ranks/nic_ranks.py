@@ -22,7 +22,7 @@ def main() -> None:
     transport = link_of(None).transport
     codec = transport.nic_codec
     print(json.dumps({
-        "nic": transport.nic, "mode": None if codec is None else codec.mode, "compressed": state.compressed,
+        "nic": transport.nic, "mode": codec and (codec.mode or codec.codec), "compressed": state.compressed,
         "plain": plain, "hook": found,
     }))  # fmt: skip
     dist.destroy_process_group()

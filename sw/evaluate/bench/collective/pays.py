@@ -26,6 +26,7 @@ from ....commands.console import (
 from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
+from ....wire import BOUNDED, PLANES
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
@@ -208,10 +209,10 @@ def calibrated(
 def used(sample: Floats, bound: int) -> dict[str, Form]:
     """What the variants compress with: ratios of a sample of the values, rates of this machine."""
     forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5))}
-    for mode in ("bounded", "planes"):
-        codec = Codec(2.0**-bound, mode, threads=1)
+    for variant in (BOUNDED, PLANES):
+        codec = Codec(2.0**-bound, *variant, threads=1)
         coder = measure.coder(codec, sample, repeats=5)
-        forms[mode] = Form("software", of_values(sample, codec), coder)
+        forms[variant.name] = Form("software", of_values(sample, codec), coder)
     return forms
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .... import wire
 from ....codec import Codec
 from ....collectives import BFloat16
 from ....collectives.building import RING_ALGORITHMS
-from ....wire import MODES, Mode
 
 Arguments = dict[str, Any]
 
@@ -28,11 +28,11 @@ def _bfloat16(bound: float) -> Arguments:
 
 def _literal(bound: float) -> Arguments:
     # One thread: the ranks of all hosts share this machine's processors.
-    return {"path": "software", "codec": Codec(bound, "literal", threads=1)}
+    return {"path": "software", "codec": Codec(bound, mode="literal", threads=1)}
 
 
 def _bounded(bound: float) -> Arguments:
-    return {"path": "software", "codec": Codec(bound, "bounded", threads=1)}
+    return {"path": "software", "codec": Codec(bound, threads=1)}
 
 
 def _planes(bound: float) -> Arguments:
@@ -109,8 +109,8 @@ VARIANTS = {
 }
 
 
-def _of_mode(mode: Mode) -> Callable[[float], Arguments]:
-    return lambda bound: {"path": "software", "codec": Codec(bound, mode, threads=1)}
+def _compressed(by: wire.Variant) -> Callable[[float], Arguments]:
+    return lambda bound: {"path": "software", "codec": Codec(bound, *by, threads=1)}
 
 
 PAPERS = "paper's aggregator"
@@ -119,8 +119,8 @@ _WHOLE = 1 << 30
 _BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up", sub_block=_WHOLE)
 FURTHER = {
     f"{PAPERS} raw": _BASELINE,
-    **{f"{PAPERS} {mode}, up": _BASELINE._replace(arguments=_of_mode(mode)) for mode in MODES},
-    **{f"ring {mode}": Variant(_of_mode(mode)) for mode in MODES},
+    **{f"{PAPERS} {by.name}, up": _BASELINE._replace(arguments=_compressed(by)) for by in wire.VARIANTS},
+    **{f"ring {by.name}": Variant(_compressed(by)) for by in wire.VARIANTS},
 }
 """For ``inceptionn reproduce``: every mode of the codec in a ring and on the one leg of the paper's baseline,
 whose aggregator is the first rank, has no values of its own, and works on the vector as a whole."""

@@ -16,7 +16,7 @@ import typer
 from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path, operation_paths
 from ....collectives import StreamCodec
 from ....commands import report
-from ....commands.choice import MODES, Choice, choices
+from ....commands.choice import VARIANTS, Choice, choices
 from ....commands.console import (
     Console,
     CsvFile,
@@ -30,7 +30,7 @@ from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import regular
-from ....wire import DEFAULT_MODE, STREAM_LANES, Mode
+from ....wire import BOUNDED, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
 from .memory import peak_of
@@ -50,7 +50,7 @@ TARGETS = {
         ("decompress", "avx2", 0.8),
     ),
 }
-"""Shares of memcpy with one thread, by mode; auto: the path that is chosen by measurement."""
+"""Shares of memcpy with one thread, by codec or mode; auto: the path that is chosen by measurement."""
 SLOW_SECONDS = 3.0
 """Seconds that one row may take beyond its first rounds."""
 OWN, PEER, WITH = "inceptionn", "peer", "with"
@@ -76,8 +76,8 @@ class Row:
     memory_compress: float | None
     memory_decompress: float | None
     """Peak, input and output included, in multiples of input and output."""
-    mode: Mode | None = None
-    """The mode; None for other compressors."""
+    variant: str | None = None
+    """The codec, or the mode of the paper's; None for other compressors."""
 
 
 def codec(
@@ -183,18 +183,18 @@ def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[
 class Job(NamedTuple):
     """One of our codecs on one path."""
 
-    mode: Mode
+    variant: Variant
     path: str
     threads: int
 
 
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
     """Our codecs on their paths with their threads, then the others."""
-    for mode, path in product(MODES, _own_paths()):
-        if mode == DEFAULT_MODE and path == GFNI:
+    for variant, path in product(VARIANTS, _own_paths()):
+        if variant == BOUNDED and path == GFNI:
             continue  # the same as without GFNI
         for threads in (1,) if path == NUMPY else (1, 2):
-            yield Job(mode, path, threads)
+            yield Job(variant, path, threads)
     if peers:
         yield from PEERS
 
@@ -222,7 +222,7 @@ def _own_paths() -> list[str]:
 def _title(job: Job | Peer) -> str:
     if isinstance(job, Peer):
         return job.name
-    return f"{job.mode}, {job.path}, {job.threads} thread{'s' * (job.threads > 1)}"
+    return f"{job.variant.name}, {job.path}, {job.threads} thread{'s' * (job.threads > 1)}"
 
 
 def _sample(x: Floats) -> Floats:
@@ -234,19 +234,19 @@ def _sample(x: Floats) -> Floats:
 
 
 def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
-    mode, path, threads = job
+    variant, path, threads = job
     before = active_path()
     force_path(path)
     try:
         rates = speed(
-            threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, mode=mode
+            threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, codec=variant
         )
-        coder = Codec(bound, mode, threads=threads)
+        coder = Codec(bound, *variant, threads=threads)
         small = x[:SMALL].copy()
         stream = coder.compress(small)
         peaks = _memory(coder.compress, coder.decompress, len, x)
         return Row(
-            data=kind, name=path, kind=OWN, threads=threads, mode=mode,
+            data=kind, name=path, kind=OWN, threads=threads, variant=variant.name,
             **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
             largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
             small_compress=_per_call(lambda: coder.compress(small)),
@@ -311,18 +311,18 @@ def figures_of(rows: list[Row]) -> list[report.Figure]:
     """The targets of the codec, for each array."""
     figures = []
     for kind in dict.fromkeys(row.data for row in rows):
-        for mode in MODES:
-            own = [row for row in rows if row.data == kind and row.mode == mode]
+        for name in (each.name for each in VARIANTS):
+            own = [row for row in rows if row.data == kind and row.variant == name]
             if own:
-                figures += _figures_of_mode(f"{kind}: {mode}", mode, own)
+                figures += _figures_of(f"{kind}: {name}", name, own)
     return figures
 
 
-def _figures_of_mode(title: str, mode: Mode, rows: list[Row]) -> list[report.Figure]:
+def _figures_of(title: str, variant: str, rows: list[Row]) -> list[report.Figure]:
     figures = []
     own = {(row.name, row.threads): row for row in rows}
     best = rows[0]
-    for name, path, target in TARGETS[mode]:
+    for name, path, target in TARGETS[variant]:
         row = own.get((path, 1))
         if row is not None:
             share = getattr(row, name) / row.memcpy
@@ -359,7 +359,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
     for row in rows:
         peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
         table.add_row(
-            row.name if row.mode is None else f"{row.mode}, {row.name}",
+            row.name if row.variant is None else f"{row.variant}, {row.name}",
             str(row.threads),
             f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
             f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
@@ -377,10 +377,10 @@ def _bounds_table(kind: str, found: list[Choice]) -> Table:
     bounds = list(dict.fromkeys(choice.k for choice in found))
     table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
     for what, name, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
-        for mode in MODES:
-            cells = {choice.k: getattr(choice, name) for choice in found if choice.mode == mode}
-            table.add_row(f"{what}, {mode}", *(f"{cells[k]:{form}}" for k in bounds))
-    ratios = {(choice.mode, choice.k): choice.ratio for choice in found}
+        for name in (each.name for each in VARIANTS):
+            cells = {choice.k: getattr(choice, name) for choice in found if choice.variant.name == name}
+            table.add_row(f"{what}, {name}", *(f"{cells[k]:{form}}" for k in bounds))
+    ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
     gains = [ratios["planes", k] / ratios["bounded", k] for k in bounds]
     table.add_row("planes against bounded", *(f"{gain:.2f}" for gain in gains))
     return table
@@ -396,7 +396,7 @@ def _draw(path: Path, rows: list[Row]) -> None:
     figure = Figure(figsize=(6.4 * len(kinds), 0.42 * most + 1.4), layout="constrained")
     panels = figure.subplots(1, len(kinds), squeeze=False)[0]
     for axes, (kind, lines) in zip(panels, shown.items(), strict=True):
-        names = [row.name if row.mode is None else f"{row.mode}, {row.name}" for row in lines]
+        names = [row.name if row.variant is None else f"{row.variant}, {row.name}" for row in lines]
         for offset, what, colour in ((-0.2, "compress", "C0"), (0.2, "decompress", "C1")):
             places = [place + offset for place in range(len(lines))]
             bars = axes.barh(places, [getattr(row, what) for row in lines], 0.38, label=what, color=colour)

@@ -113,8 +113,8 @@ def settings_of(variant: str, k: int | None) -> dict[str, Any]:
     """The arguments of `allreduce_comp`."""
     if k is None:
         return {"path": "off"}
-    mode = "bounded" if variant == BOUNDED else "planes"
-    return {"path": "software", "codec": Codec(2.0**-k, mode, threads=1), "scale": "auto"}  # type: ignore[arg-type]
+    codec = Codec(2.0**-k, "paper" if variant == BOUNDED else "planes", threads=1)
+    return {"path": "software", "codec": codec, "scale": "auto"}
 
 
 def train(
@@ -172,9 +172,9 @@ def bound_of_equal_bytes(gradients: Sequence[Floats], k: int, workers: int) -> i
     growth = math.ceil(math.log2(workers))
 
     def size(codec: Codec) -> int:
-        return sum(len(codec.compress(x, scale=scale_exponent(x, codec.mode) - growth)) for x in gradients)
+        return sum(len(codec.compress(x, scale=scale_exponent(x, codec.codec) - growth)) for x in gradients)
 
-    limit = size(Codec(2.0**-k, "bounded"))
+    limit = size(Codec(2.0**-k))
     fitting = [finer for finer in range(k, MAX_K + 1) if size(Codec(2.0**-finer, "planes")) <= limit]
     return max(fitting, default=k)
 

@@ -17,7 +17,7 @@ from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import SSDSGD
 from ....layers.traffic import Traffic
 from ....transport import Transport
-from ....wire import DEFAULT_MODE, Mode
+from ....wire import DEFAULT_CODEC, CodecName
 from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
 
 
@@ -133,9 +133,9 @@ class _AllReduce(Run):
 class _GradiVeQ(_AllReduce):
     """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
 
-    def __init__(self, transport: Transport, model: Model, job: Job, mode: Mode | None) -> None:
+    def __init__(self, transport: Transport, model: Model, job: Job, codec: CodecName | None) -> None:
         super().__init__(transport, model, job)
-        used = {name: Codec(job.bound, mode, threads=1) for name in ("codec", "rest_codec") if mode}
+        used = {name: Codec(job.bound, codec, threads=1) for name in ("codec", "rest_codec") if codec}
         self.exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
             transport, self.weights, warm_up=10, sampling=30, compressed=120, **used
         )
@@ -177,8 +177,8 @@ def _adt(model: Model, job: Job) -> Any:
     return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=1e-3, interval=max(1, job.steps // 8)))
 
 
-def _codec(job: Job, mode: Mode = DEFAULT_MODE) -> dict[str, Any]:
-    return {"codec": Codec(job.bound, mode, threads=1), "path": "software", "scale": "auto"}
+def _codec(job: Job, codec: CodecName = DEFAULT_CODEC) -> dict[str, Any]:
+    return {"codec": Codec(job.bound, codec, threads=1), "path": "software", "scale": "auto"}
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ SYSTEMS = {
     "parallax": System("Parallax", _Parallax, 12),
     "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, None), 42, adaptive=True),
     "gradiveq+codec": System(
-        "GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, DEFAULT_MODE), 42, adaptive=True
+        "GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, DEFAULT_CODEC), 42, adaptive=True
     ),
     "gradiveq+planes": System(
         "GradiVeQ, planes", lambda t, m, j: _GradiVeQ(t, m, j, "planes"), 42, adaptive=True

@@ -56,7 +56,7 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
     elif system in ("hook", "feedback", "bounded"):
-        codec = Codec(bound, "bounded" if system == "bounded" else "planes")
+        codec = Codec(bound, "paper" if system == "bounded" else "planes")
         own = CompressState(codec=codec, error_feedback=system == "feedback")
         ddp.register_comm_hook(own, compress_hook)
     return ddp

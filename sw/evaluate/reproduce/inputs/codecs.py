@@ -9,7 +9,7 @@ import numpy as np
 
 from ....codec import Codec
 from ....collectives import StreamCodec
-from ....wire import MODES
+from ....wire import VARIANTS
 from ...training import Floats
 
 Lossy = Callable[[Floats], Floats]
@@ -18,7 +18,7 @@ Lossy = Callable[[Floats], Floats]
 
 def codecs(k: int) -> dict[str, Codec]:
     """By mode, at an error bound of 2^-k: the paper's codec to the letter, and all others."""
-    return {str(mode): Codec(2.0**-k, mode, threads=1) for mode in MODES}
+    return {variant.name: Codec(2.0**-k, *variant, threads=1) for variant in VARIANTS}
 
 
 def ratio(codec: StreamCodec, x: Floats) -> float:

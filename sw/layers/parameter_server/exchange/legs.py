@@ -120,7 +120,7 @@ class _Scaled:
 
     def up(self, values: Floats) -> int:
         if self.scale == "auto":
-            exponent = scale_exponent(values, self.codec.mode) if isinstance(self.codec, Codec) else 0
+            exponent = scale_exponent(values, self.codec.codec) if isinstance(self.codec, Codec) else 0
         else:
             exponent = self.scale or 0
         self._look("the push of gradients", self.codec, values, exponent, auto=self.scale == "auto")

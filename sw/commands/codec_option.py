@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The options ``--codec`` and ``--mode``: the same two words in every command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..wire import BOUNDED, CODECS, MODES, PLANES, Variant, codec_spec
+
+CodecOption = Annotated[str | None, typer.Option("--codec", metavar="CODEC", help=f"{' or '.join(CODECS)}.")]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", metavar="MODE", help="Of the paper's codec: bounded, or literal for its Algorithm 2."
+    ),
+]
+
+
+def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> Variant:
+    """The codec and mode that two options ask for; a mode alone asks for the paper's codec.
+
+    The words of before, ``--mode planes`` and ``--codec bounded``, are accepted with a warning. Others are
+    usage errors.
+    """
+    if mode == PLANES.codec and codec in (None, mode):
+        _say_that_it_is_now("--mode planes", "--codec planes")
+        codec, mode = mode, None
+    elif codec in MODES and mode is None:
+        _say_that_it_is_now(f"--codec {codec}", f"--mode {codec}")
+        codec, mode = None, codec
+    option = "--codec"
+    try:
+        spec = codec_spec(codec or (BOUNDED if mode else default).codec)
+        option = "--mode"
+        if codec is None and mode is None:
+            return default
+        return Variant(spec.name, spec.mode_of(mode))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _say_that_it_is_now(old: str, new: str) -> None:
+    typer.echo(f"inceptionn: warning: {old} is now {new}", err=True)
