@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ..system.address import parse_address
+from ..system.text import LONGEST, printable
 from ..transport import TcpTransport, TransportError, TransportTimeout
 from ..transport.base import check_timeout
 from ..transport.tcp.formation import form
@@ -139,7 +142,8 @@ def _rendezvous(
 ) -> tuple[socket.socket | None, str, bytes]:
     """Rank 0's listener, and at all ranks its address and the group's secret.
 
-    If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason.
+    If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason. So do
+    the other ranks where the store holds something else.
     """
     limit = timedelta(seconds=timeout)
     store.set(f"host/{rank}", socket.gethostname())
@@ -161,8 +165,15 @@ def _rendezvous(
     except RuntimeError as error:  # the store's error has its own class only since torch 2.3
         raise TransportTimeout(f"the store of the process group: {error}") from error
     place, _, random = store.get(_PLACE).decode(errors="replace").partition("\n")
+    place = printable(place)[:LONGEST]
     if not random:
         raise TransportError(f"rank 0: {place}")
+    try:
+        parse_address(place)
+    except ValueError as error:
+        raise TransportError(f"torch's store names no address of rank 0: {error}") from error
+    if not re.fullmatch("[0-9a-f]{64}", random):
+        raise TransportError("torch's store holds no random bytes of rank 0 beside its address")
     return None, place, shared(random.encode())
 
 
