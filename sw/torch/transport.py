@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -88,10 +89,15 @@ class TorchTransport(TcpTransport):
             listener, place, secret = _rendezvous(store, rank, size, timeout, host)
             if listener is not None and listener.getsockname()[0] == "0.0.0.0":
                 host = None
-        form(
-            self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
-            listener=listener,
-        )  # fmt: skip
+        try:
+            form(
+                self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
+                listener=listener,
+            )  # fmt: skip
+        except TransportError as error:
+            if rank == 0 and (reasons := _reasons(store, size)):
+                raise type(error)(f"{error}; {reasons}") from error
+            raise
 
 
 def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
@@ -174,7 +180,22 @@ def _rendezvous(
         raise TransportError(f"torch's store names no address of rank 0: {error}") from error
     if not re.fullmatch("[0-9a-f]{64}", random):
         raise TransportError("torch's store holds no random bytes of rank 0 beside its address")
-    return None, place, shared(random.encode())
+    try:
+        return None, place, shared(random.encode())
+    except ValueError as error:
+        store.set(f"wrong/{rank}", str(error))
+        raise
+
+
+def _reasons(store: dist.Store, size: int) -> str:
+    """Why other ranks did not come to the rendezvous, as far as they have left word in the store."""
+    said = []
+    with suppress(RuntimeError):
+        for rank in range(1, size):
+            if store.check([f"wrong/{rank}"]):
+                text = printable(store.get(f"wrong/{rank}").decode(errors="replace"))
+                said.append(f"rank {rank}: {text[:LONGEST]}")
+    return "; ".join(said)
 
 
 def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:

@@ -31,7 +31,14 @@ def test_a_stranger_at_the_store_does_not_join(survivors: Survivors) -> None:
 
 
 def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(survivors: Survivors) -> None:
-    secrets = [["right", "wrong"], ["right", None], [None, "right"], ["", "right"], ["right", "right"]]
+    secrets = [
+        ["right", "wrong"],
+        ["right", None],
+        [None, "right"],
+        ["", "right"],
+        ["right", ""],
+        ["right", "right"],
+    ]
     zero, one = (found["said"] for found in survivors(2, None, PROGRAM, json.dumps(secrets)))
     for case in range(3):
         assert one[case].startswith(f"TransportError: {DIFFERS}")
@@ -41,7 +48,11 @@ def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(survivors: Survivor
         assert DIFFERS in zero[case]
     empty = "INCEPTIONN_SECRET is empty; give a secret or leave it out"
     assert (zero[3], one[3]) == (f"ValueError: {empty}", f"TransportError: rank 0: {empty}")
-    assert (zero[4], one[4]) == (1, 1)
+    assert (zero[4], one[4]) == (
+        f"TransportError: rank 1 did not reach the rendezvous within 3 s; rank 1: {empty}",
+        f"ValueError: {empty}",
+    )
+    assert (zero[5], one[5]) == (1, 1)
 
 
 @pytest.mark.parametrize(
