@@ -64,7 +64,8 @@ def write(out: Path, files: Mapping[str, str | bytes]) -> list[Path]:
     All are written to a hidden folder first. For a new folder it lies beside it and is renamed. For an
     existing one, which may be a mount point or the working directory, it lies inside: files move from there
     one by one, the manifest last. Files that only an earlier run wrote are removed; all others stay. A link
-    is followed. ``OSError``, with ``out`` as its file name, where no folder can be made.
+    is followed. A killed program leaves the hidden folder, ``.partial-*``. ``OSError``, with ``out`` as its
+    file name, where no folder can be made.
     """
     exists = out.is_dir()
     target = Path(os.path.realpath(out))

@@ -51,7 +51,7 @@ def load(path: Path) -> NDArray[np.float32]:
         try:
             shape, _, dtype = _READERS[npy.read_magic(file)](file)
             wanted = math.prod(shape) * dtype.itemsize
-            if any(length < 0 or length > _LONGEST for length in shape):
+            if any(type(length) is not int or not 0 <= length <= _LONGEST for length in shape):
                 raise ValueError("no shape of an array")
         except _DAMAGE:
             raise ValueError(f"{path} is not a .npy file, or its header is damaged") from None

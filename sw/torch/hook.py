@@ -75,6 +75,8 @@ class CompressState:
     the first bucket, in each step of the warm-up, and after a change. If they differ, all raise
     `MismatchError`.
 
+    An error of a schedule at one rank is raised at every rank.
+
     An error of the transport, such as `PeerLost` with the rank that is gone, is raised by the backward pass,
     as a ``RuntimeError`` that names it, at every rank.
     """
@@ -155,24 +157,35 @@ class CompressState:
     def travels_raw(self, tensor: torch.Tensor, group: dist.ProcessGroup | None) -> bool:
         """Whether a gradient goes as it is, by torch, after `agree`; counts the call."""
         self.agree(group)
-        raw = self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
+        raw = self._is_raw(tensor)
         if raw:
             self.raw += 1
         else:
             self.compressed += 1
         return raw
 
+    def _is_raw(self, tensor: torch.Tensor) -> bool:
+        return self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
+
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
+        settings = self._settings
+        wrong: Exception | None = None
         try:
-            self.agree(self.process_group, self._wrong_module(parameters, last))
+            wrong = self._wrong_module(parameters, last)
+            if not self._is_raw(buffer):
+                settings = self.settings
+        except Exception as error:  # the schedule's
+            wrong = error
+        try:
+            self.agree(self.process_group, wrong)
         except Exception as error:
             refused: Result[None] = Result()
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
         layout = None if self.residuals is None else self.residuals.layout(parameters)
-        raw, settings = self.travels_raw(buffer, self.process_group), self.settings
+        raw = self.travels_raw(buffer, self.process_group)
         if last:
             self.advance()
         if raw:

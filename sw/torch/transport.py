@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -14,6 +16,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ..system.address import parse_address
+from ..system.text import LONGEST, printable
 from ..transport import TcpTransport, TransportError, TransportTimeout
 from ..transport.base import check_timeout
 from ..transport.tcp.formation import form
@@ -85,10 +89,15 @@ class TorchTransport(TcpTransport):
             listener, place, secret = _rendezvous(store, rank, size, timeout, host)
             if listener is not None and listener.getsockname()[0] == "0.0.0.0":
                 host = None
-        form(
-            self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
-            listener=listener,
-        )  # fmt: skip
+        try:
+            form(
+                self, rank, size, place, timeout=timeout, nic=nic, tos=tos, host=host, job="", secret=secret,
+                listener=listener,
+            )  # fmt: skip
+        except TransportError as error:
+            if rank == 0 and (reasons := _reasons(store, size)):
+                raise type(error)(f"{error}; {reasons}") from error
+            raise
 
 
 def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
@@ -139,7 +148,8 @@ def _rendezvous(
 ) -> tuple[socket.socket | None, str, bytes]:
     """Rank 0's listener, and at all ranks its address and the group's secret.
 
-    If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason.
+    If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason. So do
+    the other ranks where the store holds something else.
     """
     limit = timedelta(seconds=timeout)
     store.set(f"host/{rank}", socket.gethostname())
@@ -161,9 +171,31 @@ def _rendezvous(
     except RuntimeError as error:  # the store's error has its own class only since torch 2.3
         raise TransportTimeout(f"the store of the process group: {error}") from error
     place, _, random = store.get(_PLACE).decode(errors="replace").partition("\n")
+    place = printable(place)[:LONGEST]
     if not random:
         raise TransportError(f"rank 0: {place}")
-    return None, place, shared(random.encode())
+    try:
+        parse_address(place)
+    except ValueError as error:
+        raise TransportError(f"torch's store names no address of rank 0: {error}") from error
+    if not re.fullmatch("[0-9a-f]{64}", random):
+        raise TransportError("torch's store holds no random bytes of rank 0 beside its address")
+    try:
+        return None, place, shared(random.encode())
+    except ValueError as error:
+        store.set(f"wrong/{rank}", str(error))
+        raise
+
+
+def _reasons(store: dist.Store, size: int) -> str:
+    """Why other ranks did not come to the rendezvous, as far as they have left word in the store."""
+    said = []
+    with suppress(RuntimeError):
+        for rank in range(1, size):
+            if store.check([f"wrong/{rank}"]):
+                text = printable(store.get(f"wrong/{rank}").decode(errors="replace"))
+                said.append(f"rank {rank}: {text[:LONGEST]}")
+    return "; ".join(said)
 
 
 def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:

@@ -261,6 +261,7 @@ def test_errors(
         "{'descr': '<f4', 'fortran_order': False, 'shape': (10, ",  # TokenError
         "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 10000000000000000000), }",  # OverflowError
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-4,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': 'ab', }",
         "{'descr': '<f4', 'fortran_order': 7, 'shape': (1,), }",
         "{'descr': [1], 'fortran_order': False, 'shape': (1,), }",

@@ -41,6 +41,12 @@ def test_a_residual_of_another_module_is_refused_at_all_ranks(ranks: list[dict[s
         assert rank["not flat"] == "ValueError: the residual of parameter 0 must be flat, not of shape (5, 2)"
 
 
+def test_an_error_of_a_schedule_is_raised_at_all_ranks(ranks: list[dict[str, Any]]) -> None:
+    text = "LookupError: no bound for step 1"
+    assert ranks[1]["schedule"].endswith(text)
+    assert ranks[0]["schedule"].endswith("MismatchError: rank 1 cannot take part: " + text)
+
+
 def test_a_state_serves_one_module(ranks: list[dict[str, Any]]) -> None:
     text = "ValueError: this CompressState serves another module, whose step is "
     for rank in ranks:

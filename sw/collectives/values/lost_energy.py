@@ -25,6 +25,9 @@ _PAUSE = 16
 of a model's buckets has its turn."""
 _REST = 100
 """The same after a sample that showed more loss than the whole array."""
+_SHIFT = 7
+"""Bits by which the scale must fall below that of the last sample for another one at once. The scale is known
+without a pass over the values; an outlier lowers it."""
 _CHUNK = 1 << 18
 _OUTLIERS = 4096
 """One value in so many may be kept if all others are lost, for these to be outliers."""
@@ -69,10 +72,12 @@ class Loss:
 
 
 class LostEnergy:
-    """Examines the values of every few calls before they are compressed, and warns once per key."""
+    """Examines the values of every few calls, and of those whose scale falls; warns once per key."""
 
     def __init__(self) -> None:
         self._rest: dict[Hashable, float] = {}
+        self._scale: dict[Hashable, int] = {}
+        """The scale at each key's last sample."""
 
     def __call__(
         self,
@@ -92,9 +97,11 @@ class LostEnergy:
         """
         if not isinstance(codec, Codec):
             return
-        if rest := self._rest.get(key, 0):
+        rest = self._rest.get(key, 0)
+        if rest == math.inf or (rest and scale > self._scale[key] - _SHIFT):
             self._rest[key] = rest - 1
             return
+        self._scale[key] = scale
         if not loss_of(codec, _sample(values), scale).warned_of:
             self._rest[key] = _PAUSE
             return

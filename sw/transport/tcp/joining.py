@@ -35,17 +35,18 @@ def join(address: Address, timeout: float, source: str | None) -> Line:
     Tries again until rank 0 listens. Raises `TransportTimeout` if it never does.
     """
     deadline = time.monotonic() + timeout
+    name = printable(address[0])
     pause = 0.005
     while True:
         try:
             return Line(_connected(address, max(0.01, _left(deadline)), source), timeout, stranger=True)
-        except socket.gaierror as error:
-            raise TransportError(f"no such host: {address[0]}") from error
+        except (socket.gaierror, UnicodeError) as error:  # of the latter kind for a name that DNS forbids
+            raise TransportError(f"no such host: {name}") from error
         except OSError as error:
             if time.monotonic() + pause > deadline:
-                here = f" ({address[0]} is this host: give the address of rank 0's host)"
+                here = f" ({name} is this host: give the address of rank 0's host)"
                 raise TransportTimeout(
-                    f"rank 0 does not answer at {address[0]}:{address[1]}: {error.strerror or error}"
+                    f"rank 0 does not answer at {name}:{address[1]}: {error.strerror or error}"
                     f"{here if unspecified(address[0]) else ''}"
                 ) from error
         time.sleep(pause)

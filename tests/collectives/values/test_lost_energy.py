@@ -135,6 +135,22 @@ def test_one_outlier_that_takes_all_else_is_said(threads: Group, mode: Any) -> N
     assert said_by(threads, x[:9000], codec=codec) == []  # more than a few outliers
 
 
+def test_an_outlier_in_a_later_call_is_said(threads: Group) -> None:
+    x = late()[0]
+    outlier = x.copy()
+    outlier[77] = 1e30
+
+    def run(t: Transport) -> None:
+        for call in range(6):
+            allreduce_comp(t, outlier if call == 3 else x, np.empty_like(x))
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert threads(2, run) == [None, None]
+    assert len(said) == 2  # once per rank
+    assert all("but an outlier of 1e+30 becomes zero" in str(warning.message) for warning in said)
+
+
 def test_the_bound_is_the_one_in_use_and_the_default_is_not_advised(threads: Group) -> None:
     x = np.full(60_000, 2.0**-13, np.float32)
     x[::300] = 2.0**-9

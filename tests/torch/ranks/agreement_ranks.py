@@ -12,6 +12,7 @@ import torch.distributed as dist
 from ranks import digest, leave, model, sgd, steps
 from torch.nn.parallel import DistributedDataParallel
 
+from inceptionn import Codec
 from inceptionn.torch import CompressState, compress_hook, compressed
 
 BUCKETS = {"bucket_cap_mb": 0.05}
@@ -71,6 +72,13 @@ def shared() -> dict[str, Any]:
     return found
 
 
+def schedule(step: int) -> Codec:
+    """Fails at one rank, in its second step."""
+    if step == 1 and dist.get_rank() == 1:
+        raise LookupError(f"no bound for step {step}")
+    return Codec()
+
+
 def refused_at_construction() -> list[str]:
     wrong: list[dict[str, Any]] = [
         {"algorithm": "tree"}, {"algorithm": "paper_baseline"}, {"path": "fast"}, {"group_size": 3},
@@ -90,6 +98,7 @@ def main() -> None:
     found["residual"] = said(lambda: trained(resumed(0, odd, error_feedback=True)))
     found["no tensor"] = said(lambda: resumed(0, {0: [1.0]}, error_feedback=True))  # type: ignore[dict-item]
     found["not flat"] = said(lambda: resumed(0, {0: torch.zeros(5, 2)}, error_feedback=True))
+    found["schedule"] = said(lambda: trained(CompressState(codec=schedule)))
     found["loaded again"] = loaded_again()
     found["shared"] = shared()
     found["construction"] = refused_at_construction()

@@ -153,6 +153,10 @@ def test_something_else_at_the_rendezvous(port: int) -> None:
 def test_unknown_host() -> None:
     with pytest.raises(TransportError, match=r"no such host: no\.such\.host\.invalid"):
         connect(1, 2, "no.such.host.invalid:1", timeout=1)
+    with pytest.raises(TransportError, match=r"^no such host: a\.\.b$"):  # a UnicodeError of Python's
+        connect(1, 2, "a..b:1", timeout=1)
+    with pytest.raises(TransportError, match=r"^no such host: \\x1b\[31m$"):
+        connect(1, 2, "\x1b[31m:1", timeout=1)
 
 
 @pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\n", b'{"rank": "x"}\n', b""])
