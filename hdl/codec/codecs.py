@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from inceptionn.system.text import nearest
 from inceptionn.wire import (
     CODES,
     EXPONENT_BIAS,
@@ -112,5 +113,5 @@ CODECS = {
 def codec_of(name: str) -> LaneCodec:
     """The codec of this name; ``ValueError`` for any other."""
     if name not in CODECS:
-        raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}")
+        raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}{nearest(name, CODECS)}")
     return CODECS[name]
