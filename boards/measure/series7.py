@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 
 from inceptionn.hdl.verilog import convert
 from inceptionn.hdl.yosys import yosys_path
+from inceptionn.system.atomic_file import write
 
 from .place_and_route import Area, ToolError, _run, _version, count_area
 
@@ -66,5 +67,5 @@ def map_series7(component: wiring.Component, cache_dir: Path, name: str) -> Mapp
     text = (folder / "area.json").read_text()
     cells = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]
     found = Mapping(count_area(cells.items()), parse_longest_path((folder / "path.txt").read_text()))
-    kept.write_text(json.dumps(asdict(found)))
+    write(kept, json.dumps(asdict(found)))
     return found

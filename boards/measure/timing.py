@@ -29,6 +29,7 @@ from inceptionn.commands.console import (
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
 from inceptionn.hdl.nic import check_size
+from inceptionn.system.atomic_file import write
 from inceptionn.system.options import whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
@@ -145,7 +146,7 @@ def _measure_in(
     if with_area and result["area"] is None:
         note(f"{short}: map to series 7")
         result["area"] = asdict(area(factory(), folder))
-        kept.write_text(json.dumps(result))
+        write(kept, json.dumps(result))
     if wanted:
         note(f"{short}: synthesize for ECP5")
         netlist = synthesize(factory(), folder)
@@ -156,7 +157,7 @@ def _measure_in(
             try:
                 for done in as_completed(routes):
                     result["routes"][kept_as[routes[done]]] = asdict(done.result())
-                    kept.write_text(json.dumps(result))
+                    write(kept, json.dumps(result))
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise

@@ -77,7 +77,7 @@ def _settings(codec: str | None, k: int, mode: str | None) -> CodecParameters:
     """The codec's numbers; a usage error for a codec, bound or mode that does not exist."""
     option = "--codec"
     try:
-        spec = codec_spec(codec or DEFAULT_CODEC)
+        spec = codec_spec(DEFAULT_CODEC if codec is None else codec)
         option = "--mode"
         spec.mode_of(mode)
         option = "--bound"

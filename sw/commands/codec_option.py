@@ -32,7 +32,7 @@ def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> V
         codec, mode = None, codec
     option = "--codec"
     try:
-        spec = codec_spec(codec or (BOUNDED if mode else default).codec)
+        spec = codec_spec((default if mode is None else BOUNDED).codec if codec is None else codec)
         option = "--mode"
         if codec is None and mode is None:
             return default

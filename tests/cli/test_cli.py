@@ -58,6 +58,10 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["simulate", "tag_decodr"], "not 'tag_decodr' (did you mean 'tag_decoder'?)"),
         (["generate", "--board", "vc790", "--out", "x"], "not 'vc790' (did you mean 'vc709'?)"),
         (
+            ["generate", "--board", "vc709", "--codec", "planess", "--out", "x"],
+            "not 'planess' (did you mean 'planes'?)",
+        ),
+        (
             ["generate", "--board", "ecpix5", "--out", "x"],
             "not 'ecpix5' (the inline device: inceptionn inline build --board ecpix5-85f)",
         ),

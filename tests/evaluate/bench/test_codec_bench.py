@@ -121,12 +121,12 @@ def test_peers_keep_what_they_promise(peer: Peer) -> None:
         assert 0 < row.largest_error <= 1
 
 
-def row(name: str, threads: int = 1, mode: str = "bounded", **values: float) -> bench.Row:
+def row(name: str, threads: int = 1, variant: str = "bounded", **values: float) -> bench.Row:
     defaults = {
         "memcpy": 20.0, "compress": 15.0, "decompress": 14.0, "ratio": 4.0, "largest_error": 0.9,
         "small_compress": 1e-6, "small_decompress": 2e-6, "memory_compress": 1.0, "memory_decompress": 1.05,
     }  # fmt: skip
-    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, mode=mode, **(defaults | values))
+    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, variant=variant, **(defaults | values))
 
 
 def test_figures_by_hand() -> None:
@@ -134,9 +134,9 @@ def test_figures_by_hand() -> None:
         row("auto"),
         row("auto", 2, compress=30.0, memcpy=24.0, decompress=8.4),
         row("avx2", compress=11.0),
-        row("auto", mode="planes", compress=28.0),
-        row("avx512", mode="planes", compress=17.0),
-        row("avx2", mode="planes", decompress=17.0),
+        row("auto", variant="planes", compress=28.0),
+        row("avx512", variant="planes", compress=17.0),
+        row("avx2", variant="planes", decompress=17.0),
     ]
     figures = {figure.name: figure for figure in bench.figures_of(rows)}
     assert figures["d: bounded: compress, auto, of memcpy"].measured == 0.75

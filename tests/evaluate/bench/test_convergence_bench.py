@@ -22,7 +22,7 @@ def test_equal_bytes() -> None:
 
     def size(mode: str, k: int) -> int:
         codec = Codec(2.0**-k, *variant(mode))
-        return sum(len(codec.compress(x, scale=scale_exponent(x, codec.mode) - 2)) for x in gradients)
+        return sum(len(codec.compress(x, scale=scale_exponent(x, codec.codec) - 2)) for x in gradients)
 
     assert size("planes", k) <= size("bounded", 6) < size("planes", k + 1)
     assert k > 6

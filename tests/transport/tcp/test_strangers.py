@@ -33,8 +33,17 @@ HELLO = {
 }  # fmt: skip
 
 
-def group(port: int, size: int = 3, listener: socket.socket | None = None, **settings: Any) -> list[Any]:
-    """What ranks in threads got: the sum of their numbers, or an error."""
+def group(
+    port: int,
+    size: int = 3,
+    listener: socket.socket | None = None,
+    before: threading.Thread | None = None,
+    **settings: Any,
+) -> list[Any]:
+    """What ranks in threads got: the sum of their numbers, or an error.
+
+    The last rank waits for the end of ``before``, so the group cannot be complete earlier.
+    """
     found: list[Any] = [None] * size
     if listener is None:
         listener = listen(("127.0.0.1", port))
@@ -50,8 +59,11 @@ def group(port: int, size: int = 3, listener: socket.socket | None = None, **set
             found[rank] = error
 
     threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
-    for thread in reversed(threads):
+    for thread in threads[:-1]:
         thread.start()
+    if before is not None:
+        before.join(20)
+    threads[-1].start()
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive(), "a rank hangs"
@@ -257,9 +269,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
     listener = listen(("127.0.0.1", port))
     thread = threading.Thread(target=stray)
     thread.start()
-    thread.join(0.3)
-    assert group(port, 3, listener) == [3] * 3
-    thread.join(20)
+    assert group(port, 3, listener, before=thread) == [3] * 3
     assert said == ["job differs: rank 0 has another one than rank 1, 'another'"]
 
 

@@ -376,10 +376,10 @@ def _bounds_table(kind: str, found: list[Choice]) -> Table:
     """Ratio and relative L2 error of both codecs, by bound."""
     bounds = list(dict.fromkeys(choice.k for choice in found))
     table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
-    for what, name, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
-        for name in (each.name for each in VARIANTS):
-            cells = {choice.k: getattr(choice, name) for choice in found if choice.variant.name == name}
-            table.add_row(f"{what}, {name}", *(f"{cells[k]:{form}}" for k in bounds))
+    for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
+        for variant in VARIANTS:
+            cells = {choice.k: getattr(choice, figure) for choice in found if choice.variant == variant}
+            table.add_row(f"{what}, {variant.name}", *(f"{cells[k]:{form}}" for k in bounds))
     ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
     gains = [ratios["planes", k] / ratios["bounded", k] for k in bounds]
     table.add_row("planes against bounded", *(f"{gain:.2f}" for gain in gains))
