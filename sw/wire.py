@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import ClassVar, Literal, NamedTuple
 
@@ -355,7 +356,9 @@ def codec_spec(name: str) -> CodecSpec:
     for spec in CODECS.values():
         if spec.name == name:
             return spec
-    raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}")
+    near = get_close_matches(str(name), CODECS, 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}{hint}")
 
 
 class Variant(NamedTuple):

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any
 
 from inceptionn import wire
-from inceptionn.system.text import nearest
 from inceptionn.wire import DEFAULT_CODEC as PAPER
 
 __all__ = ["CODECS", "PAPER", "LaneCodec", "codec_of"]
@@ -61,6 +60,4 @@ CODECS: dict[str, LaneCodec] = {name: LaneCodec(spec) for name, spec in wire.COD
 
 def codec_of(name: str) -> LaneCodec:
     """The codec of this name; ``ValueError`` for any other."""
-    if name not in CODECS:
-        raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {name!r}{nearest(name, CODECS)}")
-    return CODECS[name]
+    return CODECS[wire.codec_spec(name).name]

@@ -126,7 +126,8 @@ def row(name: str, threads: int = 1, variant: str = "bounded", **values: float) 
         "memcpy": 20.0, "compress": 15.0, "decompress": 14.0, "ratio": 4.0, "largest_error": 0.9,
         "small_compress": 1e-6, "small_decompress": 2e-6, "memory_compress": 1.0, "memory_decompress": 1.05,
     }  # fmt: skip
-    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, variant=variant, **(defaults | values))
+    values = defaults | values
+    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, variant=variant, **values)
 
 
 def test_figures_by_hand() -> None:
