@@ -95,9 +95,10 @@ def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
     first = all_terms[0]
     for rank, theirs in enumerate(all_terms):
         for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
-            if theirs.get(word) != first.get(word):
+            # As JSON, as in the digest: in Python, True equals 1, and 1.0 does.
+            if _digest({word: theirs.get(word)}) != _digest({word: first.get(word)}):
                 raise MismatchError(
-                    f"{printable(word)} differs: rank 0 has {brief(first.get(word))}, "
+                    f"{printable(word[:200])} differs: rank 0 has {brief(first.get(word))}, "
                     f"rank {rank} has {brief(theirs.get(word))}"
                 )
 

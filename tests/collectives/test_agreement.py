@@ -254,3 +254,12 @@ def test_a_rank_that_never_calls(group: Group) -> None:
 def test_comm_must_be_one() -> None:
     with pytest.raises(TypeError, match="a transport or an mpi4py communicator is needed, not 3"):
         allreduce_comp(3, X, X.copy(), SUM)
+
+
+def test_values_that_only_python_calls_equal_differ(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        agreement.agree(t, {"word": 1 if t.rank else True}, None, None)
+
+    for error in threads(2, run):
+        assert isinstance(error, MismatchError)
+        assert str(error) == "word differs: rank 0 has True, rank 1 has 1"

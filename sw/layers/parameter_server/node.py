@@ -277,6 +277,9 @@ class Node:
         parts = parts_of(self.plan, envelope.numbers)
         if strange := sorted({key for key, _ in parts} - into.keys()):
             raise ValueError(f"weights of the key {strange[0]!r}, which is not of the pull")
+        wanted = [part.number for part in self.plan.of(self.servers.index(server), into)]
+        if sorted(envelope.numbers) != wanted:
+            raise ValueError(f"weights of {len(envelope.numbers)} partitions, the pull needs {len(wanted)}")
         found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
         for number, values in zip(envelope.numbers, found, strict=True):
             part = self.plan.partitions[number]
