@@ -91,4 +91,4 @@ async def registers_over_the_serial_line(dut) -> None:
     assert (await tb.regs("set", "INJECT.VALUE", "1")).returncode == 0
     done = await tb.regs("get", "MISMATCHED")
     assert done.stdout.strip() == "1", done.stderr
-    assert (await tb.regs("get", "VERDICT.FAIL")).stdout.strip() == "1"
+    assert (await tb.regs("get", "VERDICT.FAIL")).stdout.strip() == "0x1"
