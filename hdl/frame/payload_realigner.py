@@ -136,6 +136,7 @@ class PayloadRealigner(wiring.Component):
         take = Signal()
         closing = Signal()
         running = Signal()  # left != 0
+        last_left = Signal()  # left == 1
         # While the rest leaves, a beat at the input belongs to the next frame, and may be its last. It must
         # not count for a run that begins after it. A run that begins with it has been loaded already; then
         # two registers describe the rest.
@@ -143,24 +144,25 @@ class PayloadRealigner(wiring.Component):
         m.d.comb += [
             take.eq(valid & running & alone & (skip == 0)),
             emit.eq(flush | (take & begun)),
-            closing.eq(flush | (left == 1)),
+            closing.eq(flush | last_left),
         ]
-        following = Signal.like(left)
-        m.d.comb += following.eq(left - (take & begun))
-        m.d.sync += flush.eq(valid & beat.last & running & alone & (following != 0))
+        m.d.sync += flush.eq(valid & beat.last & running & alone & ~(take & begun & last_left))
         with m.If(valid & running & (skip != 0)):
             m.d.sync += skip.eq(skip - 1)
         with m.If(take):
-            m.d.sync += [begun.eq(1), left.eq(following), running.eq(following != 0)]
+            m.d.sync += begun.eq(1)
+        with m.If(take & begun):
+            m.d.sync += [left.eq(left - 1), last_left.eq(left == 2), running.eq(~last_left)]
         with m.If(take & begun if self.width.payload_overlaps else emit):
             m.d.sync += first.eq(0)
         with m.If(valid & beat.last if self.width.payload_overlaps else flush):
-            m.d.sync += [left.eq(0), running.eq(0)]
+            m.d.sync += [left.eq(0), last_left.eq(0), running.eq(0)]
         with m.If(self.runs.valid):
             m.d.sync += [
                 skip.eq(loaded.skip),
                 lane.eq(loaded.lane),
                 left.eq(loaded.bursts),
+                last_left.eq(loaded.bursts == 1),
                 running.eq(1),
                 ending.eq(loaded.ending),
                 begun.eq(0),
