@@ -22,7 +22,7 @@ class DataPathConfig(data.Struct):
     """Settings of the sources, the engines and the checker."""
 
     source: SourceConfig  #: What is sent.
-    t: 8  #: :class:`inceptionn.wire.Parameters`.
+    t: 8  #: :class:`inceptionn.wire.paper.Parameters`.
     k: 4  #: Error bound ``2**-k``.
 
 

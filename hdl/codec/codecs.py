@@ -2,8 +2,9 @@
 """The components of the codecs that an engine can have.
 
 Choosing a codec is choosing a compressor and a decompressor with the same ports, from the folder of the
-codec's name. What else depends on it is in the codec's record (:class:`inceptionn.wire.CodecSpec`). Nothing
-here needs Amaranth: the components are imported on first use.
+codec's name. What else depends on it is in the codec's record
+(:class:`inceptionn.wire.codec.CodecSpec`). Nothing here needs Amaranth: the
+components are imported on first use.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .codecs import PAPER, codec_of
 
 
 class CodecParameters(data.Struct):
-    """The numbers that lanes are compressed with (:class:`inceptionn.wire.Parameters`)."""
+    """The numbers that lanes are compressed with (:class:`inceptionn.wire.paper.Parameters`)."""
 
     e0: 8
     t: 8
@@ -205,8 +205,8 @@ class StandaloneCompressor(wiring.Component):
             {
                 "s_axis": In(stream),  #: ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
                 "m_axis": Out(stream),  #: ``tuser = 1`` at ``tlast``: overlong packet.
-                #: E0 (:class:`inceptionn.wire.Parameters`), constant from a packet's first beat until one
-                #: cycle after its last.
+                #: E0 (:class:`inceptionn.wire.paper.Parameters`), constant from a packet's first beat until
+                #: one cycle after its last.
                 "cfg_e0": In(8),
                 "cfg_t": In(8),  #: T, likewise. The planes codec does not use it.
                 "cfg_b": In(8),  #: B, likewise. The planes codec does not use it.

@@ -25,8 +25,8 @@ class EngineConfig(data.Struct):
     enable: 1  #: Compress or restore; while 0, every frame passes with verdict ``DISABLED``.
     tos: 8  #: A frame is tagged when ``(ToS & tos_mask) == (tos & tos_mask)`` (wire-format.md, section 3).
     tos_mask: 8  #: See ``tos``.
-    #: :class:`inceptionn.wire.Parameters`, in units of the biased exponent; with the planes codec only e0 is
-    #: used. The receive engine takes what it needs from the shim and ignores all three.
+    #: :class:`inceptionn.wire.paper.Parameters`, in units of the biased exponent; with the planes codec
+    #: only e0 is used. The receive engine takes what it needs from the shim and ignores all three.
     e0: 8
     t: 8  #: See ``e0``.
     b: 8  #: See ``e0``.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import Parameters, PlanesParameters, Verdict
+from inceptionn.wire import CodecParameters, Verdict
 
 from . import checksum
 from .flows import FlowTable
@@ -34,7 +34,7 @@ class EngineConfig:
     enable: bool = True
     tos: int = wire.DEFAULT_TOS
     tos_mask: int = wire.DEFAULT_TOS_MASK
-    parameters: Parameters | PlanesParameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
+    parameters: CodecParameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
     min_payload: int = wire.DEFAULT_MIN_PAYLOAD
     max_payload: int = wire.DEFAULT_MAX_PAYLOAD
 

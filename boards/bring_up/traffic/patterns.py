@@ -56,12 +56,12 @@ PATTERNS = (
 class SourceConfig(data.Struct):
     """A pattern and an error bound, as the sources take them; constant while they run."""
 
-    palette: 2 * PALETTE_SLOTS  #: Class of each slot, a :class:`~inceptionn.wire.Tag`.
+    palette: 2 * PALETTE_SLOTS  #: Class of each slot, a :class:`~inceptionn.wire.paper.Tag`.
     #: Shift of each slot of the 8-bit class, 1 to 7, within those that the class has at this bound.
     shifts8: 3 * SHIFT_SLOTS
     shifts16: 3 * SHIFT_SLOTS  #: Likewise of the 16-bit class.
-    e0: 8  #: :class:`inceptionn.wire.Parameters`.
-    b: 8  #: :class:`inceptionn.wire.Parameters`.
+    e0: 8  #: :class:`inceptionn.wire.paper.Parameters`.
+    b: 8  #: :class:`inceptionn.wire.paper.Parameters`.
     least: 12  #: Of :class:`Pattern`.
     spread: 12  #: Of :class:`Pattern`.
 

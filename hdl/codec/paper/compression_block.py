@@ -33,7 +33,7 @@ class CompressionBlock(wiring.Component):
     e0: In(8)  #: Parameter E0 of the codec; read together with ``lane``.
     t: In(8)  #: Parameter T, likewise.
     b: In(8)  #: Parameter B, likewise.
-    tag: Out(2)  #: Class of the lane, one of :class:`~inceptionn.wire.Tag`.
+    tag: Out(2)  #: Class of the lane, one of :class:`~inceptionn.wire.paper.Tag`.
     vector: Out(32)  #: Kept bits, right-aligned, zero above.
     cleared: Out(32)  #: Bits of ``lane`` that the lossy value lacks: ``lossy == lane & ~cleared``.
 

@@ -35,7 +35,7 @@ class DecompressionBlock(wiring.Component):
 
     LATENCY = 3
 
-    tag: In(2)  #: Class of the lane, one of :class:`~inceptionn.wire.Tag`.
+    tag: In(2)  #: Class of the lane, one of :class:`~inceptionn.wire.paper.Tag`.
     vector: In(32)  #: The lane's kept bits, right-aligned.
     base: In(8)  #: Biased exponent that the 8-bit class is normalised to (B).
     value: Out(32)  #: fp32 bits.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from inceptionn.wire import Parameters, PlanesParameters
+from inceptionn.wire import CodecParameters
 from inceptionn.wire import Verdict as V
 
 from ..frame import EngineConfig
@@ -43,7 +43,7 @@ class CodecCases(Protocol):
     """What a codec's module (:mod:`.paper`, :mod:`.planes`) adds to the cases that both codecs share."""
 
     CONFIG: EngineConfig
-    INVALID: Parameters | PlanesParameters
+    INVALID: CodecParameters
     NOISE: V
     """Transmit verdict of 362 lanes of random bits."""
     RAW_LANE: int
@@ -57,7 +57,7 @@ class CodecCases(Protocol):
     def numbers(self) -> list[Sequence]:
         """Transmit: parameters that are invalid, and other extremes."""
 
-    def bounds(self) -> Mapping[str, Parameters | PlanesParameters]:
+    def bounds(self) -> Mapping[str, CodecParameters]:
         """Every bound in every mode, by name."""
 
     def bad_shims(self, good: bytes) -> tuple[Case, ...]:

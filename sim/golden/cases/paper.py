@@ -15,7 +15,7 @@ from .case import GRADIENTS, Case, Sequence, patched
 from .wire_side import sent, shimmed
 
 CONFIG = EngineConfig()
-INVALID: wire.Parameters | wire.PlanesParameters = wire.Parameters(0, 0, 0)
+INVALID: wire.CodecParameters = wire.Parameters(0, 0, 0)
 NOISE = V.COMPRESSED
 RAW_LANE = 0x40000000
 FINE_EXPONENT = 126

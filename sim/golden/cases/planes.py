@@ -15,7 +15,7 @@ from .case import GRADIENTS, Case, Sequence, patched
 from .wire_side import sent, shimmed
 
 CONFIG = EngineConfig(parameters=wire.planes_parameters(wire.DEFAULT_K))
-INVALID: wire.Parameters | wire.PlanesParameters = wire.PlanesParameters(0)
+INVALID: wire.CodecParameters = wire.PlanesParameters(0)
 NOISE = V.EXPANDED
 RAW_LANE = 0x42000000
 FINE_EXPONENT = 129

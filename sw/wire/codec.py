@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a codec's record holds: its parameters, its classes, its name and its version.
+
+One module for each codec makes one record: :mod:`.paper` and :mod:`.planes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import ClassVar, Literal, NamedTuple, get_args
+
+from .lanes import GROUP_LANES, MAX_LANES, WORD_BYTES
+
+Mode = Literal["literal", "bounded"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""Modes of the paper's codec; no other codec has modes."""
+DEFAULT_MODE: Mode = "bounded"
+CodecName = Literal["paper", "planes"]
+
+
+@dataclass(frozen=True)
+class CodecParameters(ABC):
+    """The numbers of a codec that hardware and kernels compress with; ``codec`` tells which codec's.
+
+    Every codec has E0, the biased exponent of its error bound.
+    """
+
+    codec: ClassVar[CodecName]
+    e0: int
+
+    @property
+    @abstractmethod
+    def valid(self) -> bool:
+        """Whether hardware compresses with these numbers."""
+
+    @property
+    @abstractmethod
+    def exact_exponent(self) -> int:
+        """The biased exponent from which on every value comes back bit for bit."""
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """Whether every value comes back within the bound."""
+
+
+def three_numbers(parameters: CodecParameters) -> tuple[int, int, int]:
+    """E0, T and B; zero in place of those that the codec does not have."""
+    e0, t, b = (*astuple(parameters), 0, 0)[:3]
+    return e0, t, b
+
+
+class CodecClass(NamedTuple):
+    """A class of what a codec counts in a block: a lane's tag, or a group's code."""
+
+    size: int
+    """Bytes of data of one lane or group of this class."""
+    counter: str
+    """Name of the NIC's counter, without its direction."""
+    text: str
+    """What that register counts."""
+    label: str
+    short_label: str
+    """For histograms."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecSpec:
+    """What hardware, golden model, native code and commands must agree on about one codec.
+
+    Each of them registers its own part, such as a component or a function, under ``name``.
+    """
+
+    name: CodecName
+    version: int
+    """Byte 2 of the shim, and the version of the wire format."""
+    number: str
+    """The parameter in byte 3 of the shim."""
+    accepted: range
+    """Values of byte 3 that a receiver accepts."""
+    type: type[CodecParameters]
+    of_bound: Callable[..., CodecParameters]
+    """The parameters for the k of a bound and, if the codec has modes, one of them."""
+    parameter_texts: tuple[str, ...]
+    """What the parameters are, in the order of ``type``'s fields."""
+    rule: str
+    """Which parameters are valid, as text."""
+    modes: tuple[Mode, ...] = ()
+    plane: str
+    """What a block's first plane holds: tags or codes."""
+    word_groups: int
+    """Groups whose tags or codes share a word of two bytes."""
+    unit: str
+    """What the classes count."""
+    unit_lanes: int
+    """Lanes of a unit."""
+    classes: tuple[CodecClass, ...]
+    shares: tuple[tuple[str, range], ...]
+    """Named sums of classes for a short table."""
+    rounds: bool
+    """Whether values are rounded to nearest; else they are cut towards zero."""
+
+    @property
+    def counts_lanes(self) -> bool:
+        """Whether the classes count lanes, so that their sum is the length of a block."""
+        return self.unit_lanes == 1
+
+    @property
+    def most(self) -> int:
+        """Highest count of a class in a block."""
+        return MAX_LANES // self.unit_lanes
+
+    @property
+    def class_bits(self) -> int:
+        """Bits of a tag or code in the plane."""
+        return (len(self.classes) - 1).bit_length()
+
+    @property
+    def lanes_of_plane_byte(self) -> int:
+        """Lanes whose tags or codes share a byte."""
+        return GROUP_LANES * self.word_groups // WORD_BYTES
+
+    def units(self, lanes: int) -> int:
+        """Units, full or not, of this many lanes."""
+        return -(-lanes // self.unit_lanes)
+
+    def plane_bytes(self, lanes: int) -> int:
+        """Bytes of the tags or codes of this many lanes."""
+        groups = -(-lanes // GROUP_LANES)
+        return WORD_BYTES * -(-groups // self.word_groups)
+
+    def stream_bytes(self, counts: Iterable[int]) -> int:
+        """Bytes of a stream whose classes have these counts."""
+        sizes = [(count, each.size * count) for count, each in zip(counts, self.classes, strict=True)]
+        return self.plane_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
+
+    def mode_of(self, mode: str | None) -> Mode | None:
+        """The mode meant, None being the default; ``ValueError`` if the codec does not have it."""
+        if mode is None:
+            return DEFAULT_MODE if self.modes else None
+        if not self.modes:
+            raise ValueError(f"the codec {self.name} has no modes, so not {mode!r}")
+        for known in self.modes:
+            if mode == known:
+                return known
+        raise ValueError(f"mode must be one of {', '.join(self.modes)}, not {mode!r}")
+
+    def parameters(self, k: int, mode: str | None = None) -> CodecParameters:
+        """The numbers for an error bound of ``2**-k``, in the default mode unless another is given.
+
+        Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that the codec does not have.
+        """
+        chosen = self.mode_of(mode)
+        return self.of_bound(k) if chosen is None else self.of_bound(k, chosen)
+
+    def from_numbers(self, numbers: Sequence[int]) -> CodecParameters:
+        """The parameters from E0, T and B, without those that the codec does not have."""
+        return self.type(*numbers[: len(self.parameter_texts)])
