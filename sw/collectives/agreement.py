@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import MAX_SCALE, Codec, scale_exponent
-from ..system.text import brief, printable
+from ..system.text import LONGEST, brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
@@ -27,6 +27,8 @@ _VERSION = 1
 """Of the terms; ranks with different ones cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """What a rank's largest exponent may be."""
+MOST = 1 << 62
+"""What a rank's count of bytes or values, or its seconds, may be at most; its double is an int64."""
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""
 
@@ -59,10 +61,10 @@ def agree(
         raise error
     for rank, answer in enumerate(answers):
         match answer:
-            case [str(), _, None]:
-                whole_number(rank, answer[1], allowed)
+            case [str(), exponent, None] if is_exponent(exponent, allowed):
+                pass
             case [str(), _, str(problem)]:
-                raise MismatchError(f"rank {rank} cannot take part: {printable(problem)}")
+                raise MismatchError(f"rank {rank} cannot take part: {printable(problem[:LONGEST])}")
             case _:
                 raise _malformed(rank, answer)
     if len({theirs for theirs, _, _ in answers}) > 1:
@@ -70,12 +72,32 @@ def agree(
     return [exponent for _, exponent, _ in answers]
 
 
-def whole_number(rank: int, value: Any, allowed: range = EXPONENTS) -> int | None:
-    """What a rank sent, if it is None or a whole number of ``allowed``; else raises `MismatchError`."""
-    if value is not None and (type(value) is not int or value not in allowed):
-        raise _malformed(rank, value)
-    number: int | None = value
-    return number
+def exchanged(transport: Transport, value: Any, valid: Callable[[Any], bool]) -> list[Any]:
+    """Return all ranks' values, in the order of the ranks, if all are ``valid``. Collective.
+
+    ``value`` is a JSON value, and ``valid`` must work for every such value. Otherwise every rank with the
+    same ``valid`` raises `MismatchError`, which names the first rank whose value is not valid.
+    """
+    answers = transport.exchange(value)
+    for rank, answer in enumerate(answers):
+        if not valid(answer):
+            raise _malformed(rank, answer)
+    return answers
+
+
+def is_exponent(value: Any, allowed: range = EXPONENTS) -> bool:
+    """Whether what a rank sent is None or a whole number of ``allowed``."""
+    return value is None or is_whole(value, allowed)
+
+
+def is_whole(value: Any, allowed: range) -> bool:
+    """Whether what a rank sent is a whole number of ``allowed``. True and 1.0 are none."""
+    return type(value) is int and value in allowed
+
+
+def is_amount(value: Any, most: float = MOST) -> bool:
+    """Whether what a rank sent is a number of 0 to ``most``, by default a count of bytes or seconds."""
+    return type(value) in (int, float) and 0 <= value <= most
 
 
 def _malformed(rank: int, value: Any) -> MismatchError:
@@ -107,20 +129,19 @@ def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
 def moving_data(transport: Transport) -> Iterator[None]:
     """A context for the data transfer after an agreement.
 
-    An error in it also ends the wait of all other ranks. A ``ValueError``, which means malformed data,
-    becomes a `TransportError`. Lanes that arrive name their link: see `values.wire_form.arriving`.
+    An error in it also ends the wait of all other ranks, unless an agreement raised it at all of them.
+    Malformed data of another rank become a `TransportError` that names the link: see
+    `values.wire_form.arriving`.
     """
     try:
         yield
-    except TransportError:
+    except (TransportError, MismatchError):
         raise
     except MalformedStream as problem:
         transport.abort(str(problem))
         raise TransportError(str(problem)) from problem
     except BaseException as problem:
         transport.abort(f"{type(problem).__name__}: {problem}")
-        if isinstance(problem, ValueError):
-            raise TransportError(f"malformed data: {problem}") from problem
         raise
 
 

@@ -6,15 +6,26 @@ A collective first brings all ranks to one agreement (`agree`, `choose_path`), t
 on these parts alone; `docs/layers.md` describes its systems.
 
 - Agreement: `agree`, `choose_path`, `moving_data`, `check_scale`.
+- Values of all ranks outside it: `exchanged`, and what they may be, `is_amount`, `is_whole`.
 - Scale: `largest_exponent`, `common_scale`, `with_scale`; `Codec.scaled` for a scale that all ranks share.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `codec_text`.
+- What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
 - Loss of small values: `LostEnergy`, `watch`.
 """
 
-from .agreement import agree, choose_path, common_scale, largest_exponent, moving_data
+from .agreement import (
+    agree,
+    choose_path,
+    common_scale,
+    exchanged,
+    is_amount,
+    is_whole,
+    largest_exponent,
+    moving_data,
+)
 from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK, Parts
@@ -24,7 +35,7 @@ from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.lost_energy import LostEnergy, watch
 from .values.stream_codec import add_decompressed, codec_text
-from .values.wire_form import Compressed, Raw, WireForm, wire_form
+from .values.wire_form import Compressed, Raw, WireForm, arriving, wire_form
 
 __all__ = [
     "RING_ALGORITHMS",
@@ -39,12 +50,16 @@ __all__ = [
     "agree",
     "all_gather_steps",
     "all_reduce_steps",
+    "arriving",
     "check_scale",
     "choose_path",
     "codec_text",
     "common_scale",
     "default_group_size",
+    "exchanged",
     "from_bfloat16",
+    "is_amount",
+    "is_whole",
     "largest_exponent",
     "moving_data",
     "one_aggregator",

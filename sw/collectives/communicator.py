@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..transport import Transport
 from ..transport.mpi import mpi_of, transport_of
+from .agreement import exchanged, is_whole
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .mpi_arguments import (
@@ -31,6 +33,9 @@ P = ParamSpec("P")
 
 _TREES = ("legs", "upper")
 _GROUPS = (*_TREES, "algorithm", "group_size")
+_MOST_DIMENSIONS = 32
+_MOST_VALUES = 1 << 48
+"""Of an array that another rank describes: more than any host has."""
 
 
 # The parameters of mpi4py's methods.
@@ -64,6 +69,17 @@ def _method(
     method.__doc__ = f"`{function.__name__}` with mpi4py's arguments."
     method.__signature__ = shape  # type: ignore[attr-defined]
     return method
+
+
+def _is_description(value: Any) -> bool:
+    """Whether what a rank sent is None, or the type and the shape of an array that it can have."""
+    match value:
+        case None:
+            return True
+        case [str(kind), list(shape)] if kind in FLOATS and len(shape) <= _MOST_DIMENSIONS:
+            if all(is_whole(length, range(_MOST_VALUES)) for length in shape):
+                return math.prod(max(1, length) for length in shape) < _MOST_VALUES
+    return False
 
 
 class CompressedCommunicator:
@@ -227,7 +243,11 @@ class CompressedCommunicator:
             return [None] * self.size
         mine = (value.dtype.name, value.shape) if is_float_array(value) else None
         found: list[Any] = []
-        plan(self.transport, self.settings.get("timeout"), lambda t: found.extend(t.exchange(mine))).run()
+
+        def exchange(transport: Transport) -> None:
+            found.extend(exchanged(transport, mine, _is_description))
+
+        plan(self.transport, self.settings.get("timeout"), exchange).run()
         return found
 
     def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:

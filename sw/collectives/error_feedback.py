@@ -125,13 +125,12 @@ class ErrorFeedback:
             return scale or 0
         # Other users of this module do not need the collectives.
         from ..transport.mpi import transport_of
-        from .agreement import common_scale, effective, largest_exponent, whole_number
+        from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
 
         if effective(scale, "software", self.codec) is None:
             return 0
         transport = transport_of(self.comm)
-        answers = transport.exchange(largest_exponent(values, self.codec))
-        largest = [whole_number(rank, answer) for rank, answer in enumerate(answers)]
+        largest = exchanged(transport, largest_exponent(values, self.codec), is_exponent)
         return common_scale(scale, largest, transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:

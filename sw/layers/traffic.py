@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
+from ..collectives.building import exchanged, is_whole
+from ..system.text import LONGEST
 from ..transport import Transport
 
 
@@ -33,7 +36,7 @@ class Traffic:
     def of_all(self, transport: Transport) -> Traffic:
         """The sum over all ranks, at every rank. Collective."""
         every = Traffic()
-        for sent, raw in transport.exchange([dict(self.sent), dict(self.raw)]):
+        for sent, raw in exchanged(transport, [dict(self.sent), dict(self.raw)], _are_counts):
             every.sent.update(sent)
             every.raw.update(raw)
         return every
@@ -44,3 +47,17 @@ class Traffic:
 
     def __repr__(self) -> str:
         return f"<Traffic {', '.join(f'{kind} {sent}' for kind, sent in sorted(self.sent.items()))}>"
+
+
+def _are_counts(value: Any) -> bool:
+    """Whether what a rank sent are the bytes of its classes, sent and raw."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(counts, dict) and all(map(_is_count, counts.items())) for counts in value)
+    )
+
+
+def _is_count(count: tuple[str, Any]) -> bool:
+    kind, size = count
+    return kind.isprintable() and len(kind) <= LONGEST and is_whole(size, range(1 << 62))

@@ -23,6 +23,8 @@ SUB_BLOCK = 1 << 14
 """Approximate number of compressed values in a message; small enough that compression and transfer
 overlap.
 """
+MOST_SCALE = 127
+"""Largest magnitude of a run's scale exponent."""
 
 
 @dataclass(frozen=True)

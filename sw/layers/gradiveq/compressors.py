@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import scale_exponent
+from ...collectives.building import arriving, exchanged, is_whole
 from ...transport import Transport
 from ..parameters import Floats
 from ..traffic import Traffic
-from .compressed_domain import Run
+from .compressed_domain import MOST_SCALE, Run
 from .pca import Compressor, principal_components
 from .slicing import Slicing
 
@@ -68,29 +69,62 @@ def make_runs(
             centred = samples - compressor.whitening[0]
             scale = scale_exponent(np.ascontiguousarray(centred @ compressor.components)) - _HEADROOM
         runs.append(Run(compressor, each.count, scale))
-    sums = [[list(array.shape), zlib.crc32(array.tobytes())] for array in _arrays(runs)]
-    answers = transport.exchange([sums, [run.scale for run in runs]])
+    checked = [[run.compressor.dimension, run.scale, _checksum(run)] for run in runs]
+    answers = exchanged(transport, checked, lambda answer: _are_runs(answer, slices))
     if any(answer != answers[0] for answer in answers):
         before = transport.bytes_sent
-        runs = _of_rank_0(transport, runs, *answers[0])
+        runs = _of_rank_0(transport, runs, answers[0])
         traffic.count("compressors", transport.bytes_sent - before, 0)
     return runs
 
 
-def _arrays(runs: Sequence[Run]) -> list[Floats]:
-    return [a for run in runs for a in (run.compressor.components, run.compressor.whitening)]
+def _arrays(run: Run) -> tuple[Floats, Floats]:
+    return run.compressor.components, run.compressor.whitening
 
 
-def _of_rank_0(transport: Transport, runs: Sequence[Run], sums: list[Any], scales: list[int]) -> list[Run]:
-    found: list[Floats] = []
-    for (shape, _), own in zip(sums, _arrays(runs), strict=True):
-        array = own if transport.rank == 0 else np.empty(shape, np.float32)
+def _checksum(run: Run) -> int:
+    components, whitening = _arrays(run)
+    return zlib.crc32(whitening.tobytes(), zlib.crc32(components.tobytes()))
+
+
+def _are_runs(answer: Any, slices: Sequence[Slices]) -> bool:
+    """Whether what a rank sent are dimension, scale and checksum of each run's compressor."""
+    return (
+        isinstance(answer, list)
+        and len(answer) == len(slices)
+        and all(_is_run(value, each.slicing.size) for value, each in zip(answer, slices, strict=True))
+    )
+
+
+def _is_run(value: Any, most: int) -> bool:
+    match value:
+        case [dimension, scale, checksum]:
+            return (
+                is_whole(dimension, range(1, most + 1))
+                and is_whole(scale, range(-MOST_SCALE, MOST_SCALE + 1))
+                and is_whole(checksum, range(1 << 32))
+            )
+    return False
+
+
+def _of_rank_0(transport: Transport, runs: Sequence[Run], checked: list[list[int]]) -> list[Run]:
+    found = []
+    for run, (dimension, scale, _) in zip(runs, checked, strict=True):
+        components, whitening = _arrays(run)
         if transport.rank:
-            transport.recv_into(0, array)
-        else:
-            transport.wait_all([transport.isend(peer, array) for peer in range(1, transport.size)])
-        found.append(array)
-    return [
-        Run(Compressor(components, whitening), run.count, scale)
-        for components, whitening, run, scale in zip(found[::2], found[1::2], runs, scales, strict=True)
-    ]
+            components = np.empty((len(components), dimension), np.float32)
+            whitening = np.empty_like(whitening)
+        for array in (components, whitening):
+            _from_rank_0(transport, array)
+        found.append(Run(Compressor(components, whitening), run.count, scale))
+    return found
+
+
+def _from_rank_0(transport: Transport, array: Floats) -> None:
+    if transport.rank == 0:
+        transport.wait_all([transport.isend(peer, array) for peer in range(1, transport.size)])
+        return
+    size = transport.recv_into(0, array)
+    with arriving(transport.rank, 0):
+        if size != array.nbytes:
+            raise ValueError(f"a compressor's part of {size} bytes, expected {array.nbytes}")

@@ -16,14 +16,11 @@ from ...transport import Transport
 from ..fields import Fields
 from ..parameters import Floats
 from ..traffic import Traffic
-from .compressed_domain import Run
+from .compressed_domain import MOST_SCALE, Run
 from .compressors import Slices
 from .pca import Compressor
 from .phases import Phases
 from .qsgd import QSGD
-
-MOST_SCALE = 127
-"""Largest magnitude of a run's scale exponent."""
 
 Apply = Callable[[], None]
 Samples = tuple[list[Floats], NDArray[np.float64] | None]

@@ -12,7 +12,17 @@ import numpy as np
 
 from ...codec import crc32
 from ...collectives import Op, allreduce_comp
-from ...collectives.building import WireForm, agree, choose_path, codec_text, watch, wire_form, with_scale
+from ...collectives.building import (
+    WireForm,
+    agree,
+    choose_path,
+    codec_text,
+    exchanged,
+    moving_data,
+    watch,
+    wire_form,
+    with_scale,
+)
 from ...transport import transport_of
 from ..checks import float32_array
 from ..parameter_server import NonFiniteGradient, Optimizer, Partition
@@ -157,37 +167,41 @@ class Runner:
         """
         start = time.perf_counter()
         rows = self.model.rows(batch)
-        self._pull(rows)
+        with moving_data(self.transport):
+            self._pull(rows)
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
         sparse = self._tuning.sparse if self.step else None
         if problem := misfit(gradients, self.parameters, sparse):
             self._fail(ValueError(f"step {self.step}: {problem}"))
-        if self.step == 0:
-            # The types of the gradients tell which variables are sparse (Sec. 5).
-            found = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
-            agree(self.transport, {"sparse variables": found}, None, None)
-            self._tuning.begin(found)
-            self._pull(rows)  # the values are the same, but a push must follow a pull
-        if self._finite(gradients):
-            self._exchange(gradients, rows)
-        self.step += 1
-        if not self.settled:
-            self._tuning.after_step(self.step, time.perf_counter() - start)
+        with moving_data(self.transport):
+            if self.step == 0:
+                # The types of the gradients tell which variables are sparse (Sec. 5).
+                found = [key for key, gradient in gradients.items() if isinstance(gradient, RowSparse)]
+                agree(self.transport, {"sparse variables": found}, None, None)
+                self._tuning.begin(found)
+                self._pull(rows)  # the values are the same, but a push must follow a pull
+            if self._finite(gradients):
+                self._exchange(gradients, rows)
+            self.step += 1
+            if not self.settled:
+                self._tuning.after_step(self.step, time.perf_counter() - start)
         return loss
 
     def gathered(self) -> Parameters:
         """All complete variables, at every rank, for evaluation and checkpoints. Collective."""
-        return {
-            key: self._served[key].whole() if key in self._served else value
-            for key, value in self.parameters.items()
-        }
+        with moving_data(self.transport):
+            return {
+                key: self._served[key].whole() if key in self._served else value
+                for key, value in self.parameters.items()
+            }
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
         """Divides the servers' variables among ``keys`` into this number of partitions. Collective.
 
         Resets their optimizers. Raises ``ValueError`` for more partitions than rows.
         """
-        self._served.repartition(keys, partitions)
+        with moving_data(self.transport):
+            self._served.repartition(keys, partitions)
 
     @property
     def model_alpha(self) -> float:
@@ -285,7 +299,7 @@ class Runner:
             if wrong:
                 self._fail(NonFiniteGradient(wrong[0], self.step))
             return True
-        return not any(self.transport.exchange(wrong))
+        return not any(exchanged(self.transport, bool(wrong), lambda answer: isinstance(answer, bool)))
 
     def _fail(self, error: Exception) -> NoReturn:
         """Raises the error here and, by the transport, at all other ranks."""

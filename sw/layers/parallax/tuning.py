@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 
+from ...collectives.building import exchanged, is_amount
 from ..parameters import Floats, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig
@@ -97,8 +99,10 @@ class Tuning:
         trials = self._trials()
         together = {key: meter.alpha for key, meter in self._machine_meters.items()}
         pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
-        answers = self.transport.exchange(
-            {"alphas": own, "machine": together, "pushed": pushed, "raw": raw, "trials": trials}
+        answers = exchanged(
+            self.transport,
+            {"alphas": own, "machine": together, "pushed": pushed, "raw": raw, "trials": trials},
+            lambda answer: _is_measured(answer, own.keys()),
         )
         pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
         for key in own:
@@ -160,7 +164,25 @@ class Tuning:
         mean = float(np.mean(self._times[self.config.warm_up :]))
         self._times = []
         search = self.searches[-1]
-        search.add(max(self.transport.exchange(mean)))
+        search.add(max(exchanged(self.transport, mean, is_amount)))
         self.served.repartition(self._keys(), search.partitions)
         if search.done:
             self._next_search()
+
+
+def _is_measured(value: Any, sparse: Collection[str]) -> bool:
+    """Whether what a rank sent are its alphas of the sparse variables, 0..1, and counts of bytes."""
+    match value:
+        case {
+            "alphas": dict(own),
+            "machine": dict(machine),
+            "pushed": pushed,
+            "raw": raw,
+            "trials": dict(trials),
+        }:
+            return (
+                own.keys() == machine.keys() == set(sparse)
+                and all(is_amount(alpha, 1) for alpha in (*own.values(), *machine.values()))
+                and all(is_amount(count) for count in (pushed, raw, *trials.values()))
+            )
+    return False

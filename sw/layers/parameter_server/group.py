@@ -12,7 +12,7 @@ import numpy as np
 
 from ...codec import crc32
 from ...collectives import MismatchError, Path, Scale, StreamCodec
-from ...collectives.building import agree
+from ...collectives.building import agree, exchanged, is_whole
 from ...transport import transport_of
 from ..checks import Policy, check_policy, float32_array, integer
 from ..parameters import Floats
@@ -25,6 +25,8 @@ from .plan import WHOLE_BELOW, Plan
 from .server import Mode, Server
 from .serving import Serving
 from .worker import Worker
+
+_STEPS = range(1 << 62)
 
 
 class ParameterServer:
@@ -174,7 +176,7 @@ class ParameterServer:
                 here[1] = steps_in(directory, "worker", self.workers.index(rank))
         except OSError as problem:
             error = problem
-        steps = self.transport.exchange(here)
+        steps = exchanged(self.transport, here, _are_steps)
         holders = [holder for index, holder in enumerate(self.servers) if self.plan.of(index)]
         common = set.intersection(*(set(steps[holder][0]) for holder in holders))
         whole = common.intersection(*(steps[worker][1] for worker in self.workers))
@@ -233,6 +235,14 @@ class ParameterServer:
             self.close()
         else:
             self.give_up(f"{type(error).__name__}: {error}")
+
+
+def _are_steps(value: Any) -> bool:
+    """Whether what a rank sent are the steps of a server's and of a worker's checkpoints."""
+    match value:
+        case [list(), list()]:
+            return all(is_whole(step, _STEPS) for steps in value for step in steps)
+    return False
 
 
 def _ranks(name: str, chosen: Sequence[int] | None, ranks: range) -> list[int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...system.address import parse_address
+from ...system.text import brief
 from ...tos.mark import tag
 from ...wire import DEFAULT_TOS
 from ..base import DEFAULT_TIMEOUT, TransportError, name_of
@@ -17,7 +18,7 @@ from ..probe import pattern, recognise
 from .channel import Channel
 from .control import PROTOCOL, Control
 from .joining import await_welcome, join
-from .line import HELLO_BYTES, Line
+from .line import HELLO_BYTES, Line, text
 from .mesh import Terms, mesh
 from .rendezvous import gather, listen
 from .secret import nonce, secret_of
@@ -218,4 +219,10 @@ def _codec_of_nics(transport: TcpTransport) -> Codec | None:
     own = None if codec is None else name_of(codec)
     if codec is None:
         transport._mute_floats()  # another rank may close its end before this one has the result
-    return codec if all(answer == own for answer in transport.exchange(own)) else None
+    answers = transport.exchange(own)
+    for rank, answer in enumerate(answers):
+        if answer is not None and not text(answer):
+            raise TransportError(
+                f"rank {rank} sent a malformed answer to the search for NICs: {brief(answer)}"
+            )
+    return codec if all(answer == own for answer in answers) else None

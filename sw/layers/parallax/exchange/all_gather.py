@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....collectives.building import Raw, WireForm
+from ....collectives.building import Raw, WireForm, arriving
 from ....transport import Transport
 from ...parameters import RowSparse
-from .row_sets import decode_rows, encode_rows, most_row_bytes
+from .row_sets import Rows, decode_rows, encode_rows, most_row_bytes
 
 
 def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) -> tuple[RowSparse, int]:
@@ -35,7 +35,11 @@ def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) ->
         numbers.post(peer, own)
     if others and values.size:
         sent += form.send(others, values.reshape(-1)) * len(others)
-    rows = {peer: decode_rows(buffers[peer][: requests[peer].wait()], count) for peer in others}
+    rows: dict[int, Rows] = {}
+    for peer in others:
+        length = requests[peer].wait()
+        with arriving(me, peer):
+            rows[peer] = decode_rows(buffers[peer][:length], count)
     theirs = {peer: np.empty((rows[peer].size, *gradient.shape[1:]), np.float32) for peer in others}
     incoming = {peer: form.receive(peer, theirs[peer].reshape(-1)) for peer in others if theirs[peer].size}
     rows[me], theirs[me] = gradient.rows, values

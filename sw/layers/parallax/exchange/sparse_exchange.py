@@ -18,13 +18,13 @@ it sends them. This is local aggregation (LocalAgg in Fig. 5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....collectives.building import Raw, WireForm
+from ....collectives.building import Raw, WireForm, arriving, exchanged
 from ...parameters import Floats
 from ...traffic import Traffic
 from .partitions import Partitions
@@ -237,7 +237,13 @@ class SparseVariable:
     def _receive_rows(self, peer: int, count: int) -> Callable[[], Rows]:
         data = np.empty(most_row_bytes(count), np.uint8)
         request = self.transport.irecv_into(peer, data)
-        return lambda: decode_rows(data[: request.wait()], count)
+
+        def finish() -> Rows:
+            size = request.wait()
+            with arriving(self.transport.rank, peer):
+                return decode_rows(data[:size], count)
+
+        return finish
 
     def _send(self, peer: int, values: Floats, form: WireForm | None = None) -> None:
         if not values.size:
@@ -264,6 +270,6 @@ class SparseVariable:
 
 def machines_of(transport: Transport, name: str) -> Machines:
     """Groups ranks with the same machine name, in the order of each machine's first rank. Collective."""
-    names: Sequence[str] = transport.exchange(name)
+    names = exchanged(transport, name, lambda value: isinstance(value, str))
     numbers: dict[str, int] = {}
     return Machines(tuple(numbers.setdefault(machine, len(numbers)) for machine in names))
