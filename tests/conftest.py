@@ -164,6 +164,19 @@ def threads() -> Outcomes:
     return in_process
 
 
+@pytest.fixture
+def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
+    """``lying(t, instead_of, answer)``: from here on, a rank's exchanges send ``answer`` where
+    ``instead_of(value)``.
+    """
+
+    def lie(t: Transport, instead_of: Callable[[Any], bool], answer: Any) -> None:
+        real = t.exchange
+        t.exchange = lambda value: real(answer if instead_of(value) else value)  # type: ignore[method-assign]
+
+    return lie
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What has 16 lanes runs in continuous integration alone."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import IN_PLACE, MEAN, CompressedCommunicator
+from inceptionn.collectives import IN_PLACE, MEAN, CompressedCommunicator, MismatchError
 from inceptionn.transport import Transport, loopback
 
 Group = Callable[..., list[Any]]
@@ -74,3 +74,29 @@ def test_a_transport_of_another_size() -> None:
     two = loopback(2)[0]
     with pytest.raises(ValueError, match="the transport has 1 ranks, not 2"):
         CompressedCommunicator(two, transport=one)
+
+
+@pytest.mark.parametrize("call", ["allreduce", "reduce", "allgather", "bcast"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        5, True, "float32", [], ["float32"], [["a"], [3]], ["float32", 5], ["float32", [10**30]],
+        ["float32", ["x"]], ["float32", [-1]], ["float32", [True]], ["float32", [2.0]],
+        ["float32", [1 << 24, 1 << 24]], ["float32", [0, 1 << 48]], ["float32", [1] * 33], ["int32", [3]],
+        ["object", [3]], ["float32", [3], 1], {"float32": [3]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_malformed_description_names_its_rank(threads: Group, call: str, answer: Any) -> None:
+    x = np.ones(3, np.float32)
+
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange(answer)
+        else:
+            getattr(CompressedCommunicator(t), call)(x, **({"root": 1} if call == "bcast" else {}))
+
+    results = threads(3, run, timeout=5)
+    for rank in (0, 2):
+        assert isinstance(results[rank], MismatchError), results[rank]
+        assert str(results[rank]).startswith("rank 1 sent a malformed agreement: ")

@@ -284,6 +284,32 @@ def test_a_gradient_that_does_not_fit_is_an_error_at_all_ranks(threads: Group, f
         assert f"step 2: {text}" in str(error)
 
 
+@pytest.mark.parametrize("strategy", ["parameter_server", "all_gather"])
+@pytest.mark.parametrize("rows", [[], [7], [0, 1], [0, *4 * [255]], [1, 255]], ids=str)
+def test_a_malformed_row_set_names_its_link(threads: Group, strategy: str, rows: list[int]) -> None:
+    """Rank 2 sends rank 3 no set of the 160 rows. The values are float32, so row sets are the only bytes."""
+
+    def run(t: Transport) -> None:
+        if t.rank == 2:
+            real, wrong = t.isend, np.array(rows, np.uint8)
+            t.isend = lambda to, data, **how: real(  # type: ignore[method-assign]
+                to, wrong if to == 3 and data.dtype == np.uint8 else data, **how
+            )
+        config = ParallaxConfig(strategy=strategy, path="off")  # type: ignore[arg-type]
+        runner = get_runner(EmbeddingClassifier(160, 4, 8), t, MomentumSGD, config, machine=str(t.rank))
+        random = np.random.default_rng(t.rank)
+        for _ in range(2):
+            runner.run(Batch(random.integers(0, 160, (8, 4)), np.zeros(8, np.int64)))
+
+    link = "rank 3 received a malformed stream from rank 2: "
+    *others, own = threads(4, run, timeout=5)
+    assert isinstance(own, TransportError), own
+    assert str(own).startswith(link)
+    for other in others:
+        assert isinstance(other, PeerLost), other
+        assert str(other).startswith(f"rank 3 gave up: {link}")
+
+
 def test_initial_values_that_differ(threads: Group) -> None:
     for error in threads(2, lambda t: get_runner(EmbeddingClassifier(9, 2, 2), t, MomentumSGD, seed=t.rank)):
         assert isinstance(error, MismatchError)

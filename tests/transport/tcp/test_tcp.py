@@ -227,6 +227,17 @@ def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
     assert tcp(3, run, nic=None) == [[0, 1, 2]] * 3
 
 
+@pytest.mark.parametrize("answer", [5, ["planes"], {"a": 1}, "a" * 5000], ids=lambda value: str(value)[:20])
+def test_a_malformed_answer_about_nics_names_its_rank(
+    tcp: Tcp, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    real = TcpTransport.exchange
+    monkeypatch.setattr(TcpTransport, "exchange", lambda t, value: real(t, answer if t.rank == 1 else value))
+    for result in tcp(3, lambda t: None, nic=None):
+        assert isinstance(result, TransportError)
+        assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
+
+
 def test_nics_that_must_be_there(tcp: Tcp) -> None:
     for result in tcp(2, lambda t: None, nic=True):
         assert isinstance(result, TransportError)
