@@ -166,6 +166,23 @@ def test_malformed_streams_break_the_group_at_all_ranks(group: Group) -> None:
         assert str(results[rank]).startswith(f"rank 2 gave up: {link}")
 
 
+def test_an_error_of_a_ranks_own_codec_is_its_own(group: Group) -> None:
+    class Broken(Codec):
+        def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> Any:
+            raise ValueError("no table for these lanes")
+
+    def run(t: Transport) -> None:
+        codec = Broken() if t.rank == 1 else Codec()
+        allreduce_comp(t, np.full(5000, 0.1, np.float32), np.empty(5000, np.float32), codec=codec)
+
+    first, own, last = group(3, run, timeout=5)
+    assert isinstance(own, ValueError)
+    assert str(own) == "no table for these lanes"
+    for other in (first, last):
+        assert isinstance(other, PeerLost)
+        assert str(other) == "rank 1 gave up: ValueError: no table for these lanes"
+
+
 def test_floats_of_another_length_name_the_link(threads: Group) -> None:
     """Raw values, in a message that is shorter than the receiver's block."""
 
