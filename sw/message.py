@@ -102,7 +102,7 @@ def pack(
     *,
     kind: Kind | None = None,
 ) -> memoryview:
-    """The message of a float32 array of any shape, as bytes in memory of their own.
+    """Return the message of a float32 array of any shape, as bytes in memory of their own.
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`; ``"auto"`` uses
     :func:`~inceptionn.codec.scale_exponent`, and None does not scale. ``kind`` is the kind of the payload. By
@@ -213,7 +213,7 @@ def parse(buffer: Any) -> Header:
 
 
 def unpack(buffer: Any) -> NDArray[np.float32]:
-    """The values of a message, in their shape.
+    """Return the values of a message, in their shape.
 
     Raises ``ValueError`` for a malformed message or stream, naming the byte offset.
     """
@@ -229,7 +229,7 @@ def unpack(buffer: Any) -> NDArray[np.float32]:
 
 
 def _memory(size: int) -> memoryview:
-    """``size`` bytes; unlike a bytearray's they are not set to zero."""
+    """Allocate ``size`` bytes; unlike a bytearray's they are not set to zero."""
     return np.empty(size, np.uint8).data
 
 

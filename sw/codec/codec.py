@@ -37,10 +37,10 @@ __all__ = ["Codec", "active_path", "available_paths", "force_path", "operation_p
 
 Float32 = NDArray[np.float32]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
-"""What `Codec.compress` can write into."""
+"""The buffers that `Codec.compress` can write into."""
 
 _NUMBERS = {"paper": 0, "planes": 1}
-"""What the native module and :mod:`.numpy_kernel` call the codecs."""
+"""The codecs' numbers in the native module and :mod:`.numpy_kernel`."""
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
@@ -53,7 +53,7 @@ available_paths, active_path, force_path = _paths.available, _paths.active, _pat
 
 
 def operation_paths() -> dict[str, str]:
-    """The path that each operation takes, by codec and operation, as ``{"bounded compress": "avx512", ...}``.
+    """Return each operation's path, by codec and operation, as ``{"bounded compress": "avx512", ...}``.
 
     ``literal`` is as ``bounded``. On the path ``"auto"`` the first call measures, if nothing has yet. What
     decompresses also adds; `Codec.compress_sum` uses both.
@@ -77,7 +77,7 @@ def _say_that_it_is_slow() -> None:
 
 
 def crc32(data: Any, value: int = 0) -> int:
-    """Same as ``zlib.crc32``; several times as fast where the processor has a carry-less multiplication."""
+    """Return what ``zlib.crc32`` does, several times as fast with a carry-less multiplication instruction."""
     if _native is None or not _native.CRC32:
         return _zlib_crc32(data, value)
     checksum: int = _native.crc32(data, value)
@@ -85,12 +85,12 @@ def crc32(data: Any, value: int = 0) -> int:
 
 
 def _default_threads() -> int:
-    """Processors that this process may use, four at most."""
+    """Count the processors that this process may use, four at most."""
     return min(usable_processors(), 4)
 
 
 def _values(x: Any, name: str = "values") -> Float32:
-    """``x`` as a C-contiguous float32 array; a copy only if it is not contiguous. Else ``TypeError``."""
+    """Return ``x`` as a C-contiguous float32 array, copied only if need be. Else ``TypeError``."""
     if not isinstance(x, np.ndarray):
         try:
             x = np.asarray(memoryview(x))
@@ -102,7 +102,7 @@ def _values(x: Any, name: str = "values") -> Float32:
 
 
 def _destination(x: Any, count: int | None, name: str) -> Float32:
-    """``x`` itself if it is a writable C-contiguous float32 array of ``count`` values, else an exception."""
+    """Return ``x`` if it is a writable C-contiguous float32 array of ``count`` values. Raise otherwise."""
     if not isinstance(x, np.ndarray) or x.dtype != _FLOAT32:
         raise TypeError(f"{name} must be a float32 array, not {getattr(x, 'dtype', type(x))!s}")
     flags = x.flags
@@ -114,7 +114,7 @@ def _destination(x: Any, count: int | None, name: str) -> Float32:
 
 
 def _room(out: Any) -> memoryview:
-    """The bytes of a buffer that a stream is written to."""
+    """Return the bytes of a buffer that a stream is written to."""
     view = memoryview(out)
     if view.readonly or not view.c_contiguous:
         raise ValueError("out must be C-contiguous and writable")
@@ -225,7 +225,7 @@ class Codec:
         return f"{self.mode or self.codec} {self.error_bound!r} ({numbers})"
 
     def max_compressed_size(self, count: int) -> int:
-        """Largest size in bytes of the stream of ``count`` values."""
+        """Return the largest size in bytes of a stream of ``count`` values."""
         count = _count(count)
         spec = self.spec
         return spec.plane_bytes(count) + spec.units(count) * spec.classes[-1].size
@@ -237,10 +237,11 @@ class Codec:
     def compress(self, x: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview: ...
 
     def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
-        """The stream of a float32 array of any shape, in C order.
+        """Compress a float32 array of any shape, in C order.
 
-        Returns new ``bytes``, or, if ``out`` (a writable buffer) is given, the part of it that holds the
-        stream. Bytes after the stream may be overwritten. ``max_compressed_size`` bytes are always enough.
+        Returns the stream as new ``bytes``, or, if ``out`` (a writable buffer) is given, as the part of it
+        that holds the stream. Bytes after the stream may be overwritten. ``max_compressed_size`` bytes are
+        always enough.
 
         An array that is not C-contiguous is copied first. ``TypeError`` for another type of value, byte order
         included, ``ValueError`` if ``out`` is too small or overlaps ``x``.
@@ -262,7 +263,7 @@ class Codec:
         scale: int = 0,
         index: Index | None = None,
     ) -> Float32:
-        """The ``float32[count]`` of a stream, any contiguous bytes.
+        """Decompress the ``float32[count]`` of a stream, any contiguous bytes.
 
         ``out``, a C-contiguous float32 array of ``count`` values of any shape, is filled and returned if
         given. ``ValueError``, with the byte offset, for a malformed stream, such as one of another count. The
@@ -287,12 +288,12 @@ class Codec:
         scale: int = 0,
         index: Index | None = None,
     ) -> Float32:
-        """Add a stream's values to a C-contiguous float32 array that holds as many; return the array.
+        """Add a stream's values to a C-contiguous float32 array of the same size; return the array.
 
         The sums are those of ``accumulator += decompress(stream, accumulator.size)``, without the memory for
-        the right-hand side. With ``addend``, a float32 array of as many values, the accumulator gets its
-        values plus the stream's, and what it held before does not count. ``ValueError`` as for `decompress`,
-        or if the addend overlaps the accumulator but is not the same; the accumulator is unspecified then.
+        the right-hand side. With ``addend``, a float32 array of the same size, the accumulator becomes
+        ``addend`` plus the stream's values, and its old content is ignored. ``ValueError`` as for
+        `decompress`, or if the addend partly overlaps the accumulator; the accumulator is unspecified then.
         """
         _destination(accumulator, None, "accumulator")
         if addend is None:
@@ -306,7 +307,7 @@ class Codec:
         return accumulator
 
     def compress_sum(self, stream: Any, addend: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview:
-        """The stream of a float32 array plus the values of another stream; returns the part of ``out``.
+        """Compress the sum of a float32 array and another stream's values; return its part of ``out``.
 
         A rank of a ring does this with most of what it receives. The bytes are those of `decompress_add` and
         `compress`, but one thread works block by block and needs no memory for the sum. ``out`` must not
@@ -319,23 +320,23 @@ class Codec:
         return view[:size]
 
     def _check_size(self, stream: Any, count: int) -> None:
-        """Refuses a count that the stream cannot hold, before memory is allocated for it."""
+        """Refuse a count that the stream cannot hold, before memory is allocated for it."""
         size = memoryview(stream).nbytes
         spec = self.spec
         if count // spec.lanes_of_plane_byte > size:
             raise ValueError(f"malformed stream at byte {size}: it ends inside the {spec.plane} plane")
 
     def index(self, stream: Any, count: int, blocks: int = 32) -> Index:
-        """Where every ``blocks``-th block of a stream starts, for decoding in parallel.
+        """Find where every ``blocks``-th block of a stream starts, for decoding in parallel.
 
-        ``ValueError`` if what the stream's tags or codes ask for does not fill it exactly.
+        ``ValueError`` if the data that the stream's tags or codes announce do not fill it exactly.
         """
         if blocks < 1:
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
         return Index(_paths.backend.offsets(stream, _count(count), blocks, self._numbers[0]), blocks)
 
     def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
-        """What compressing and decompressing ``x`` would return, in its shape; makes no stream.
+        """Return what compressing and decompressing ``x`` would give, in its shape; make no stream.
 
         ``out``, of the same size, may be ``x`` itself.
         """
@@ -348,22 +349,22 @@ class Codec:
         return out
 
     def scaled(self, exponent: int) -> Codec | ScaledCodec:
-        """This codec with values multiplied by ``2**exponent`` in its streams; itself for exponent 0.
+        """Return this codec with streams of values times ``2**exponent``; itself for exponent 0.
 
         ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`.
         """
         return ScaledCodec(self, exponent) if exponent else self
 
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
-        """``int64[4]``: how many values of ``x`` have each tag (the paper's Table III).
+        """Count the values of ``x`` with each tag (the paper's Table III), as ``int64[4]``.
 
-        ``int64[16]`` with ``planes``: how many groups of 8 values, in blocks of 2048, have each code.
+        With ``planes``, count the groups of 8 values, in blocks of 2048, with each code, as ``int64[16]``.
         """
         return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
     def from_parameters(cls, parameters: CodecParameters, threads: int | None = None) -> Codec:
-        """A codec of any valid parameters, with error bound ``2**(E0 - 127)`` and the codec's default mode.
+        """Make a codec of any valid parameters: bound ``2**(E0 - 127)``, the codec's default mode.
 
         ``ValueError`` if they are not ``1 <= e0 <= t <= 127`` and ``t <= b <= 255``, or, for the E0 of
         ``planes``, 113..126.
@@ -379,9 +380,9 @@ class Codec:
 
 
 def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, Mode | None]:
-    """The codec and the mode meant by two arguments, of which the second may be left out.
+    """Return the codec and the mode that the two arguments name; the second may be left out.
 
-    The spellings of before, a mode in place of the codec and ``mode="planes"``, are accepted with a warning.
+    Older spellings (a mode in place of the codec, and ``mode="planes"``) are accepted with a warning.
     ``ValueError`` for other words.
     """
     old: wire.Variant | None = None
@@ -399,7 +400,7 @@ def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, M
 
 
 def scale_exponent(x: Any, codec: str = wire.DEFAULT_CODEC, *, mode: str | None = None) -> int:
-    """The ``scale`` that brings the largest finite magnitude of ``x`` into [0.5, 1); within -126..126.
+    """Return the ``scale`` (-126..126) that brings the largest finite magnitude of ``x`` into [0.5, 1).
 
     The error bound is then relative to that magnitude. Ranks that add each other's values must all use the
     same scale, the smallest of theirs. 0 if there is no finite value except zero.

@@ -28,12 +28,12 @@ def _bits(values: Any) -> Bits:
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays of equal size share some of their memory, but not all."""
+    """Tell whether two arrays of equal size share some of their memory, but not all."""
     return a.ctypes.data != b.ctypes.data and np.may_share_memory(a, b)
 
 
 def _runs(bits: Bits, scale: int) -> Any:
-    """The lanes of each block in turn, times ``2**scale``."""
+    """Yield the lanes of each block in turn, times ``2**scale``."""
     for first in range(0, len(bits), wire.STREAM_LANES):
         yield _scaled(bits[first : first + wire.STREAM_LANES], scale)
 
@@ -52,7 +52,7 @@ def _scaled(bits: Bits, scale: int) -> Bits:
 
 
 def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> bytes | int:
-    """The stream as bytes, or its size if it is written to ``out``."""
+    """Return the stream as bytes, or its size if it is written to ``out``."""
     blocks = (_CODERS[codec].block(bits, Parameters(e0, t, b)) for bits in _runs(_bits(x), scale))
     if out is None:
         return b"".join(block.tobytes() for block in blocks)
@@ -119,7 +119,7 @@ def compress_sum(
 
 
 def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
-    """Where each run of ``blocks`` blocks starts, as little-endian uint64."""
+    """Return where each run of ``blocks`` blocks starts, as little-endian uint64."""
     source = np.frombuffer(memoryview(stream).cast("B"), np.uint8)
     coder = _CODERS[codec]
     starts = []
@@ -149,7 +149,7 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
 
 
 def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
-    """How many values have each tag, or how many groups each code."""
+    """Count the values with each tag, or the groups with each code."""
     coder = _CODERS[codec]
     counts = np.zeros(coder.CLASSES, np.int64)
     for bits in _runs(_bits(x), scale):
@@ -158,7 +158,7 @@ def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: 
 
 
 def largest(x: Any) -> int:
-    """Bit pattern of the largest finite magnitude; 0 if there is none."""
+    """Return the bit pattern of the largest finite magnitude; 0 if there is none."""
     found = 0
     for bits in _runs(_bits(x), 0):
         magnitude = bits & np.uint32(0x7FFFFFFF)

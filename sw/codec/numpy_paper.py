@@ -21,29 +21,29 @@ _ONE = np.uint32(wire.EXPONENT_BIAS << wire.MANTISSA_BITS)
 
 
 def plane_bytes(lanes: int) -> int:
-    """Bytes of the tag plane."""
+    """Return the size in bytes of the tag plane."""
     return -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
 
 
 def data_bytes(plane: Bytes, lanes: int) -> int:
-    """Bytes of data that a plane announces, those of absent lanes too."""
+    """Return the bytes of data that a plane announces, those of absent lanes included."""
     return int(_BYTES_OF_FOUR[plane].sum())
 
 
 def _tags(bits: Bits, p: Parameters) -> Bytes:
-    """A lane's class is how many of the three thresholds its magnitude reaches."""
+    """Return each lane's class: how many of the three thresholds its magnitude reaches."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     tags = (magnitude >= np.uint32(p.e0 << 23)).view(np.uint8) + (magnitude >= np.uint32(p.t << 23))
     return tags + (magnitude >= _ONE)
 
 
 def counts(bits: Bits, p: Parameters) -> NDArray[np.int64]:
-    """``int64[4]``: how many lanes have each tag."""
+    """Count the lanes with each tag, as ``int64[4]``."""
     return np.bincount(_tags(bits, p), minlength=CLASSES)
 
 
 def block(bits: Bits, p: Parameters) -> Bytes:
-    """The block of some lanes."""
+    """Encode lanes as one block."""
     tags = _tags(bits, p)
     exponents = (bits >> 23).astype(np.int32) & 0xFF
     shifts = np.clip(np.where(tags == wire.Tag.BITS8, p.b, wire.EXPONENT_BIAS) - exponents, 0, 31)
@@ -58,7 +58,7 @@ def block(bits: Bits, p: Parameters) -> Bytes:
 
 
 def _values(tags: Bytes, aligned: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]]:
-    """fp32 bits of left-aligned vectors, and which of them are impossible."""
+    """Return the fp32 bits of left-aligned vectors, and which vectors are impossible."""
     magnitude = aligned & np.uint32(0x7FFFFFFF)
     # At most 15 leading bits are set, so the conversion is exact and its exponent is the first one's place.
     number = magnitude.astype(np.float32).view(np.uint32)
@@ -73,7 +73,7 @@ def _values(tags: Bytes, aligned: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]
 
 
 def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int]:
-    """The lanes of the block at a byte of the stream, and where it ends. ``ValueError`` if malformed."""
+    """Decode the block at a byte of the stream; return its lanes and its end. ``ValueError`` if malformed."""
     plane_end = at + plane_bytes(lanes)
     if plane_end > len(stream):
         raise malformed(len(stream), "it ends inside the tag plane")
@@ -108,7 +108,7 @@ def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int
 
 
 def lossy(bits: Bits, p: Parameters) -> Bits:
-    """What decompressing the compressed lanes gives."""
+    """Return what decompressing the compressed lanes gives."""
     exponents = (bits >> 23).astype(np.int32) & 0xFF
     cleared = np.where(exponents >= p.t, wire.EXPONENT_BIAS + 8, p.b + 16) - exponents
     kept = bits & ~((np.uint32(1) << np.clip(cleared, 0, 31).astype(np.uint32)) - np.uint32(1))

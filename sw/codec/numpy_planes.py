@@ -19,19 +19,19 @@ _PLANES = 16
 
 
 def plane_bytes(lanes: int) -> int:
-    """Bytes of the code plane."""
+    """Return the size in bytes of the code plane."""
     return -(-lanes // (wire.GROUP_LANES * wire.CODE_WORD_GROUPS)) * wire.CODE_WORD_BYTES
 
 
 def data_bytes(plane: Bytes, lanes: int) -> int:
-    """Bytes of data that a plane announces; nibbles after the last group do not count."""
+    """Return the bytes of data that a plane announces; nibbles after the last group do not count."""
     groups = -(-lanes // wire.GROUP_LANES)
     alone = _CODE_BYTES[plane[groups // 2 :][: groups % 2] & 15]
     return int(_BYTES_OF_TWO[plane[: groups // 2]].sum() + alone.sum())
 
 
 def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:
-    """Each lane's integer, and the word that it comes back as; raw lanes have 0 and their own."""
+    """Return each lane's integer, and the word to which it decodes. A raw lane has 0 and its own word."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     d = (magnitude >> 23).astype(np.int32) - p.e0
     raw, kept = d >= wire.RAW_EXPONENT, d >= 0
@@ -46,7 +46,7 @@ def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:
 
 
 def _grouped(z: NDArray[np.uint16], words: Bits, p: Parameters) -> tuple[Bytes, Bytes]:
-    """The code of each group, and 32 bytes per group, of which the first ones are its data."""
+    """Return the code of each group, and 32 bytes per group, of which the first ones are its data."""
     groups = -(-len(words) // wire.GROUP_LANES)
     lanes = np.zeros((2, groups * wire.GROUP_LANES), np.uint32)
     lanes[0, : len(z)], lanes[1, : len(words)] = z, words
@@ -62,12 +62,12 @@ def _grouped(z: NDArray[np.uint16], words: Bits, p: Parameters) -> tuple[Bytes, 
 
 
 def counts(bits: Bits, p: Parameters) -> NDArray[np.int64]:
-    """``int64[16]``: how many groups have each code."""
+    """Count the groups with each code, as ``int64[16]``."""
     return np.bincount(_grouped(*_quantised(bits, p), p)[0], minlength=CLASSES)
 
 
 def block(bits: Bits, p: Parameters) -> Bytes:
-    """The block of some lanes."""
+    """Encode lanes as one block."""
     codes, data = _grouped(*_quantised(bits, p), p)
     nibbles = np.zeros(2 * plane_bytes(len(bits)), np.uint8)
     nibbles[: len(codes)] = codes
@@ -76,7 +76,7 @@ def block(bits: Bits, p: Parameters) -> Bytes:
 
 
 def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int]:
-    """The lanes of the block at a byte of the stream, and where it ends.
+    """Decode the block at a byte of the stream; return its lanes and its end.
 
     ``ValueError`` as :func:`malformed`. The first group with a fault names it; a word of the code plane that
     goes on counts as a fault of its first group.
@@ -118,5 +118,5 @@ def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int
 
 
 def lossy(bits: Bits, p: Parameters) -> Bits:
-    """What decompressing the compressed lanes gives."""
+    """Return what decompressing the compressed lanes gives."""
     return _quantised(bits, p)[1]

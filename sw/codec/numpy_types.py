@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the NumPy modules of the codecs share."""
+"""Types and errors that the NumPy modules of the codecs share."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Bytes = NDArray[np.uint8]
 
 
 def malformed(at: int, reason: str) -> ValueError:
-    """The error for a stream that no encoder makes; ``at`` is the byte at which that shows."""
+    """Make the error for a stream that no encoder makes; ``at`` is the byte at which that shows."""
     return ValueError(f"malformed stream at byte {at}: {reason}")

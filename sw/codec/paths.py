@@ -14,9 +14,9 @@ class Paths:
     """The *paths* of one family of functions, all bit-identical; the whole process uses one of them.
 
     ``what``: its name in errors. ``native``: the C module, with ``paths()`` and ``use(name)``, or None where
-    it was not built. A C module with ``automatic()`` has one path more, ``"auto"``: for each operation the
+    it was not built. A C module with ``automatic()`` has one more path, ``"auto"``: for each operation the
     kernel that is fastest here. ``fallback``: the same functions in NumPy. ``variable``: the environment
-    variable that names the path to begin with. Attribute ``backend``: the module to call.
+    variable that names the initial path. Attribute ``backend``: the module to call.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Paths:
                 self._wrong = f"{variable}: {error}"
 
     def available(self) -> list[str]:
-        """Paths that work here, the widest vectors first; the last one is always ``"numpy"``."""
+        """List the paths that work here, the widest vectors first; the last one is always ``"numpy"``."""
         return [*([] if self._native is None else self._native.paths()), NUMPY]
 
     def active(self) -> str:
-        """The path in use: one of `available`, or ``"auto"``."""
+        """Return the path in use: one of `available`, or ``"auto"``."""
         return self._active
 
     def force(self, path: str | None) -> None:

@@ -24,7 +24,7 @@ from .values.stream_codec import StreamCodec, codec_text
 from .values.wire_form import MalformedStream
 
 _VERSION = 1
-"""Of the terms; ranks with different ones cannot work together."""
+"""The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """What a rank's largest exponent may be."""
 MOST = 1 << 62
@@ -47,7 +47,7 @@ def agree(
     error: Exception | None,
     allowed: range = EXPONENTS,
 ) -> list[int | None]:
-    """Returns all ranks' ``largest``, if all have the same ``terms`` and no rank has an ``error``.
+    """Return all ranks' ``largest``, if all have the same ``terms`` and no rank has an ``error``.
 
     Otherwise every rank raises: its own error if it has one, else `MismatchError`. The latter names the first
     term that differs, two ranks and both values. Ranks exchange a digest of the terms, and the terms
@@ -127,7 +127,7 @@ def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
 
 @contextmanager
 def moving_data(transport: Transport) -> Iterator[None]:
-    """A context for the data transfer after an agreement.
+    """Transfer data in this context, after an agreement.
 
     An error in it also ends the wait of all other ranks, unless an agreement raised it at all of them.
     Malformed data of another rank become a `TransportError` that names the link: see
@@ -146,7 +146,7 @@ def moving_data(transport: Transport) -> Iterator[None]:
 
 
 def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
-    """The smallest e with \\|x\\| < 2**e for every finite value, within -126..126; None if all are zero.
+    """Return the smallest e, -126..126, with \\|x\\| < 2**e for every finite value; None if all are zero.
 
     For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e.
     """
@@ -157,14 +157,12 @@ def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | No
 
 
 def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
-    """The scale that a call uses. "auto" applies only to values that pass a `Codec`, whose bound is
-    absolute.
-    """
+    """Return the scale that a call uses. "auto" applies only with a `Codec`, whose bound is absolute."""
     return None if scale == "auto" and (path == "off" or not isinstance(codec, Codec)) else scale
 
 
 def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
-    """The exponent of the power of two by which all ranks multiply, from all ranks' largest exponents.
+    """Return the exponent by which all ranks scale (a power of two), from all ranks' largest exponents.
 
     With "auto" the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises `MismatchError` if a
     given scale would move values out of fp32's range.
@@ -183,7 +181,7 @@ def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
 
 
 def choose_path(transport: Transport, path: Path, codec: StreamCodec | None) -> tuple[Path, StreamCodec]:
-    """The path, which is never "auto", and the codec that the call uses. They are equal at all ranks.
+    """Return the path, which is never "auto", and the codec of the call. Both are equal at all ranks.
 
     Raises ``ValueError`` if the path is "nic" and there are no NICs, or they are set to another codec.
     """

@@ -45,7 +45,7 @@ def allreduce_comp(
     feedback: Feedback = None,
     timeout: float | None = None,
 ) -> Plan:
-    """Sums the send buffers of all ranks into each receive buffer; all ranks get bit-identical results.
+    """Sum the send buffers of all ranks into each receive buffer; all ranks get bit-identical results.
 
     All ranks call it with arrays of the same count and type and the same settings.
 
@@ -126,7 +126,7 @@ def _all_reduce(
 
 
 def _place(transport: Transport, settings: Settings) -> Place | None:
-    """This rank's place in a tree. None for other algorithms, and for arguments that are refused later."""
+    """Return this rank's place in a tree; None for other algorithms and for arguments refused later."""
     if settings.algorithm == "worker_aggregator":
         return one_aggregator(range(transport.size), transport.rank)
     if settings.algorithm != "paper_baseline":

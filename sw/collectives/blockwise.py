@@ -35,7 +35,7 @@ def reduce_scatter_comp(
     timeout: float | None = None,
     **settings: Unpack[BlockKeywords],
 ) -> Plan:
-    """Sums the send buffers of all ranks; each rank receives one block of the sum.
+    """Sum the send buffers of all ranks; each rank receives one block of the sum.
 
     ``sendbuf`` holds a block for every rank, and ``recvbuf`` of rank *r* gets the sum of blocks *r*. With
     `IN_PLACE` as ``sendbuf``, ``recvbuf`` holds all blocks and gets the sum at its start. ``counts`` are the
@@ -63,7 +63,7 @@ def allgather_comp(
     timeout: float | None = None,
     **settings: Unpack[BlockKeywords],
 ) -> Plan:
-    """Collects the send buffers of all ranks in every receive buffer, one after the other in rank order.
+    """Collect the send buffers of all ranks in every receive buffer, one after the other in rank order.
 
     All ranks get bit-identical results, since a rank's own block is replaced by the values that the others
     receive. With `IN_PLACE` as ``sendbuf``, a rank's block is already at its place in ``recvbuf``. ``counts``
@@ -116,5 +116,5 @@ def _all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settin
 
 
 def _one_each(blocks: RankBlocks, size: int) -> Shares:
-    """Rank *r* owns block *r*."""
+    """Let rank *r* own block *r*."""
     return Shares(blocks, [[rank] for rank in range(size)])

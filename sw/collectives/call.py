@@ -78,7 +78,7 @@ def run(
     feedback: tuple[ErrorFeedback, Hashable] | None = None,
     **terms: Any,
 ) -> None:
-    """Agrees with all ranks on settings, ``terms`` and scale, calls ``move``, and stores its result.
+    """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store its result.
 
     ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
     `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale

@@ -115,11 +115,11 @@ class CompressedCommunicator:
             raise ValueError(f"the transport has {self.transport.size} ranks, not {self.Get_size()}")
 
     def Get_rank(self) -> int:
-        """This process's rank."""
+        """Return this process's rank."""
         return int(self.comm.rank)
 
     def Get_size(self) -> int:
-        """The number of ranks."""
+        """Return the number of ranks."""
         return int(self.comm.size)
 
     @property
@@ -146,7 +146,7 @@ class CompressedCommunicator:
     Ibcast = _method("Ibcast", ibcast_comp, _from_root, _GROUPS)
 
     def allreduce(self, sendobj: Any, op: Any = SUM) -> Any:
-        """The sum of all ranks' arrays, as a new array. Other objects go to MPI's own method."""
+        """Return the sum of all ranks' arrays, as a new array. Other objects go to MPI's own method."""
         if self._ours(op) is None or not self._all_arrays(sendobj, alike=True):
             return self._by_mpi("allreduce", (sendobj,), op)
         result = np.empty_like(sendobj)
@@ -154,7 +154,7 @@ class CompressedCommunicator:
         return result
 
     def reduce(self, sendobj: Any, op: Any = SUM, root: int = 0) -> Any:
-        """The sum of all ranks' arrays, as a new array at the root and None elsewhere.
+        """Return the sum of all ranks' arrays, as a new array at the root and None elsewhere.
 
         Other objects go to MPI's own method.
         """
@@ -165,7 +165,7 @@ class CompressedCommunicator:
         return result
 
     def allgather(self, sendobj: Any) -> list[Any]:
-        """All ranks' arrays, of any shapes, as new ones. Other objects go to MPI's own method."""
+        """Return all ranks' arrays, of any shapes, as new ones. Other objects go to MPI's own method."""
         shapes = self._all_arrays(sendobj)
         if not shapes:
             gathered: list[Any] = self._by_mpi("allgather", (sendobj,))
@@ -177,7 +177,7 @@ class CompressedCommunicator:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
-        """The root's array, as a new one at every rank. Other objects go to MPI's own method."""
+        """Return the root's array, as a new one at every rank. Other objects go to MPI's own method."""
         described = self._descriptions(obj if self.rank == root else None)[root]
         if described is None:
             return self._by_mpi("bcast", (obj,), root=root)
@@ -213,13 +213,13 @@ class CompressedCommunicator:
         return function(self.transport, *buffers, **rest, **self._settings(left_out))
 
     def _settings(self, left_out: tuple[str, ...]) -> dict[str, Any]:
-        """The settings but those ``left_out``. A ring replaces an algorithm that only an all-reduce has."""
+        """Return the settings except ``left_out``. A ring replaces algorithms that only an all-reduce has."""
         if left_out and self.settings.get("algorithm", "ring") not in RING_ALGORITHMS:
             left_out = _GROUPS
         return {name: value for name, value in self.settings.items() if name not in left_out}
 
     def _ours(self, op: Any) -> Op | None:
-        """The operation, if it is one of this package's or mpi4py's SUM."""
+        """Return the operation if it is this package's, or SUM for mpi4py's SUM; else None."""
         if isinstance(op, Op):
             return op
         if not isinstance(self.comm, Transport) and op == mpi_of(self.comm).SUM:
@@ -227,7 +227,7 @@ class CompressedCommunicator:
         return None
 
     def _by_mpi(self, method: str, arguments: Sequence[Any], op: Any = None, **rest: Any) -> Any:
-        """Calls the communicator's own method, with a warning where due."""
+        """Call the communicator's own method; warn if compression may have been intended."""
         if isinstance(self.comm, Transport):
             raise TypeError(f"{method} on a transport takes arrays of {', '.join(FLOATS)}")
         if op is MEAN:
@@ -238,7 +238,7 @@ class CompressedCommunicator:
         return getattr(self.comm, method)(*arguments, **rest)
 
     def _descriptions(self, value: Any) -> list[Any]:
-        """Type and shape of every rank's value. None if it is not a float array, and with path "off"."""
+        """Return every rank's type and shape; None if the value is not a float array, and with path "off"."""
         if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
             return [None] * self.size
         mine = (value.dtype.name, value.shape) if is_float_array(value) else None
@@ -251,7 +251,7 @@ class CompressedCommunicator:
         return found
 
     def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:
-        """The shapes of all ranks' values. [] unless all are arrays of one floating-point type.
+        """Return the shapes of all ranks' values, or [] unless all are arrays of one floating-point type.
 
         With ``alike``, they must also have one shape.
         """

@@ -55,13 +55,13 @@ class ErrorFeedback:
         scale: Scale = "auto",
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
-        """Returns the part of gradient plus residual that the codec keeps. The rest is the new residual.
+        """Return the part of gradient plus residual that the codec keeps. The rest is the new residual.
 
-        ``name`` tells tensors apart. ``scale``: that of the all-reduce. "auto" asks the ranks of ``comm``;
-        all of them must call it then, for the same tensors in the same order. ``out``, of the gradient's
-        shape, may be the gradient itself. Values that are not finite leave no residual. Raises ``TypeError``
-        unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or for "auto"
-        without ``comm``.
+        ``name`` tells tensors apart. ``scale`` is that of the all-reduce. With "auto" the ranks of ``comm``
+        agree on it, so all of them must call this for the same tensors in the same order. ``out``, of the
+        gradient's shape, may be the gradient itself. Values that are not finite leave no residual. Raises
+        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or
+        for "auto" without ``comm``.
         """
         if scale == "auto" and self.comm is None:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
@@ -75,7 +75,7 @@ class ErrorFeedback:
         return out
 
     def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
-        """Returns gradient plus residual, for `kept`, in new memory. No residual changes.
+        """Return gradient plus residual, for `kept`, in new memory. No residual changes.
 
         Raises ``ValueError`` if the shape of ``name`` has changed.
         """
@@ -98,8 +98,7 @@ class ErrorFeedback:
         exponent: int,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
-        """Returns the part of `added` values, scaled by ``2**exponent``, that a codec keeps. The rest is the
-        residual.
+        """Return what a codec keeps of `added` values scaled by ``2**exponent``. The rest is the residual.
 
         ``wanted`` becomes the residual's memory. ``out`` is other memory of its shape, for the result.
         """
@@ -120,7 +119,7 @@ class ErrorFeedback:
         return kept
 
     def _exponent(self, scale: Scale, values: NDArray[np.float32]) -> int:
-        """The exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
+        """Return the exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
         if scale != "auto":
             return scale or 0
         # Other users of this module do not need the collectives.
@@ -134,22 +133,22 @@ class ErrorFeedback:
         return common_scale(scale, largest, transport.size)
 
     def residual(self, name: Hashable = "") -> NDArray[np.float32]:
-        """A copy of a tensor's residual, float32 in its shape.
+        """Copy a tensor's residual, float32 in its shape.
 
         Raises ``KeyError`` for one that was never seen.
         """
         return self._residuals[name].copy()
 
     def reset(self) -> None:
-        """Forgets all residuals."""
+        """Forget all residuals."""
         self._residuals.clear()
 
     def state_dict(self) -> dict[Hashable, NDArray[np.float32]]:
-        """Copies of all residuals by name, for a checkpoint."""
+        """Copy all residuals by name, for a checkpoint."""
         return {name: residual.copy() for name, residual in self._residuals.items()}
 
     def load_state_dict(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
-        """Replaces all residuals by copies of a checkpoint's.
+        """Replace all residuals by copies of a checkpoint's.
 
         ``ValueError``, with the tensor's name, if a residual is not a finite float32 array. Nothing is
         changed then.

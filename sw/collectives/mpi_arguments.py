@@ -29,7 +29,7 @@ _OPERATIONS = "SUM MAX MIN PROD LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLAC
 
 
 def is_float_array(value: Any, dtype: str | None = None) -> bool:
-    """Whether a value is an array of a type that the collectives take. ``dtype`` is theirs."""
+    """Tell whether a value is an array of a type that the collectives accept. ``dtype`` is theirs."""
     return isinstance(value, np.ndarray) and (
         (value.dtype.name in FLOATS and value.dtype.isnative)
         or (dtype == "bfloat16" and value.dtype == np.uint16)
@@ -37,7 +37,7 @@ def is_float_array(value: Any, dtype: str | None = None) -> bool:
 
 
 def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
-    """Whether a buffer in mpi4py's form, such as ``[array, MPI.FLOAT]``, is a whole array of such a type."""
+    """Tell whether a buffer in mpi4py's form, such as ``[array, MPI.FLOAT]``, is such an array as a whole."""
     if isinstance(buffer, list | tuple):
         if not buffer or not isinstance(buffer[0], np.ndarray):
             return False
@@ -54,7 +54,7 @@ def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
 
 
 def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
-    """Whether an MPI datatype (or its name) is that of an array's elements."""
+    """Tell whether an MPI datatype (or its name) is that of an array's elements."""
     code = datatype if isinstance(datatype, str) else getattr(datatype, "typechar", "")
     return bool(code == array.dtype.char)
 
@@ -70,7 +70,7 @@ class SaidOnce:
         self._said: set[tuple[str, str, str]] = set()
 
     def __call__(self, method: str, arguments: Iterable[Any], op: Any, mpi: Any) -> None:
-        """Issues the ``UserWarning`` for a reduction, or if floats are moved.
+        """Issue the ``UserWarning`` for a reduction, or if floats are moved.
 
         ``op`` is None for no reduction.
         """
@@ -94,14 +94,14 @@ class SaidOnce:
 
 
 def _kind(arguments: Iterable[Any]) -> str:
-    """The type of a call's first value: the type of an array's elements, or that of another object."""
+    """Return the type of a call's first value: that of an array's elements, or that of another object."""
     buffers = [a[0] if isinstance(a, list | tuple) and len(a) else a for a in arguments]
     first = next((b for b in buffers if not is_in_place(b)), None)
     return first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__
 
 
 def _operation(op: Any, mpi: Any) -> str:
-    """The name of a reduction's operation."""
+    """Return the name of a reduction's operation."""
     if isinstance(op, Op):
         return op.name
     return next((name for name in _OPERATIONS if getattr(mpi, name) == op), "an operation")

@@ -31,11 +31,11 @@ class OwnScale:
         return scale_exponent(values, self.codec.codec) if self.scale == "auto" else int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
-        """Largest size of a stream in bytes."""
+        """Return the largest size of a stream in bytes."""
         return 1 + self.codec.max_compressed_size(count)
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, in the writable buffer ``out`` if given."""
+        """Compress a float32 array, into the writable buffer ``out`` if given; return the stream."""
         values = np.ascontiguousarray(x, np.float32)
         view = memoryview(bytearray(self.max_compressed_size(values.size)) if out is None else out).cast("B")
         exponent = self._exponent(values)
@@ -50,7 +50,7 @@ class OwnScale:
         return view[1:], int.from_bytes(view[:1], "little", signed=True)
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompresses float32[count], into ``out`` if given.
+        """Decompress float32[count], into ``out`` if given.
 
         Raises ``ValueError`` for a malformed stream.
         """
@@ -58,7 +58,7 @@ class OwnScale:
         return self.codec.decompress(rest, count, out, scale=exponent)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size.
+        """Add a stream to ``accumulator``, float32 of the same size.
 
         With ``addend`` it becomes ``addend`` plus the stream.
         """
@@ -66,11 +66,11 @@ class OwnScale:
         return self.codec.decompress_add(rest, accumulator, addend, scale=exponent)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """The values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
+        """Return the values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
         values = np.ascontiguousarray(x, np.float32)
         return self.codec.lossy(values, out, scale=self._exponent(values))
 
 
 def with_scale(codec: StreamCodec, scale: Scale) -> StreamCodec:
-    """A `Codec` with a scale, unless that is None. Other codecs are returned unchanged."""
+    """Give a `Codec` its scale, unless that is None. Other codecs are returned unchanged."""
     return OwnScale(codec, scale) if scale is not None and isinstance(codec, Codec) else codec

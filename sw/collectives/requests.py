@@ -39,7 +39,7 @@ class CollectiveRequest:
         return self._over.is_set()
 
     def test(self) -> bool:
-        """Whether the result is available.
+        """Tell whether the result is available.
 
         If the collective has failed, raises the error that `wait` would.
         """
@@ -48,7 +48,7 @@ class CollectiveRequest:
         return self.done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when the result is available. Raises the errors of the blocking call.
+        """Wait until the result is available. Raise the errors of the blocking call.
 
         After ``timeout`` seconds this raises ``TimeoutError``, and the collective continues. The wait is
         limited in any case, since a collective fails after its own time-out if ranks fall silent.
@@ -58,10 +58,10 @@ class CollectiveRequest:
         self.test()
 
     def add_done_callback(self, function: Callable[[CollectiveRequest], None]) -> None:
-        """Calls ``function`` with this request once it is done, by its result or an error.
+        """Call ``function`` with this request once it is done, with a result or an error.
 
-        The call is in the transport's thread, before the next collective begins. If the request is already
-        done, it is immediate.
+        The call is made in the transport's thread, before the next collective begins. If the request is
+        already done, it is immediate.
         """
         with self._lock:
             if not self.done:
@@ -97,7 +97,7 @@ class _Line:
         self._busy = False
 
     def start(self, call: Callable[[], None]) -> CollectiveRequest:
-        """Appends a call. A thread, which exists while calls are waiting, runs it."""
+        """Append a call. A thread, which exists while calls are waiting, runs it."""
         request = CollectiveRequest(call)
         with self._lock:
             self._waiting.append(request)
@@ -107,7 +107,7 @@ class _Line:
         return request
 
     def run(self, call: Callable[[], None]) -> None:
-        """Runs a call after all waiting calls. If there are none, runs it in this thread."""
+        """Run a call after all waiting calls. If there are none, run it in this thread."""
         with self._lock:
             here = not self._busy
             self._busy = True

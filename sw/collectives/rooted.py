@@ -28,7 +28,7 @@ def reduce_comp(
     timeout: float | None = None,
     **settings: Unpack[Keywords],
 ) -> Plan:
-    """Sums the send buffers of all ranks into the receive buffer of ``root``.
+    """Sum the send buffers of all ranks into the receive buffer of ``root``.
 
     Other receive buffers are ignored. It is a ring's reduce-scatter, whose blocks then go to the root, so the
     error is at most ``size`` times the bound. The other arguments, types and errors are those of
@@ -50,7 +50,7 @@ def bcast_comp(
     timeout: float | None = None,
     **settings: Unpack[Keywords],
 ) -> Plan:
-    """Sends the values in the buffer of ``root`` to all others. Results are bit-identical at all ranks.
+    """Send the values in the buffer of ``root`` to all others. Results are bit-identical at all ranks.
 
     The root's buffer is replaced by the values that the others receive. These are compressed once and
     forwarded along a chain of ranks. The other arguments, types and errors are those of `allreduce_comp`.

@@ -72,7 +72,7 @@ class Settings:
     sub_block: int = SUB_BLOCK
 
     def check(self, ranks: int | None, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
-        """Checks each value. Raises ``TypeError`` or ``ValueError`` with the wrong value.
+        """Check each value. Raise ``TypeError`` or ``ValueError`` with the wrong value.
 
         ``ranks`` is None if their number is not known yet. ``algorithms`` are those of the collective.
         """
@@ -102,7 +102,7 @@ class Settings:
             raise ValueError(f"group_size must be {limit}, not {size!r}")
 
     def terms(self) -> dict[str, Any]:
-        """The settings that must be equal at all ranks, as JSON values."""
+        """Return the settings that must be equal at all ranks, as JSON values."""
         names = ("path", "algorithm", "scale", "group_size", "upper", "sub_block")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
@@ -117,12 +117,12 @@ class Settings:
         return self.legs or ("up" if self.algorithm == "paper_baseline" else "both")
 
     def group(self, ranks: int) -> int:
-        """Number of ranks in a group."""
+        """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
 
 
 def check_scale(scale: Scale) -> Scale:
-    """Returns ``scale`` if it is valid. Raises ``ValueError`` otherwise."""
+    """Return ``scale`` if it is valid. Raise ``ValueError`` otherwise."""
     whole = isinstance(scale, int) and not isinstance(scale, bool)
     if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
         raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")

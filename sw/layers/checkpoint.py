@@ -21,7 +21,7 @@ _ARRAY = "__array__"
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Writes nested dictionaries of NumPy arrays and JSON values, such as ``state_dict()`` returns.
+    """Write nested dictionaries of NumPy arrays and JSON values, such as ``state_dict()`` returns.
 
     The file is an .npz archive, which `numpy.load` can open: the arrays, and everything else as JSON text in
     "state". Its last 32 bytes, the archive's comment, are the SHA-256 of all bytes before them. The file gets
@@ -44,7 +44,7 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the state that `save` was given. Tuples have become lists.
+    """Return the state that `save` was given. Tuples have become lists.
 
     Raises ``ValueError`` with the file's name if `save` did not write it or it has changed since. Raises
     ``OSError`` if it cannot be read.

@@ -14,20 +14,20 @@ Policy = Literal["raise", "skip"]
 
 
 def check_policy(policy: str) -> None:
-    """Raises ``ValueError`` for anything but "raise" and "skip"."""
+    """Raise ``ValueError`` for anything but "raise" and "skip"."""
     if policy not in get_args(Policy):
         raise ValueError(f"nonfinite must be 'raise' or 'skip', not {policy!r}")
 
 
 def float32_array(key: str, value: Any) -> Floats:
-    """Returns ``value`` if it is a float32 array. Otherwise raises ``TypeError`` naming the key."""
+    """Return ``value`` if it is a float32 array. Otherwise raise ``TypeError`` naming the key."""
     if not isinstance(value, np.ndarray) or value.dtype != np.float32:
         raise TypeError(f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}")
     return value
 
 
 def integer(name: str, value: Any) -> int:
-    """Returns a Python or NumPy integer as an ``int``.
+    """Return a Python or NumPy integer as an ``int``.
 
     Raises ``TypeError`` with ``name`` for anything else.
     """

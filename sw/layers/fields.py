@@ -39,17 +39,17 @@ class Fields:
         return f"{self._within}{name}"
 
     def __getitem__(self, name: str) -> Any:
-        """The field, unchecked."""
+        """Return the field, unchecked."""
         return self._state[name]
 
     def same(self, name: str, own: Any) -> None:
-        """Checks a setting, which must be equal to ``own``."""
+        """Check a setting, which must be equal to ``own``."""
         found = self._state[name]
         if isinstance(found, np.ndarray) or found != own:
             raise ValueError(f"{self._path(name)} is {_text(found)} there, {own!r} here")
 
     def integer(self, name: str, least: int = 0, most: int | None = None) -> int:
-        """A whole number from ``least`` to ``most``."""
+        """Return a whole number from ``least`` to ``most``."""
         found = self._state[name]
         if type(found) is not int or found < least or (most is not None and found > most):
             limits = f"of at least {least}" if most is None else f"within {least}..{most}"
@@ -57,14 +57,14 @@ class Fields:
         return found
 
     def number(self, name: str) -> float:
-        """A finite number of at least 0."""
+        """Return a finite number of at least 0."""
         found = self._state[name]
         if type(found) not in (int, float) or not (0 <= found <= sys.float_info.max):
             raise ValueError(f"{self._path(name)} must be a number of at least 0, not {_text(found)}")
         return float(found)
 
     def array(self, name: str, shape: Shape, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """A copy of an array of finite values."""
+        """Copy an array of finite values."""
         found, wanted = self._state[name], np.dtype(dtype)
         fits = isinstance(found, np.ndarray) and found.dtype == wanted and found.ndim == len(shape)
         if not fits or any(side not in (None, real) for side, real in zip(shape, found.shape, strict=True)):
@@ -75,12 +75,12 @@ class Fields:
         return np.array(found)
 
     def arrays(self, name: str, shapes: Mapping[str, Shape]) -> dict[str, NDArray[Any]]:
-        """A dictionary of float32 arrays with exactly these keys."""
+        """Return a dictionary of float32 arrays with exactly these keys."""
         inner = self.within(name, shapes)
         return {key: inner.array(key, shape) for key, shape in shapes.items()}
 
     def items(self, name: str, count: int | None = None) -> list[Any]:
-        """A list, of ``count`` items if given."""
+        """Return a list, of ``count`` items if given."""
         found = self._state[name]
         if not isinstance(found, list) or count not in (None, len(found)):
             what = "a list" if count is None else f"a list of {count}"
@@ -88,19 +88,19 @@ class Fields:
         return found
 
     def within(self, name: str, names: Collection[str]) -> Fields:
-        """The fields of a dictionary in this one."""
+        """Return the fields of a dictionary in this one."""
         return Fields(self._state[name], names, f"{self._path(name)}/")
 
     @contextmanager
     def naming(self, name: str) -> Iterator[Any]:
-        """A context that yields the field and puts its path before the text of a ``ValueError``."""
+        """Yield the field in a context that puts its path before the text of a ``ValueError``."""
         with named(self._path(name)):
             yield self._state[name]
 
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """A context that puts a name before the text of a ``ValueError``."""
+    """Put a name before the text of a ``ValueError`` raised in this context."""
     try:
         yield
     except ValueError as error:
@@ -112,7 +112,7 @@ def _kind(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value, short enough for one line."""
+    """Print a value, short enough for one line."""
     if isinstance(value, np.ndarray):
         return _kind(value)
     text = repr(value)

@@ -44,14 +44,14 @@ class RowSparse:
         return len(self.rows) / self.shape[0] if self.shape[0] else 0.0
 
     def dense(self) -> Floats:
-        """The whole array, with zeros in all other rows."""
+        """Return the whole array, with zeros in all other rows."""
         whole = np.zeros(self.shape, np.float32)
         whole[self.rows] = self.values
         return whole
 
     @classmethod
     def of_lookups(cls, tokens: NDArray[np.int64], values: Floats, shape: tuple[int, ...]) -> RowSparse:
-        """Sums ``values`` (float32[n, ...]) of equal ``tokens`` (int64[n]) into one row each.
+        """Sum ``values`` (float32[n, ...]) of equal ``tokens`` (int64[n]) into one row each.
 
         O(n log n); equal tokens are summed in their order, so the result does not depend on the machine.
         """
@@ -67,17 +67,17 @@ Gradients: TypeAlias = "dict[str, Any]"
 
 
 def shapes_of(parameters: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shape of each key."""
+    """Return the shape of each key."""
     return {key: tuple(value.shape) for key, value in parameters.items()}
 
 
 def count_of(parameters: Mapping[str, Any]) -> int:
-    """Values in all keys together."""
+    """Count the values in all keys together."""
     return sum(int(np.prod(value.shape)) for value in parameters.values())
 
 
 def flatten(parameters: Mapping[str, Any]) -> Floats:
-    """All values as one float32 vector, in the order of the keys; `RowSparse` ones made dense."""
+    """Return all values as one float32 vector, in the order of the keys; `RowSparse` ones made dense."""
     parts = [
         (value.dense() if isinstance(value, RowSparse) else np.asarray(value, np.float32)).reshape(-1)
         for value in parameters.values()
@@ -86,7 +86,7 @@ def flatten(parameters: Mapping[str, Any]) -> Floats:
 
 
 def unflatten(vector: Floats, like: Mapping[str, Any]) -> Parameters:
-    """Views of a vector as arrays with the keys and shapes of ``like``; the inverse of `flatten`.
+    """View a vector as arrays with the keys and shapes of ``like``; the inverse of `flatten`.
 
     Raises ``ValueError`` if the vector has another number of values.
     """
@@ -98,5 +98,5 @@ def unflatten(vector: Floats, like: Mapping[str, Any]) -> Parameters:
 
 
 def copy_of(parameters: Mapping[str, Floats]) -> Parameters:
-    """The same keys with arrays of their own."""
+    """Copy each key's array."""
     return {key: np.array(value, np.float32) for key, value in parameters.items()}

@@ -36,7 +36,7 @@ def agree_on_step(
     policy: Policy,
     vote: bool = False,
 ) -> StepTerms:
-    """Checks this rank's gradients, and exchanges the result with the other ranks.
+    """Check this rank's gradients, and exchange the result with the other ranks.
 
     Takes one `Transport.exchange`, after O(values) work. Every rank raises if one has other keys, shapes or
     types, is at another step, or (policy "raise") has values that are not finite. In the last case that rank

@@ -24,7 +24,7 @@ class Traffic:
         self.raw: Counter[str] = Counter()
 
     def count(self, kind: str, sent: int, raw: int | None = None) -> None:
-        """Adds bytes to the class ``kind``. ``raw`` equals ``sent`` if None."""
+        """Add bytes to the class ``kind``. ``raw`` equals ``sent`` if None."""
         self.sent[kind] += sent
         self.raw[kind] += sent if raw is None else raw
 
@@ -34,7 +34,7 @@ class Traffic:
         return sum(self.sent.values())
 
     def of_all(self, transport: Transport) -> Traffic:
-        """The sum over all ranks, at every rank. Collective."""
+        """Sum over all ranks, with the result at every rank. Collective."""
         every = Traffic()
         for sent, raw in exchanged(transport, [dict(self.sent), dict(self.raw)], _are_counts):
             every.sent.update(sent)
@@ -42,7 +42,7 @@ class Traffic:
         return every
 
     def per_step(self, steps: int) -> dict[str, float]:
-        """Bytes per step by class."""
+        """Return bytes per step by class."""
         return {kind: sent / steps for kind, sent in sorted(self.sent.items())}
 
     def __repr__(self) -> str:

@@ -50,39 +50,39 @@ class InceptionnProcessGroup(dist.ProcessGroup):
             self._register_backend(torch.device("cuda"), kinds.NCCL, nccl)
 
     def getBackendName(self) -> str:
-        """Its name, for torch."""
+        """Return the backend's name, for torch."""
         return BACKEND
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        """All ranks' sums or means, in place. Compressed if `compressed` was called and applies."""
+        """Sum or average over all ranks, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
         if (op := self._taken(tensors, opts.reduceOp)) is not None:
             return all_reduced(self, tensors, op, self._settings)
         return self._other(tensors).allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
-        """`allreduce` of several tensors."""
+        """All-reduce several tensors, as `allreduce` does."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
         if (op := self._taken(tensors, opts.reduceOp)) is not None:
             return all_reduced(self, tensors, op, self._settings)
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
-        """Each rank's block of the sum or mean of all inputs.
+        """Give each rank its block of the sum or mean of all inputs.
 
         Compressed if `compressed` was called and applies.
         """
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
-        """`reduce_scatter_single` of several tensors."""
+        """Reduce-scatter several tensors, as `reduce_scatter_single` does."""
         opts = _options(c10d.ReduceScatterOptions, opts)
         if (op := self._taken(inputs, opts.reduceOp)) is not None:
             return reduce_scattered(self, outputs, inputs, op, self._settings)
         return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
-        """`reduce_scatter_single` of lists with one tensor per rank."""
+        """Reduce-scatter lists with one tensor per rank, as `reduce_scatter_single` does."""
         opts = _options(c10d.ReduceScatterOptions, opts)
         outputs, inputs = _listed(outputs), inputs if isinstance(inputs[0], list | tuple) else [inputs]
         joined = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
@@ -93,11 +93,11 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self._other(outputs).reduce_scatter(outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
-        """All ranks' inputs, concatenated. Compressed only with ``compressed(all_gather=True)``."""
+        """Concatenate all ranks' inputs. Compressed only with ``compressed(all_gather=True)``."""
         return self.all_gather_single_coalesced([output], [input], opts)
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
-        """`all_gather_single` of several tensors."""
+        """All-gather several tensors, as `all_gather_single` does."""
         opts = _options(c10d.AllgatherOptions, opts)
         if self.all_gather and self._taken(inputs, dist.ReduceOp.SUM) is SUM:
             return all_gathered(self, outputs, inputs, self._settings)
@@ -108,34 +108,34 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     # forever.
 
     def broadcast(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        """Torch's own."""
+        """Broadcast by torch's own backend."""
         if not isinstance(opts, c10d.BroadcastOptions):
             root, opts = opts or 0, c10d.BroadcastOptions()
             opts.rootRank = root
         return self._other(_listed(tensors)).broadcast(_listed(tensors), opts)
 
     def barrier(self, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        """Torch's own, over gloo."""
+        """Wait for all ranks, over gloo."""
         return self._get_backend(torch.device("cpu")).barrier(_options(c10d.BarrierOptions, opts))
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
-        """Torch's own."""
+        """All-gather lists by torch's own backend."""
         if isinstance(inputs, torch.Tensor):
             outputs, inputs = [outputs], [inputs]
         return self._other(inputs).allgather(outputs, inputs, _options(c10d.AllgatherOptions, opts))
 
     def all_to_all_single(self, output: Any, input: Any, out: Any, into: Any, opts: Any = None) -> dist.Work:
-        """Torch's own."""
+        """Exchange blocks by torch's own backend."""
         return self._other([input]).alltoall_base(
             output, input, out, into, _options(c10d.AllToAllOptions, opts)
         )
 
     def send(self, tensors: Any, rank: int, tag: int = 0) -> dist.Work:
-        """Torch's own."""
+        """Send by torch's own backend."""
         return self._other(_listed(tensors)).send(_listed(tensors), rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> dist.Work:
-        """Torch's own."""
+        """Receive by torch's own backend."""
         return self._other(_listed(tensors)).recv(_listed(tensors), rank, tag)
 
     # Their names before torch 2.13.
@@ -151,7 +151,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return self.state.settings
 
     def _taken(self, tensors: Tensors, op: Any) -> Op | None:
-        """The operation, if these tensors are to be compressed. None for gloo and NCCL."""
+        """Return the operation if these tensors are to be compressed; None for gloo and NCCL."""
         wanted = operation(op)
         if self.state is None or wanted is None:
             return None
@@ -160,11 +160,11 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel), self) else wanted
 
     def _other(self, tensors: Tensors) -> Any:
-        """Torch's own backend for these tensors."""
+        """Return torch's own backend for these tensors."""
         return self._get_backend(tensors[0].device)
 
     def shutdown(self) -> None:
-        """Closes the connections. `torch.distributed.destroy_process_group` calls this."""
+        """Close the connections. `torch.distributed.destroy_process_group` calls this."""
         if self.state is not None:
             link_of(self).close()
             self.state = None
@@ -174,7 +174,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
 def compressed(
     group: dist.ProcessGroup, codec: Any = None, *, all_gather: bool = False, **settings: Any
 ) -> CompressState:
-    """Compresses the gradients of a process group from here on. All its ranks must call this.
+    """Compress the gradients of a process group from here on. All its ranks must call this.
 
     Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
     ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
@@ -213,7 +213,7 @@ class _All(dist.Work):
 
 
 def _of_each(call: Callable[..., Any], outputs: Tensors, inputs: Tensors, opts: Any) -> Any:
-    """Another backend's work on all pairs of tensors, as one work."""
+    """Run another backend's work on all pairs of tensors, as one work."""
     works = [call(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
     return works[0] if len(works) == 1 else _All(works)
 
@@ -223,7 +223,7 @@ def _listed(tensors: Any) -> list[torch.Tensor]:
 
 
 def _options(kind: Any, opts: Any) -> Any:
-    """Torch's record of options, as given, by default, or for a reduction."""
+    """Return torch's record of options: as given, the default, or that of a reduction."""
     if isinstance(opts, kind):
         return opts
     made = kind()

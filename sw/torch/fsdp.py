@@ -14,11 +14,11 @@ from .hook import CompressState
 from .work import all_reduced, operation, reduce_scattered
 
 REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-"""Torch's own function. The second name is that before torch 2.13."""
+"""Torch's own function. Its name was the second one before torch 2.13."""
 
 
 def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor | None = None) -> None:
-    """FSDP1's communication hook: ``model.register_comm_hook(state, fsdp_hook)``.
+    """Average gradients as FSDP1's communication hook: ``model.register_comm_hook(state, fsdp_hook)``.
 
     It computes the mean of all ranks' gradients. For a sharded module, ``output`` gets this rank's part. For
     one that is not sharded (``NO_SHARD``), the mean is in place, the same bits at all ranks.
@@ -52,7 +52,7 @@ class CompressedReduceScatter:
     def allocate(
         self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device
     ) -> torch.Tensor:  # fmt: skip
-        """Memory for FSDP's buffers."""
+        """Return memory for FSDP's buffers."""
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(
@@ -63,7 +63,7 @@ class CompressedReduceScatter:
         op: Any,
         async_op: bool = False,
     ) -> dist.Work | None:
-        """This rank's block of the sum or mean of all ranks' inputs."""
+        """Return this rank's block of the sum or mean of all ranks' inputs."""
         wanted = operation(op)
         if wanted is None or self.state.travels_raw(input_tensor, group):
             return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
@@ -75,7 +75,7 @@ class CompressedReduceScatter:
 
 
 def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
-    """FSDP2's all-reduce between replicas: ``module.set_all_reduce_hook(all_reduce_hook(state))``.
+    """Make FSDP2's all-reduce between replicas: ``module.set_all_reduce_hook(all_reduce_hook(state))``.
 
     It is for a model that FSDP2 shards inside a host and replicates between hosts. After the reduce-scatter,
     it takes the compressed mean over ``state.process_group``, the replicas of a shard.

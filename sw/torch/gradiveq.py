@@ -35,14 +35,14 @@ class GradiVeQState:
         """Completed by the current step's exchange."""
 
     def key(self, parameter: torch.Tensor) -> str:
-        """The key of a parameter, by the order of parameters in DDP's first step."""
+        """Return the key of a parameter, by the order of parameters in DDP's first step."""
         if id(parameter) not in self._numbers:
             self._numbers[id(parameter)] = len(self._seen)
             self._seen.append(parameter)
         return f"{self._numbers[id(parameter)]:04d}"
 
     def reduce(self, copies: dict[str, HostCopy]) -> None:
-        """Replaces a step's gradients by their means. Runs in the group's thread."""
+        """Replace a step's gradients by their means. Runs in the group's thread."""
         gradients: Parameters = {key: copies[key].array for key in sorted(copies)}
         if self.exchange is None:
             self.exchange = GradiVeQ(link_of(self.process_group).transport, gradients, **self.settings)
@@ -52,7 +52,10 @@ class GradiVeQState:
 
 
 def gradiveq_hook(state: GradiVeQState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """DDP's communication hook: ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``."""
+    """Average gradients as DDP's communication hook, with GradiVeQ.
+
+    Register it with ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``.
+    """
     link, buffer = link_of(state.process_group), bucket.buffer()
     pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
     copies = {state.key(parameter): HostCopy(gradient) for parameter, gradient in pairs}

@@ -27,19 +27,19 @@ from .transport import ranks_of
 from .work import all_reduce
 
 NAME = "compressed gradients"
-"""In messages about ranks that differ."""
+"""What messages call this, if ranks differ."""
 
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""
 
 ALGORITHMS = tuple(name for name in ALL_ALGORITHMS if name != "paper_baseline")
-"""Those whose sum has a term of every rank."""
+"""The algorithms whose sum has a term from every rank."""
 
 Schedule = Callable[[int], StreamCodec | None]
 
 
 class CompressState:
-    """What `compress_hook` and the hooks of FSDP know: how to compress, the step, the residuals.
+    """The state of `compress_hook` and of FSDP's hooks: how to compress, the step, the residuals.
 
     A state serves one DDP module. A module that is wrapped anew gets a new state, and `load_state_dict`.
 
@@ -51,7 +51,7 @@ class CompressState:
     Parameters
     ----------
     process_group
-        DDP's; the default one if None. Its store brings the ranks together at the first bucket.
+        DDP's process group; None means the default one. Its store brings the ranks together at the first bucket.
     codec
         An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
         gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
@@ -118,7 +118,7 @@ class CompressState:
 
     @codec.setter
     def codec(self, codec: StreamCodec | Schedule | None) -> None:
-        """Another codec or schedule from here on, at all ranks alike."""
+        """Use another codec or schedule from here on, the same at all ranks."""
         self._codec: StreamCodec | None = None
         self._schedule: Schedule | None = None
         self._assigned = hasattr(self, "step")
@@ -135,11 +135,11 @@ class CompressState:
         return replace(self._settings, codec=self.codec)
 
     def advance(self) -> None:
-        """One step further: for FSDP, whose hooks cannot know when a step ends."""
+        """Count one step: for FSDP, whose hooks cannot know when a step ends."""
         self.step += 1
 
     def agree(self, group: dist.ProcessGroup | None, error: Exception | None = None) -> None:
-        """Compares with all ranks of a group what decides which gradients travel raw, unless that was done.
+        """Check once with all ranks of a group that they send the same gradients raw.
 
         Raises `MismatchError` at every rank if they differ, or if another rank has an ``error``. This rank
         raises its own.
@@ -155,7 +155,7 @@ class CompressState:
         self._agreed[link] = now
 
     def travels_raw(self, tensor: torch.Tensor, group: dist.ProcessGroup | None) -> bool:
-        """Whether a gradient goes as it is, by torch, after `agree`; counts the call."""
+        """Tell whether torch sends a gradient unchanged, after `agree`; count the call."""
         self.agree(group)
         raw = self._is_raw(tensor)
         if raw:
@@ -168,7 +168,7 @@ class CompressState:
         return self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
 
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """The mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
+        """Return the mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
         settings = self._settings
         wrong: Exception | None = None
@@ -209,7 +209,7 @@ class CompressState:
         return future_of(result, [copy], lambda: buffer)
 
     def _wrong_module(self, parameters: list[torch.Tensor], last: bool) -> ValueError | None:
-        """An error if a bucket has a parameter that the first step's buckets did not have."""
+        """Return an error if a bucket has a parameter that the first step's buckets did not have."""
         if self._parameters is None:
             self._first |= {id(parameter): ref(parameter) for parameter in parameters}
             if last:
@@ -225,9 +225,9 @@ class CompressState:
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """The step (and with it warm-up and schedule), this rank's residuals, and an assigned codec.
+        """Return the step (and with it warm-up and schedule), this rank's residuals and an assigned codec.
 
-        Of tensors, numbers and text only. Residuals are this rank's own: every rank saves its own.
+        It has only tensors, numbers and text. Residuals are this rank's own, so every rank saves its own.
         """
         assigned = None
         if self._assigned and isinstance(self._codec, Codec):
@@ -240,11 +240,11 @@ class CompressState:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a `state_dict`, before the first step of a newly wrapped module.
+        """Resume from a `state_dict`, before the first step of a newly wrapped module.
 
-        ``ValueError`` for what is none, or has residuals where ``error_feedback`` is off; nothing is changed.
-        So does a residual of another size than its parameter. Before the first step the parameters are not
-        known. Then the first compressed bucket raises it, at every rank.
+        ``ValueError`` for another dictionary, for residuals where ``error_feedback`` is off, or for a
+        residual of another size than its parameter; nothing is changed. Before the first step the parameters
+        are not known. Then the first compressed bucket raises it, at every rank.
         """
         if missing := {"step", "codec", "residuals"} - set(state):
             raise ValueError(f"the state has no {sorted(missing)[0]!r}")
@@ -261,7 +261,7 @@ class CompressState:
 
 
 def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """DDP's communication hook: the mean of a bucket's gradients, compressed, the same bits at all ranks.
+    """Average a bucket's gradients, compressed, as DDP's communication hook; same bits at all ranks.
 
     It returns at once; a thread of the process group compresses, sends and sums one bucket after the other
     while the backward pass makes the next ones. Works on buckets of any floating-point type, and inside
@@ -271,7 +271,7 @@ def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.future
 
 
 def _codec(error_bound: float, mode: str | None, codec: str | None = None) -> Codec:
-    """The codec of a saved state; states of before have no ``codec``, and "planes" for a mode."""
+    """Make the codec of a saved state. Older states have no ``codec``, and "planes" as a mode."""
     return Codec(error_bound, *wire.variant(mode or codec or ""))
 
 

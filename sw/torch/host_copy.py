@@ -19,7 +19,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 @cache
 def _copy_stream(device: torch.device) -> Any:
-    """The stream for the copies of one GPU, in both directions."""
+    """Return the stream for the copies of one GPU, in both directions."""
     return torch.cuda.Stream(device)
 
 
@@ -65,25 +65,25 @@ class HostCopy:
         return lanes
 
     def store(self) -> None:
-        """Copies the array's values into the tensor, on a GPU with the stream of `on_stream`."""
+        """Copy the array's values into the tensor, on a GPU with the stream of `on_stream`."""
         if not self._own:
             with self.on_stream():
                 self.tensor.copy_(self._host, non_blocking=self.device is not None)
 
     def join(self) -> None:
-        """On a GPU, makes the caller's stream wait for the stored values. The CPU does not wait."""
+        """Make the caller's stream on a GPU wait for the stored values. On a CPU this does nothing."""
         if self.device is not None:
             torch.cuda.current_stream(self.device).wait_stream(_copy_stream(self.device))
 
     def on_stream(self) -> AbstractContextManager[Any]:
-        """The stream on which `store` copies to a GPU, as a context. On a CPU it does nothing."""
+        """Enter the stream on which `store` copies to a GPU. On a CPU the context does nothing."""
         return nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device))
 
 
 def future_of(
     result: Result[Any], copies: Sequence[HostCopy], value: Callable[[], Any]
 ) -> torch.futures.Future[Any]:
-    """A torch future that completes after a call with ``value()``, or raises the call's exception.
+    """Return a torch future that completes after a call with ``value()``, or raises the call's exception.
 
     Torch passes on an exception only if a callback raises it. With ``set_exception``, C++ would treat it as a
     tensor.

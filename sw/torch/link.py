@@ -41,7 +41,7 @@ class Link:
         self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> Result[T]:
-        """Queues a call that uses the transport, and returns a future with its result or exception.
+        """Queue a call that uses the transport, and return a future with its result or exception.
 
         Raises `TransportError` if closed.
         """
@@ -53,7 +53,7 @@ class Link:
         return result
 
     def run_until(self, result: Result[Any]) -> None:
-        """Runs queued calls here until this one is done, unless the link's thread is running calls now."""
+        """Run queued calls here until this one is done, unless the link's thread is running calls now."""
         if not result.done() and self._running.acquire(blocking=False):
             try:
                 self._work(result.done)
@@ -77,7 +77,7 @@ class Link:
         self.transport.close()
 
     def close(self, timeout: float | None = None) -> None:
-        """Runs the queued calls, then closes the transport. Waits at most ``timeout`` seconds for this."""
+        """Run the queued calls, then close the transport. Wait at most ``timeout`` seconds for this."""
         self._more.put(False)
         self._thread.join(timeout)
 
@@ -86,7 +86,7 @@ _links: WeakKeyDictionary[Any, Link] = WeakKeyDictionary()
 
 
 def link_of(group: dist.ProcessGroup | None) -> Link:
-    """The link of a process group.
+    """Return the link of a process group.
 
     The first call makes it, and all ranks of the group must make that call.
     """

@@ -12,7 +12,7 @@ from ..layers.parameters import Floats, Parameters
 
 
 def parameters_of(module: torch.nn.Module) -> Parameters:
-    """The trained parameters by name, as float32 arrays.
+    """Return the trained parameters by name, as float32 arrays.
 
     They are the module's own memory on the CPU, and copies from a GPU. Raises ``TypeError`` with the name for
     another type.
@@ -21,7 +21,7 @@ def parameters_of(module: torch.nn.Module) -> Parameters:
 
 
 def gradients_of(module: torch.nn.Module) -> Parameters:
-    """The gradients of these parameters after a backward pass, by name. Zeros if a parameter has none."""
+    """Return their gradients after a backward pass, by name. Zeros if a parameter has none."""
     return {
         name: np.zeros(tuple(value.shape), np.float32) if value.grad is None else _array(name, value.grad)
         for name, value in _trained(module)
@@ -29,7 +29,7 @@ def gradients_of(module: torch.nn.Module) -> Parameters:
 
 
 def set_parameters(module: torch.nn.Module, weights: Mapping[str, Floats]) -> None:
-    """Copies weights by name into the module.
+    """Copy weights by name into the module.
 
     Raises ``KeyError`` for a missing parameter, and torch's error for a wrong shape.
     """

@@ -123,7 +123,7 @@ class TorchOptimizer(Optimizer):
 
 
 def _arrays(number: int, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Copies of an optimizer's state by name.
+    """Copy an optimizer's state by name.
 
     Only tensors, since torch's own optimizers keep nothing else.
     """

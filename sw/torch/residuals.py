@@ -30,7 +30,7 @@ class Residuals:
         self._seen: list[Any] = []  # keeps the parameters alive, and so their ids unique
 
     def layout(self, parameters: Sequence[Any]) -> Layout:
-        """The layout of a bucket of parameters."""
+        """Return the layout of a bucket of parameters."""
         for parameter in parameters:
             if id(parameter) not in self._numbers:
                 self._numbers[id(parameter)] = len(self._seen)
@@ -38,7 +38,7 @@ class Residuals:
         return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in parameters)
 
     def prepare(self, layout: Layout) -> None:
-        """Collects the residuals of a bucket from the buckets that held its parameters before.
+        """Collect the residuals of a bucket from the buckets that held its parameters before.
 
         Raises ``ValueError`` if a loaded residual has another size than its parameter, and changes nothing.
         """
@@ -58,11 +58,11 @@ class Residuals:
         self._layouts = {name for name in flat if isinstance(name, tuple)} | {layout}
 
     def by_parameter(self) -> dict[int, Floats]:
-        """Copies of all residuals by the parameters' numbers."""
+        """Copy all residuals, by the parameters' numbers."""
         return _split(self.feedback.state_dict())
 
     def load(self, residuals: Mapping[int, Floats]) -> None:
-        """Replaces all residuals.
+        """Replace all residuals.
 
         Raises ``ValueError`` unless they are flat float32 arrays of finite values, of the sizes of the
         parameters that are known.

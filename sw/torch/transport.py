@@ -101,7 +101,7 @@ class TorchTransport(TcpTransport):
 
 
 def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
-    """All processes that torchrun has started, by the default process group or else by torchrun's store."""
+    """Group all processes that torchrun has started: the default process group, or by torchrun's store."""
     if dist.is_initialized():
         return TorchTransport(timeout=timeout, nic=nic)
     store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout)))
@@ -115,7 +115,7 @@ def of_torchrun(timeout: float, nic: bool | None | Codec) -> TorchTransport:
 
 
 def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group, or the default group for None. Raises ``ValueError`` at a rank that is not in it."""
+    """Return the group, or the default group for None. Raise ``ValueError`` at a rank that is not in it."""
     members = c10d._get_default_group() if group is None else group
     if not isinstance(members, dist.ProcessGroup):
         raise ValueError(f"this rank is not in the group: {group!r}")
@@ -123,14 +123,14 @@ def group_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def ranks_of(group: dist.ProcessGroup | None) -> int | None:
-    """The number of ranks of a group. None at a rank that is not in it, and before there are groups."""
+    """Return the number of ranks of a group; None at a rank outside it, and before there are groups."""
     if group is None:
         return dist.get_world_size() if dist.is_initialized() else None
     return group.size() if isinstance(group, dist.ProcessGroup) else None
 
 
 def timeout_of(group: dist.ProcessGroup) -> float:
-    """A group's time-out in seconds, or torch's default if its backends do not tell it."""
+    """Return a group's time-out in seconds, or torch's default if its backends do not tell it."""
     if isinstance(own := getattr(group, "timeout", None), timedelta):
         return own.total_seconds()
     for device in ("cpu", "cuda"):
@@ -146,10 +146,10 @@ def timeout_of(group: dist.ProcessGroup) -> float:
 def _rendezvous(
     store: dist.Store, rank: int, size: int, timeout: float, host: str | None
 ) -> tuple[socket.socket | None, str, bytes]:
-    """Rank 0's listener, and at all ranks its address and the group's secret.
+    """Return rank 0's listener, and at all ranks its address and the group's secret.
 
     If rank 0 cannot listen or read its own secret, every rank raises `TransportError` with the reason. So do
-    the other ranks where the store holds something else.
+    the other ranks if the store holds something else.
     """
     limit = timedelta(seconds=timeout)
     store.set(f"host/{rank}", socket.gethostname())
@@ -188,7 +188,7 @@ def _rendezvous(
 
 
 def _reasons(store: dist.Store, size: int) -> str:
-    """Why other ranks did not come to the rendezvous, as far as they have left word in the store."""
+    """Say why other ranks did not come to the rendezvous, as far as they have written it to the store."""
     said = []
     with suppress(RuntimeError):
         for rank in range(1, size):
@@ -199,7 +199,7 @@ def _reasons(store: dist.Store, size: int) -> str:
 
 
 def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:
-    """The address at which rank 0 listens, and the name by which the others find it."""
+    """Return the address at which rank 0 listens, and the name by which the others find it."""
     if host is not None:
         return host, host
     here = _towards(store)
@@ -213,7 +213,7 @@ def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | Non
 
 
 def _towards(store: Any) -> str:
-    """The address from which this host reaches the store. A loopback address if the store has no host."""
+    """Return the address from which this host reaches the store; loopback if the store has no host."""
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
     host, port = getattr(store, "host", None), getattr(store, "port", None)

@@ -39,7 +39,7 @@ class CompressedWork(dist.Work):
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits, and raises the collective's error, such as `PeerLost`.
+        """Wait for the collective; raise its error, such as `PeerLost`.
 
         With CUDA, the current stream waits too.
         """
@@ -55,18 +55,18 @@ class CompressedWork(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether `wait` returns or raises at once."""
+        """Tell whether `wait` returns or raises at once."""
         return self._result.done()
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        """A future that completes with the outputs."""
+        """Return a future that completes with the outputs."""
         if self._future is None:
             self._future = future_of(self._result, self._copies, lambda: list(self._outputs))
         return self._future
 
 
 def operation(op: Any) -> Op | None:
-    """This package's name of a torch reduction. None for other reductions."""
+    """Return this package's name of a torch reduction. None for other reductions."""
     # ReduceOp objects have an equality, but no hash that agrees with it.
     if op == dist.ReduceOp.SUM:
         return SUM
@@ -76,19 +76,19 @@ def operation(op: Any) -> Op | None:
 def all_reduce(
     transport: Transport, lanes: NDArray[np.float32], op: Op, settings: Settings, feedback: Any = None
 ) -> None:
-    """`allreduce_comp` in place."""
+    """Call `allreduce_comp` in place."""
     allreduce_comp(transport, None, lanes, feedback=feedback, **_arguments(transport, settings, op))
 
 
 def _arguments(transport: Transport, settings: Settings, op: Op = SUM) -> dict[str, Any]:
-    """A collective's arguments; `DEFAULT_CODEC` where the settings have none and no NIC has its own."""
+    """Return a collective's arguments, with `DEFAULT_CODEC` if neither settings nor NIC have a codec."""
     if settings.codec is None and not (transport.nic and settings.path in ("auto", "nic")):
         settings = replace(settings, codec=DEFAULT_CODEC)
     return {**vars(settings), "op": op}
 
 
 def all_reduced(group: Any, tensors: Tensors, op: Op, settings: Settings) -> CompressedWork:
-    """`all_reduce` of each tensor, in place, among the ranks of a group."""
+    """Apply `all_reduce` to each tensor, in place, among the ranks of a group."""
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for copy in results:
@@ -100,12 +100,12 @@ def all_reduced(group: Any, tensors: Tensors, op: Op, settings: Settings) -> Com
 def reduce_scattered(
     group: Any, outputs: Tensors, inputs: Tensors, op: Op, settings: Settings
 ) -> CompressedWork:
-    """`reduce_scatter_comp` of each pair of tensors."""
+    """Apply `reduce_scatter_comp` to each pair of tensors."""
     return _pairwise(reduce_scatter_comp, group, outputs, inputs, op, settings)
 
 
 def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, settings: Settings) -> CompressedWork:
-    """`allgather_comp` of each pair of tensors."""
+    """Apply `allgather_comp` to each pair of tensors."""
     return _pairwise(allgather_comp, group, outputs, inputs, SUM, settings)
 
 
@@ -127,7 +127,7 @@ def _pairwise(
 def _submitted(
     group: Any, call: Callable[[Transport, Copies, Copies], None], inputs: Tensors, outputs: Tensors
 ) -> CompressedWork:
-    """A call on the inputs' and the outputs' values; without inputs it works in place."""
+    """Submit a call on the inputs' and the outputs' values; without inputs it works in place."""
     link = link_of(group)
     sources = [HostCopy(tensor) for tensor in inputs]
     results = [HostCopy(tensor, filled=not inputs) for tensor in outputs]

@@ -51,14 +51,14 @@ class Request(ABC):
 
     @abstractmethod
     def test(self) -> bool:
-        """Moves the data that can move without waiting, and returns whether the request is complete.
+        """Move the data that can move without waiting; return whether the request is complete.
 
         Raises the same errors as `wait`.
         """
 
     @abstractmethod
     def wait(self, timeout: float | None = None) -> int:
-        """Blocks until the request is complete and returns the length of the message in bytes.
+        """Block until the request is complete; return the length of the message in bytes.
 
         ``timeout`` is in seconds without progress; None means the transport's own. Raises `PeerLost`,
         `TransportTimeout`, or `TransportError` for a message that does not fit the buffer.
@@ -95,7 +95,7 @@ class Transport(ABC):
 
     @abstractmethod
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to send a message. The buffer must keep its contents until the request is complete.
+        """Begin to send a message. The buffer must keep its contents until the request is complete.
 
         Messages (or floats) to one peer arrive in the order in which they were sent. Raises ``ValueError``
         for a peer that is not another rank of the group, or for floats whose bytes are not a multiple of 4.
@@ -103,14 +103,14 @@ class Transport(ABC):
 
     @abstractmethod
     def irecv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
-        """Begins to receive into a writable buffer.
+        """Begin to receive into a writable buffer.
 
         A message may be shorter than the buffer; floats fill it.
         """
 
     @abstractmethod
     def wait_any(self, requests: Sequence[Request], timeout: float) -> list[Request]:
-        """Waits until one of the requests is complete, and returns those; [] after ``timeout`` seconds.
+        """Wait until one of the requests is complete; return those, or [] after ``timeout`` seconds.
 
         A rank that serves others uses it, because it has no single message to wait for. It is no error if
         nothing arrives. The call ends early, with [], if `wake` has been called since the last call. Raises
@@ -119,26 +119,25 @@ class Transport(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """Ends another thread's `wait_any`, either the current call or the next one.
+        """End another thread's `wait_any`, either the current call or the next one.
 
         Any thread may call this.
         """
 
     def check_threads(self) -> None:
-        """Raises ``RuntimeError`` if only the thread that made this transport may use it."""
+        """Raise ``RuntimeError`` if only the thread that made this transport may use it."""
         return
 
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:
-        """Returns every rank's value, in rank order, at every rank. The values must be JSON values.
+        """Return every rank's value, in rank order, at every rank. The values must be JSON values.
 
         It completes only when every rank has called it. It uses the control connections, so it is not meant
         for data. Raises ``TypeError`` for a value that JSON cannot hold, before anything is sent.
         """
 
     def waits_for(self, peers: Collection[int]) -> None:
-        """Tells the group that this rank has been waiting for ``peers``, or, with (), that it no longer
-        waits.
+        """Tell the group that this rank has been waiting for ``peers``, or with () that it has stopped.
 
         A rank that serves others calls this some time before its own time limit, and `silent` uses the
         information. All other waits report themselves.
@@ -146,8 +145,7 @@ class Transport(ABC):
         return
 
     def silent(self, peers: Collection[int]) -> list[int]:
-        """Returns the ranks that an error should name when ``peers`` have kept this rank waiting for too
-        long.
+        """Return the ranks that an error should name after ``peers`` have kept this rank waiting too long.
 
         The peers may wait for others in turn. The result is the ranks at the end of that chain, as far as
         known. The call takes at most a second. Raises `PeerLost` if the group is broken.
@@ -156,21 +154,21 @@ class Transport(ABC):
 
     @abstractmethod
     def abort(self, reason: str) -> None:
-        """Tells all ranks that can be reached that this one gives up, and closes the transport.
+        """Tell all ranks that can be reached that this one gives up, and close the transport.
 
         The other ranks raise `PeerLost` with the reason. Further calls on this rank raise `TransportError`.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Frees all resources; a second call does nothing.
+        """Free all resources; a second call does nothing.
 
         Ranks that still wait for this one get `PeerLost`.
         """
 
     @contextmanager
     def patience(self, timeout: float | None) -> Iterator[None]:
-        """A context in which a wait may last ``timeout`` seconds without progress. None changes nothing.
+        """Let a wait in this context last ``timeout`` seconds without progress. None changes nothing.
 
         Raises ``ValueError`` if ``timeout`` is not a number of seconds above 0.
         """
@@ -182,20 +180,20 @@ class Transport(ABC):
             self.timeout = before
 
     def send(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> None:
-        """Sends a message and returns when its buffer may be used again.
+        """Send a message and return when its buffer may be used again.
 
         The message may not have arrived by then.
         """
         self.isend(peer, buffer, tagged=tagged).wait()
 
     def recv_into(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> int:
-        """Receives the next message from a peer and returns its length in bytes."""
+        """Receive the next message from a peer and return its length in bytes."""
         return self.irecv_into(peer, buffer, tagged=tagged).wait()
 
     def sendrecv(
         self, dest: int, sendbuf: BytesLike, source: int, recvbuf: BytesLike, *, tagged: bool = False
     ) -> int:
-        """Sends to one rank while receiving from another, and returns the bytes received. Never deadlocks."""
+        """Send to one rank while receiving from another; return the bytes received. Never deadlocks."""
         incoming = self.irecv_into(source, recvbuf, tagged=tagged)
         outgoing = self.isend(dest, sendbuf, tagged=tagged)
         received = incoming.wait()
@@ -203,16 +201,16 @@ class Transport(ABC):
         return received
 
     def barrier(self) -> None:
-        """Returns once every rank has called it."""
+        """Wait until every rank has called this."""
         self.exchange(None)
 
     def wait_all(self, requests: Iterable[Request]) -> None:
-        """Waits for each of the requests."""
+        """Wait for each of the requests."""
         for request in requests:
             request.wait()
 
     def _check(self, peer: int, view: memoryview, tagged: bool) -> None:
-        """The argument checks that `isend` and `irecv_into` promise."""
+        """Check arguments as `isend` and `irecv_into` promise."""
         if not 0 <= peer < self.size or peer == self.rank:
             raise ValueError(f"peer must be another rank of 0..{self.size - 1}, not {peer!r}")
         if tagged and not self.floats:
@@ -238,14 +236,14 @@ class Transport(ABC):
 
 
 def check_timeout(timeout: float) -> float:
-    """Returns the time-out. Raises ``ValueError`` if it is not a number of seconds above 0."""
+    """Return the time-out. Raise ``ValueError`` if it is not a number of seconds above 0."""
     if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     return timeout
 
 
 def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
-    """A flat view of a buffer's bytes, without a copy.
+    """View a buffer's bytes as one flat ``memoryview``, without a copy.
 
     Raises ``TypeError`` for an object without a buffer, ``ValueError`` for a buffer that is not C-contiguous,
     or is read-only where it must be written.
@@ -260,7 +258,7 @@ def bytes_of(buffer: BytesLike, *, writable: bool = False) -> memoryview:
 
 
 def silent_of(peers: Collection[int], waits: Mapping[int, Collection[int]]) -> list[int]:
-    """The ranks at the end of the chains of waits that begin at ``peers``."""
+    """Return the ranks at the end of the chains of waits that begin at ``peers``."""
     ends, seen, todo = set(), set(), list(peers)
     while todo:
         rank = todo.pop()
@@ -275,10 +273,10 @@ def silent_of(peers: Collection[int], waits: Mapping[int, Collection[int]]) -> l
 
 
 def ranks_text(ranks: Collection[int]) -> str:
-    """\"rank 3\" or \"ranks 1, 2\"."""
+    """Format ranks as "rank 3" or "ranks 1, 2"."""
     return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, sorted(ranks)))}"
 
 
 def name_of(codec: Codec) -> str:
-    """The codec's settings as text. Two codecs with equal texts make the same streams."""
+    """Return the codec's settings as text. Two codecs with equal texts make the same streams."""
     return codec.name

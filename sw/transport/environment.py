@@ -22,7 +22,7 @@ _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
 
 
 def from_environment(*, timeout: float = DEFAULT_TIMEOUT, nic: bool | None | Codec = None) -> Transport:
-    """This process's transport, chosen by its launcher; all processes of the job call it.
+    """Return this process's transport, chosen by its launcher; all processes of the job call it.
 
     It looks for three sets of environment variables, in this order:
 

@@ -54,9 +54,7 @@ class _Group:
         """Why the group is broken, as the first rank that noticed it said."""
 
     def check(self, needs: set[int]) -> None:
-        """Raises `PeerLost` if the group is broken or one of these ranks has left; called with the lock
-        held.
-        """
+        """Raise `PeerLost` if the group is broken or one of these ranks left. The caller holds the lock."""
         if self.broken is not None:
             raise PeerLost(self.broken)
         if missing := needs & self.gone:
@@ -65,9 +63,7 @@ class _Group:
     def wait(
         self, rank: int, ready: Callable[[], Any], needs: Callable[[], set[int]], timeout: float, what: str
     ) -> Any:
-        """Waits for a true value of ``ready()`` and returns it; ``needs()`` are the ranks that it depends
-        on.
-        """
+        """Wait for a true value of ``ready()`` and return it; it depends on the ranks ``needs()``."""
         with self.changed:
             deadline = time.monotonic() + timeout
             self.waits.pop(rank, None)
@@ -87,7 +83,7 @@ class _Group:
             return found
 
     def silent(self, peers: Collection[int]) -> list[int]:
-        """The ranks at the end of the chains of waits that begin at ``peers``; called with the lock held."""
+        """Return the ranks at the end of the waits that begin at ``peers``. The caller holds the lock."""
         return silent_of(peers, {rank: needs() for rank, needs in self.waits.items()})
 
 
@@ -129,7 +125,7 @@ class _Receive(Request):
         return self._filled
 
     def _take(self) -> bool:
-        """Moves arrived data into the oldest receive from that peer; called with the lock held."""
+        """Move arrived data into the oldest receive from that peer. The caller holds the lock."""
         pending = self._owner._pending[self._peer, self._tagged]
         queue = self._owner._group.queues.setdefault((self._peer, self._owner.rank, self._tagged), deque())
         while queue and pending and not self._done:
@@ -184,7 +180,7 @@ class LoopbackTransport(Transport):
         return _Sent(view.nbytes)
 
     def _through_nics(self, view: memoryview) -> bytes:
-        """Tagged floats as they arrive: a packet stays raw with probability 1/4, else it becomes lossy."""
+        """Return tagged floats as they arrive: packets are raw with probability 1/4, else lossy."""
         assert self.nic_codec is not None
         lanes = np.frombuffer(view, np.dtype("<f4"), count=view.nbytes // LANE_BYTES).copy()
         for start in range(0, lanes.size, PACKET_LANES):
@@ -272,7 +268,7 @@ class LoopbackTransport(Transport):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """A context in which an error of the transport breaks the group."""
+        """Break the group if the transport raises an error in this context."""
         try:
             yield
         except TransportError as error:
@@ -284,7 +280,7 @@ class LoopbackTransport(Transport):
 def loopback(
     size: int, *, timeout: float = DEFAULT_TIMEOUT, nic_codec: Codec | None = None, seed: int = 0
 ) -> list[LoopbackTransport]:
-    """The transports of a group of ``size`` ranks, one for each thread.
+    """Make the transports of a group of ``size`` ranks, one for each thread.
 
     With ``nic_codec`` they behave like hosts whose NICs apply this codec to tagged floats. ``seed`` decides
     which packets stay raw. Raises ``ValueError`` for a size below 1.

@@ -43,7 +43,7 @@ _SPINS_UNHEARD = 8
 
 
 def mpi_of(comm: Any) -> Any:
-    """The module ``mpi4py.MPI`` that a communicator comes from.
+    """Return the module ``mpi4py.MPI`` that a communicator comes from.
 
     Raises ``TypeError`` if it is not a communicator.
     """
@@ -180,7 +180,7 @@ class MpiTransport(Transport):
         return [json.loads(values[rank]) for rank in range(self.size)]
 
     def _until(self, finished: Callable[[], bool], timeout: float | None, on: Callable[[], set[int]]) -> None:
-        """Polls until ``finished()``, for which the ranks ``on()`` are needed.
+        """Poll until ``finished()``, for which the ranks ``on()`` are needed.
 
         MPI makes progress only in its own calls.
         """
@@ -212,7 +212,7 @@ class MpiTransport(Transport):
         return TransportTimeout(f"rank {self.rank} waited: nothing from {silent} for {limit:g} s")
 
     def _hear(self) -> None:
-        """Reads the others' notices; raises if a rank has given up."""
+        """Read the others' notices; raise if a rank has given up."""
         status = self._mpi.Status()
         while self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_NEWS, status=status):
             source, text = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
@@ -240,7 +240,7 @@ class MpiTransport(Transport):
         return error
 
     def _to_all(self, data: bytes, tag: int) -> list[Any]:
-        """Begins to send ``data`` to all other ranks. ``data`` must live as long as the requests."""
+        """Begin to send ``data`` to all other ranks. ``data`` must live as long as the requests."""
         return [
             self._comm.Isend([data, self._mpi.BYTE], dest=peer, tag=tag)
             for peer in range(self.size)
@@ -252,7 +252,7 @@ class MpiTransport(Transport):
         self._told += [(text, request) for request in self._to_all(text, _NEWS)]
 
     def _exit(self) -> None:
-        """Tells the others, when Python exits, that this rank has ended, and why."""
+        """Tell the others, when Python exits, that this rank has ended, and why."""
         if self._broken is not None or self._mpi.Is_finalized():
             return
         error = getattr(sys, "last_value", None)  # the exception that ends the program, if there is one
@@ -280,7 +280,7 @@ _keyval: int | None = None
 
 
 def transport_of(comm: Any, timeout: float | None = None) -> Transport:
-    """The transport to use for a transport or an mpi4py communicator.
+    """Return the transport to use for a transport or an mpi4py communicator.
 
     The first call for a communicator makes an `MpiTransport`; all its ranks must call within ``timeout``
     seconds. The communicator keeps the transport as an MPI attribute, so freeing the communicator closes it.

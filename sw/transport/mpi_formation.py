@@ -25,7 +25,7 @@ def connect_mpi(
     tos: int = DEFAULT_TOS,
     host: str | None = None,
 ) -> TcpTransport:
-    """Joins the ranks of an mpi4py communicator over TCP. Arguments and errors are those of `connect`.
+    """Join the ranks of an mpi4py communicator over TCP. Arguments and errors are those of `connect`.
 
     MPI carries only rank 0's address and random bytes. These bytes are the group's secret. With
     ``INCEPTIONN_SECRET`` or ``INCEPTIONN_SECRET_FILE`` it is their HMAC under that key. The address is rank

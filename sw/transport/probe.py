@@ -24,7 +24,7 @@ _REPEATS = 128
 
 
 def pattern() -> NDArray[np.float32]:
-    """The pattern, 9216 bytes: the 18 exponents just below that of 1.0, with all mantissa bits set.
+    """Return the pattern, 9216 bytes: the 18 exponents just below that of 1.0, all mantissa bits set.
 
     Both signs occur. The exponents distinguish the error bounds: any two settings of the engines give
     different values in each packet.
@@ -37,7 +37,7 @@ def pattern() -> NDArray[np.float32]:
 
 
 def recognise(received: NDArray[np.float32]) -> Codec | None:
-    """The codec of the engines that processed the pattern, or an equivalent one. None if it is unchanged.
+    """Return the codec of the engines that processed the pattern, or an equivalent; None if unchanged.
 
     Single packets may have been sent raw, so each value is either the pattern's or the codec's. Raises
     ``ValueError`` if no codec explains the values.
@@ -58,7 +58,7 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
 
 
 def alike(first: Codec, second: Codec) -> bool:
-    """Whether two codecs change every value in the same way. Their streams may still differ.
+    """Tell whether two codecs change every value in the same way. Their streams may still differ.
 
     Neighbouring bounds are often alike in mode ``literal``, because Algorithm 2 returns zero for values that
     its 8 bits cannot hold.

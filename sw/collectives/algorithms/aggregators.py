@@ -35,12 +35,12 @@ class Place:
 
 
 def one_aggregator(members: Sequence[int], rank: int) -> Place:
-    """The place of one of ``members``. The first of them aggregates the values of all, including its own."""
+    """Return the place of one of ``members``. The first aggregates the values of all, including its own."""
     return Place(None, members[1:]) if rank == members[0] else Place(members[0], ())
 
 
 def tree_levels(ranks: int, group_size: int | None) -> list[int]:
-    """Number of ranks on each level of the paper's tree, from the top. The last level has the workers.
+    """Return the number of ranks on each level of the paper's tree, from the top. Workers are the last.
 
     ``group_size`` is the number of children per aggregator; by default one aggregator has all workers. If the
     ranks do not fill the groups of the largest such tree, the remaining workers make some groups larger by
@@ -65,7 +65,7 @@ def tree_levels(ranks: int, group_size: int | None) -> list[int]:
 
 
 def paper_tree(ranks: int, group_size: int | None, rank: int) -> Place:
-    """A rank's place in the tree of `tree_levels`, whose ranks are numbered from the top."""
+    """Return a rank's place in the tree of `tree_levels`, whose ranks are numbered from the top."""
     levels = tree_levels(ranks, group_size)
     level, first = 0, 0
     while rank >= first + levels[level]:
@@ -97,7 +97,7 @@ def aggregate(
     gone_up = come_down = 0
 
     def receive_sum(sub: int) -> list[Incoming]:
-        """Begins to receive one sub-block of every child, to be summed in ``lanes``."""
+        """Begin to receive one sub-block of every child, to be summed in ``lanes``."""
         where = cut.sub(0, sub)
         total = lanes[where]
         addends = [source[where] if place.contributes else None, *[total] * len(place.children)]

@@ -25,7 +25,7 @@ Lanes = NDArray[np.float32]
 
 
 def default_group_size(ranks: int) -> int:
-    """The largest divisor of the number of ranks up to its square root."""
+    """Return the largest divisor of the number of ranks up to its square root."""
     return max(size for size in range(1, math.isqrt(ranks) + 1) if ranks % size == 0)
 
 
@@ -49,7 +49,7 @@ class Groups:
         return self.all[self.rank // self.group_size]
 
     def columns_of(self, place: int) -> range:
-        """The columns that a member of this rank's group holds, by its place."""
+        """Return the columns that a member of this rank's group holds, by its place."""
         return range(place, self.group_size, len(self.members))
 
     @property
@@ -58,17 +58,15 @@ class Groups:
         return self.columns_of(self.members.index(self.rank))
 
     def owners(self, column: int) -> list[int]:
-        """For each group, the rank that holds a column."""
+        """Return, for each group, the rank that holds a column."""
         return [group[column % len(group)] for group in self.all]
 
     def by_column(self) -> list[list[int]]:
-        """For each member of this rank's group, its columns, as blocks of `Parts` with one block per
-        column.
-        """
+        """Return each group member's columns, as blocks of `Parts` with one block per column."""
         return [list(self.columns_of(place)) for place in range(len(self.members))]
 
     def by_rank(self) -> list[list[int]]:
-        """For each member of this rank's group, the ranks in its columns, whose blocks pass through it."""
+        """Return, per member of this rank's group, the ranks in its columns, whose blocks pass through it."""
         size = self.group_size
         return [
             [rank for column in columns for rank in range(column, self.ranks, size)]
@@ -76,7 +74,7 @@ class Groups:
         ]
 
     def ranks_of(self, column: int) -> list[list[int]]:
-        """For each group, its rank in a column, or none if a smaller group ends before it."""
+        """Return, for each group, its rank in a column, or none if a smaller group ends before it."""
         of_groups = [group[column : column + 1] for group in self.all]
         return [list(found) for found in of_groups]
 
@@ -116,7 +114,7 @@ def hierarchical_all_reduce(
 def hierarchical_reduce_scatter(
     form: WireForm, group_size: int, source: Lanes, lanes: Lanes, blocks: Blocks
 ) -> None:
-    """Computes, at every rank, the sum of its block (one of ``blocks`` per rank) in ``lanes``.
+    """Compute, at every rank, the sum of its block (one of ``blocks`` per rank) in ``lanes``.
 
     The other blocks of ``lanes`` are working memory.
     """
@@ -129,7 +127,7 @@ def hierarchical_reduce_scatter(
 
 
 def hierarchical_all_gather(form: WireForm, group_size: int, lanes: Lanes, blocks: Blocks) -> None:
-    """Sends every rank's settled block (one of ``blocks`` per rank) to all others."""
+    """Send every rank's final block (one of ``blocks`` per rank) to all others."""
     groups = Groups(form.transport.rank, form.transport.size, group_size)
     members, shares = groups.members, Shares(blocks, groups.by_rank())
     for column in groups.columns:

@@ -29,7 +29,7 @@ class Cut(Protocol):
         """Number of sub-blocks of every block."""
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block; it may be empty."""
+        """Return the lanes of a sub-block, which may be empty."""
 
 
 class Blocks(ABC):
@@ -48,7 +48,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def block(self, block: int) -> slice:
-        """The lanes of a block."""
+        """Return the lanes of a block."""
 
     @cached_property
     def subs(self) -> int:
@@ -65,7 +65,7 @@ class Blocks(ABC):
         return lanes if self.subs == 1 else -(-lanes // STREAM_LANES) * STREAM_LANES
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block."""
+        """Return the lanes of a sub-block."""
         whole = self.block(block)
         start = min(whole.stop, whole.start + sub * self.sub_lanes)
         return slice(start, min(whole.stop, start + self.sub_lanes))
@@ -85,7 +85,7 @@ class Parts(Blocks):
         return -(-self.count // (self.blocks * _GRID)) * _GRID
 
     def block(self, block: int) -> slice:
-        """The lanes of a block."""
+        """Return the lanes of a block."""
         return slice(
             min(self.count, block * self.block_lanes), min(self.count, (block + 1) * self.block_lanes)
         )
@@ -120,17 +120,17 @@ class Shares:
         return self.blocks.subs * max(map(len, self.of))
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block. Empty after the last block of a shorter share."""
+        """Return the lanes of a sub-block, which is empty after the last block of a shorter share."""
         ahead, within = divmod(sub, self.blocks.subs)
         share = self.of[owner_of(block, len(self.of))]
         return self.blocks.sub(share[ahead], within) if ahead < len(share) else slice(0, 0)
 
 
 def owned_block(position: int, ranks: int) -> int:
-    """The block of a ring's cut that a member owns after the reduce-scatter."""
+    """Return the block of a ring that a member owns after the reduce-scatter."""
     return (position + 1) % ranks
 
 
 def owner_of(block: int, ranks: int) -> int:
-    """The position of the member that owns a block after the reduce-scatter."""
+    """Return the position of the member that owns a block after the reduce-scatter."""
     return (block - 1) % ranks

@@ -28,14 +28,14 @@ Lanes = NDArray[np.float32]
 
 
 class Source(Protocol):
-    """A rank's own values: an array, or what makes them when they are asked for.
+    """A rank's own values: an array, or an object that makes them on demand.
 
     The ring asks for each sub-block once, in the order in which it sends or adds them, while the transfers of
     earlier ones are in flight.
     """
 
     def __getitem__(self, where: slice, /) -> Lanes:
-        """The lanes of a sub-block."""
+        """Return the lanes of a sub-block."""
 
 
 class _Arrival(NamedTuple):
@@ -48,17 +48,17 @@ class _Arrival(NamedTuple):
 
 
 def reduce_scatter_steps(ranks: int) -> range:
-    """The steps after which every rank owns the sum of one block."""
+    """Return the steps after which every rank owns the sum of one block."""
     return range(ranks - 1)
 
 
 def all_gather_steps(ranks: int) -> range:
-    """The steps in which every rank hands its block to all others."""
+    """Return the steps in which every rank hands its block to all others."""
     return range(ranks - 1, 2 * (ranks - 1))
 
 
 def all_reduce_steps(ranks: int) -> range:
-    """All steps."""
+    """Return the steps of a whole all-reduce."""
     return range(2 * (ranks - 1))
 
 
@@ -71,13 +71,12 @@ def ring(
     steps: range,
     settled: Callable[[slice], None] | None = None,
 ) -> None:
-    """Runs steps of the ring among ``members`` (the transport's rank is one of them).
+    """Run steps of the ring among ``members``, of which the transport's rank is one.
 
-    ``source``: this rank's own values, which may be ``lanes``; ``lanes`` gets the result. (If only some of
-    the steps run, it gets only some of the blocks.) ``parts`` has one block per member. If steps
-    follow in which a rank's own block is sent, the rank keeps the values that the others get. ``settled``:
-    called in the all-gather for each sub-block of ``lanes`` that is final, once this rank has sent it on
-    where it must.
+    ``source``: this rank's own values, which may be ``lanes``. ``lanes``: gets the result, or only some of
+    its blocks if only some of the steps run. ``parts`` has one block per member. If steps follow in which a
+    rank's own block is sent, the rank keeps the values that the others get. ``settled`` is called in the
+    all-gather for each sub-block of ``lanes`` that is final, once this rank has sent it on if it must.
 
     A rank sends its first block, but not much ahead of what it receives. Then it sends each sub-block as soon
     as it has arrived, while the processor's cache holds it. So the steps overlap, and with them compression,
@@ -100,12 +99,12 @@ def ring(
         for step in range(steps.start, steps.stop + 1)
         for where in blocks[(position - step) % ranks]
     ]
-    """What each step sends, and the step before has received."""
+    """What each step sends, which the step before has received."""
     due = iter(moves[subs:])
     posted: deque[_Arrival] = deque()
 
     def post(at_once: bool) -> None:
-        """Keeps receives in flight. ``at_once``: what arrives is sent on before more is received."""
+        """Keep receives in flight. ``at_once``: relay a sub-block before receiving more."""
         while len(posted) < POSTED and (move := next(due, None)) is not None:
             step, where = move
             relayed = step in steps and (at_once or step >= ranks)
@@ -115,7 +114,7 @@ def ring(
             posted.append(_Arrival(step, where, relayed, incoming))
 
     def take() -> tuple[_Arrival, int]:
-        """What arrives next, and its bytes."""
+        """Wait for the next sub-block; return it and its bytes."""
         arrival = posted.popleft()
         size = arrival.incoming.finish()
         if not arrival.relayed:
@@ -123,7 +122,7 @@ def ring(
         return arrival, size
 
     def send_on(arrival: _Arrival) -> None:
-        """Sends what has arrived to the next rank, unless it has come to its end."""
+        """Send a received sub-block to the next rank, unless it has reached its last one."""
         step, where, relayed, incoming = arrival
         if relayed:
             incoming.relay([following])

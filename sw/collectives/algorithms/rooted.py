@@ -17,7 +17,7 @@ Lanes = NDArray[np.float32]
 
 
 def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> None:
-    """Forwards the lanes of the first member from each member to the next. All get the same bits.
+    """Forward the first member's lanes from each member to the next. All get the same bits.
 
     ``cut`` has one block. Sub-blocks are pipelined and relayed unchanged, so each port carries every value
     once for any number of ranks.
@@ -43,7 +43,7 @@ def chain(form: WireForm, members: Sequence[int], lanes: Lanes, cut: Cut) -> Non
 
 
 def gather_to(form: WireForm, root: int, lanes: Lanes, cut: Cut) -> None:
-    """Gathers at ``root`` the block of every rank, after a ring's reduce-scatter."""
+    """Gather at ``root`` the block of every rank, after a ring's reduce-scatter."""
     rank, ranks = form.transport.rank, form.transport.size
     if rank != root:
         for sub in range(cut.subs):

@@ -17,7 +17,7 @@ _UPPER = 1 if sys.byteorder == "little" else 0
 
 
 def to_bfloat16(x: NDArray[np.float32], out: NDArray[np.uint16] | None = None) -> NDArray[np.uint16]:
-    """The bfloat16 patterns of a flat float32 array. NaN stays NaN. ``out`` is uint16 of the same size."""
+    """Round a flat float32 array to bfloat16 patterns. NaN stays NaN. ``out`` is uint16 of the same size."""
     bits = np.ascontiguousarray(x).view(np.uint32)
     # To round to nearest even, add just under half of the last kept place, and the last place itself.
     rounded = bits >> np.uint32(16)
@@ -36,7 +36,10 @@ def to_bfloat16(x: NDArray[np.float32], out: NDArray[np.uint16] | None = None) -
 
 
 def from_bfloat16(x: NDArray[np.uint16], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    """The exact float32 values of a flat array of bfloat16 patterns. ``out`` is float32 of the same size."""
+    """Return the exact float32 values of a flat array of bfloat16 patterns.
+
+    ``out`` is float32 of the same size.
+    """
     if out is None:
         out = np.empty(x.size, np.float32)
     bits = out.view(np.uint32)
@@ -52,11 +55,11 @@ class BFloat16:
     name: ClassVar[str] = "bfloat16"
 
     def max_compressed_size(self, count: int) -> int:
-        """Size in bytes of ``count`` values, two each."""
+        """Return the size in bytes of ``count`` values, two each."""
         return 2 * count
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The patterns of a float32 array, little-endian, in the writable buffer ``out`` if given."""
+        """Return the patterns of a float32 array, little-endian, in the writable buffer ``out`` if given."""
         values = np.asarray(x, np.float32).reshape(-1)
         if out is None:
             return to_bfloat16(values).tobytes()
@@ -67,20 +70,20 @@ class BFloat16:
     def decompress(
         self, stream: Any, count: int, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """float32[count], in ``out`` if given. Raises ``ValueError`` if the stream has another length."""
+        """Return float32[count], in ``out`` if given. Raise ``ValueError`` for a stream of another length."""
         return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
 
     def decompress_add(
         self, stream: Any, accumulator: NDArray[np.float32], addend: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Adds the values to a float32 array. Raises ``ValueError`` if the stream has another length.
+        """Add the values to a float32 array. Raise ``ValueError`` if the stream has another length.
 
         With ``addend`` the array becomes ``addend`` plus the values.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """The nearest bfloat16 values of ``x``, as float32 in its shape."""
+        """Return the nearest bfloat16 values of ``x``, as float32 in its shape."""
         return from_bfloat16(to_bfloat16(x), out)
 
     @staticmethod

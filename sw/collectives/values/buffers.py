@@ -36,7 +36,7 @@ IN_PLACE = _InPlace()
 
 
 def is_in_place(buffer: Any) -> bool:
-    """Whether a send buffer is `IN_PLACE`, None, or mpi4py's ``IN_PLACE``."""
+    """Tell whether a send buffer is `IN_PLACE`, None, or mpi4py's ``IN_PLACE``."""
     return buffer is None or buffer is IN_PLACE or type(buffer).__name__ in ("InPlaceType", "InPlace")
 
 
@@ -79,11 +79,11 @@ class Buffers:
             raise ValueError(f"sendbuf has {self.send.size} values, recvbuf {self.receive.size}")
 
     def terms(self) -> dict[str, Any]:
-        """The terms that must be equal at all ranks."""
+        """Return the terms that must be equal at all ranks."""
         return {"count": self.receive.size, "dtype": self.type}
 
     def load(self) -> Loaded:
-        """The values as lanes, in the callers' own memory if possible."""
+        """Return the values as lanes, in the callers' own memory if possible."""
         everything = slice(0, self.send.size)
         if self.type != "float32" or not self.receive.flags.c_contiguous:
             lanes = _converted(self.send, self.type)
@@ -96,7 +96,7 @@ class Buffers:
         return Loaded(lanes, lanes, everything)
 
     def store(self, lanes: Lanes) -> None:
-        """Stores the result in the receive buffer, unless it is already there."""
+        """Store the result in the receive buffer, unless it is already there."""
         _store(lanes, self.receive, self.type)
 
 
@@ -143,7 +143,7 @@ class BlockBuffers(Buffers):
     def _set_counts(
         self, whole: NDArray[Any], block: NDArray[Any] | None, name: str, block_name: str
     ) -> None:
-        """Sets ``counts``. ``block`` is None if the block is a part of ``whole``."""
+        """Set ``counts``. ``block`` is None if the block is a part of ``whole``."""
         if self._given is not None:
             self.counts = self._given
         elif block is not None:
@@ -219,7 +219,7 @@ class GatherBuffers(BlockBuffers):
 
 
 def _counts(counts: Sequence[int], size: int) -> list[int]:
-    """The counts as a list. Raises ``ValueError`` or ``TypeError`` for anything else."""
+    """Return the counts as a list. Raise ``ValueError`` or ``TypeError`` for anything else."""
     try:
         found = [index(count) for count in counts]
     except TypeError:
@@ -230,7 +230,7 @@ def _counts(counts: Sequence[int], size: int) -> list[int]:
 
 
 def _converted(array: NDArray[Any], type_name: str) -> Lanes:
-    """A flat float32 copy of an array's values."""
+    """Copy an array's values into a flat float32 array."""
     flat = array.reshape(-1)
     if type_name == "bfloat16" and flat.dtype == np.uint16:
         return from_bfloat16(flat)
@@ -239,7 +239,7 @@ def _converted(array: NDArray[Any], type_name: str) -> Lanes:
 
 
 def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
-    """Stores lanes in an array of a type, unless they are already there."""
+    """Store lanes in an array of a type, unless they are already there."""
     if np.shares_memory(lanes, into):
         return
     result: NDArray[Any] = lanes
@@ -250,7 +250,7 @@ def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
 
 
 def _array(buffer: Any, name: str) -> NDArray[Any]:
-    """A NumPy array over a buffer. For mpi4py's form ``[array, ...]`` it is the array."""
+    """Return a NumPy array over a buffer. For mpi4py's form ``[array, ...]`` it is the array."""
     if isinstance(buffer, list | tuple) and buffer:
         buffer = buffer[0]
     if isinstance(buffer, np.ndarray):

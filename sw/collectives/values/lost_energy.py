@@ -30,14 +30,14 @@ _SHIFT = 7
 without a pass over the values; an outlier lowers it."""
 _CHUNK = 1 << 18
 _OUTLIERS = 4096
-"""One value in so many may be kept if all others are lost, for these to be outliers."""
+"""The kept values are outliers if at most one value in this number is kept and all others are lost."""
 _ENOUGH = 32
 """Number of values that are not zero below which none is an outlier."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a codec makes zero of some values.
+    """The part of some values that a codec makes zero.
 
     ``share`` is that of the energy, NaN if a value is not finite. ``kept`` of the ``count`` values that are
     not zero stay so; ``largest`` is the largest magnitude.
@@ -50,17 +50,17 @@ class Loss:
 
     @property
     def by_outliers(self) -> bool:
-        """Whether a few outliers have set a bound that nothing else passes: at most one value in 4096."""
+        """True if only a few outliers, at most one value in 4096, exceed the bound that they have set."""
         few = max(1, self.count // _OUTLIERS)
         return math.isfinite(self.share) and 0 < self.kept <= few and self.count >= _ENOUGH
 
     @property
     def warned_of(self) -> bool:
-        """Whether to warn."""
+        """True if the loss deserves a warning."""
         return self.share >= LIMIT or self.by_outliers
 
     def text(self, bound: float, remedy: str) -> str:
-        """What happens to the values at an error bound in their own unit, and what to do."""
+        """Say what an error bound in their own unit does to the values, and how to mend it."""
         if self.share >= LIMIT:
             amount = "all" if self.kept == 0 else f"{math.floor(1000 * self.share) / 1000:.1%}"
             what = f"{amount} of the energy of the values"
@@ -89,11 +89,11 @@ class LostEnergy:
         auto: bool = False,
         feedback: bool = False,
     ) -> None:
-        """Issues a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero, or all but a
-        few outliers.
+        """Issue a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero.
 
-        ``scale`` is the exponent by which the values will be scaled. ``auto`` tells that scale "auto" chose
-        it, ``feedback`` that what is lost is added to the next call's values. Only a `Codec` is checked.
+        It is also issued if all but a few outliers become zero. ``scale`` is the exponent by which the values
+        will be scaled. ``auto`` tells that scale "auto" chose it, ``feedback`` that what is lost is added to
+        the next call's values. Only a `Codec` is checked.
         """
         if not isinstance(codec, Codec):
             return
@@ -118,7 +118,7 @@ class LostEnergy:
 
 
 def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
-    """What a codec makes zero of ``values``, which it scales by ``2**scale``. O(size)."""
+    """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size)."""
     flat = values.reshape(-1)
     lost = energy = largest = 0.0
     kept = count = 0
@@ -146,5 +146,5 @@ _watches: WeakKeyDictionary[Transport, LostEnergy] = WeakKeyDictionary()
 
 
 def watch(transport: Transport) -> LostEnergy:
-    """The `LostEnergy` of a transport."""
+    """Return the `LostEnergy` of a transport."""
     return _watches.setdefault(transport, LostEnergy())

@@ -16,7 +16,7 @@ class StreamCodec(Protocol):
     """The interface of a codec for the software path, such as `inceptionn.Codec` or `BFloat16`.
 
     A codec of your own is a subclass with ``name``, `max_compressed_size`, `compress` and `decompress`, as in
-    ``examples/own_codec.py``. The other methods are made from these. A class that is no subclass needs all of
+    ``examples/own_codec.py``. The other methods are made from these. Any other class needs all of
     them. Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size).
 
     A codec must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``. It may be a `SummingCodec` as well.
@@ -29,34 +29,32 @@ class StreamCodec(Protocol):
 
     @abstractmethod
     def max_compressed_size(self, count: int) -> int:
-        """The largest size in bytes of a stream of ``count`` values."""
+        """Return the largest size in bytes of a stream of ``count`` values."""
 
     @abstractmethod
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The stream of ``x``, which has any shape, as new bytes, or as the part of the buffer ``out`` that
-        holds it.
+        """Compress ``x``, of any shape; return new bytes, or the part of the buffer ``out`` that is used.
 
         ``max_compressed_size(x.size)`` bytes of ``out`` are always enough.
         """
 
     @abstractmethod
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """Decompresses float32[count]. If ``out``, of the same size, is given, it is filled and returned.
+        """Decompress float32[count]. If ``out``, of the same size, is given, it is filled and returned.
 
         Raises ``ValueError`` for a malformed stream, or one with another count.
         """
 
     def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:
-        """Adds a stream to an array of the same size and returns the array.
+        """Add a stream to an array of the same size and return the array.
 
-        Raises the errors of `decompress`.
-
-        With ``addend``, which may be the accumulator, the array becomes ``addend`` plus the stream.
+        With ``addend``, which may be the accumulator, the array becomes ``addend`` plus the stream. Raises
+        the errors of `decompress`.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
-        """The values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
+        """Return the values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
         back = self.decompress(self.compress(x), x.size)
         if out is None:
             return back.reshape(x.shape)
@@ -69,13 +67,14 @@ class SummingCodec(StreamCodec, Protocol):
     """A codec that can also do what most steps of a ring need without a sum in memory."""
 
     def compress_sum(self, stream: Any, addend: Lanes, out: Any) -> memoryview:
-        """The stream, in ``out``, of ``addend`` plus the values of another stream, as if by `decompress_add`
-        and `compress`.
+        """Compress, into ``out``, the sum of ``addend`` and another stream's values.
+
+        Returns the stream that `decompress_add` and `compress` would make.
         """
 
 
 def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
-    """`StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
+    """Do `StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
     values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
     return np.add(accumulator if addend is None else addend, values, out=accumulator)
 
@@ -84,7 +83,7 @@ _METHODS = ("max_compressed_size", "compress", "decompress", "decompress_add", "
 
 
 def check_codec(codec: Any) -> StreamCodec:
-    """Returns a codec. Raises ``TypeError`` with all that it lacks."""
+    """Return a codec. Raise ``TypeError`` with the names of all that it lacks."""
     if isinstance(codec, type):
         raise TypeError(f"codec must be an object, such as {codec.__name__}(), not the class")
     missing = [name for name in _METHODS if not callable(getattr(codec, name, None))]
@@ -100,12 +99,12 @@ def check_codec(codec: Any) -> StreamCodec:
 
 
 def codec_text(codec: StreamCodec) -> str:
-    """The codec's name, which must be equal at all ranks. Raises ``TypeError`` for what is no codec."""
+    """Return the codec's name, equal at all ranks. Raise ``TypeError`` for what is no codec."""
     return check_codec(codec).name
 
 
 def examine(codec: StreamCodec) -> None:
-    """Tests a codec with some arrays. Raises ``TypeError``, or ``ValueError`` for what does not hold."""
+    """Test a codec with some arrays. Raise ``TypeError``, or ``ValueError`` for a property that fails."""
     check_codec(codec)
     values = np.random.default_rng(1).normal(scale=0.01, size=3000).astype(np.float32)
     for x in (values, values[:1], values[:0], np.zeros(100, np.float32)):

@@ -22,7 +22,7 @@ Lanes = NDArray[np.float32]
 
 
 class Then(Enum):
-    """What becomes of arriving lanes, or of their sum with an addend."""
+    """What is done with arriving lanes, or with their sum with an addend."""
 
     KEPT = auto()
     """They are stored."""
@@ -34,7 +34,7 @@ class Then(Enum):
 
 @contextmanager
 def arriving(rank: int, peer: int) -> Iterator[None]:
-    """A context that decodes what ``rank`` received from ``peer``.
+    """Decode in this context what ``rank`` received from ``peer``.
 
     A ``ValueError``, which means a malformed stream, becomes `MalformedStream`, whose text names both.
     """
@@ -54,20 +54,20 @@ class Incoming(ABC):
 
     @abstractmethod
     def finish(self) -> int:
-        """Waits for the lanes, sums them, and returns the bytes of the message.
+        """Wait for the lanes, sum them, and return the bytes of the message.
 
         Lanes to be kept are stored.
         """
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begins to send finished lanes on to one or more ranks, as they came or as their sum.
+        """Begin to relay finished lanes to one or more ranks, as they came or as their sum.
 
         Lanes to be settled are stored then, so that the link to the next rank does not wait for it.
         """
 
     def drop(self) -> None:
-        """Frees the memory, if the lanes are not relayed."""
+        """Free the memory, if the lanes are not relayed."""
         return
 
 
@@ -80,7 +80,7 @@ class WireForm(ABC):
 
     @abstractmethod
     def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
-        """Begins to send lanes to one or more ranks. Returns the size of one message in bytes.
+        """Begin to send lanes to one or more ranks. Return the size of one message in bytes.
 
         With ``settle`` they are replaced by the values that a receiver gets. From then on they must keep
         their values until `drain`, or until data that depend on their arrival have returned, as in a ring.
@@ -90,21 +90,21 @@ class WireForm(ABC):
     def receive(
         self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
     ) -> Incoming:
-        """Begins to receive ``lanes.size`` lanes, to store them, or their sum with an addend, in ``lanes``.
+        """Begin to receive ``lanes.size`` lanes; store them, or their sum with an addend, in ``lanes``.
 
-        ``addend`` has the same size, and may be ``lanes`` itself. ``then``: what becomes of them.
+        ``addend`` has the same size, and may be ``lanes`` itself. ``then`` says what is done with them next.
         """
 
     def settle(self, lanes: Lanes) -> None:
-        """Replaces lanes by the values that a receiver gets, so that all ranks hold the same bits."""
+        """Replace lanes by the values that a receiver gets, so that all ranks hold the same bits."""
         return
 
     def post(self, peer: int, data: NDArray[Any]) -> None:
-        """Begins to send an array's bytes, and keeps the array until they are sent."""
+        """Begin to send an array's bytes, and keep the array until they are sent."""
         self._sending.append((self.transport.isend(peer, data), data))
 
     def drain(self) -> None:
-        """Waits until everything is sent."""
+        """Wait until everything is sent."""
         while self._sending:
             self._sending.popleft()[0].wait()
 
@@ -143,7 +143,7 @@ class Raw(WireForm):
         self.spare: list[Lanes] = []
 
     def scratch(self, count: int) -> Lanes:
-        """Memory for at least ``count`` lanes."""
+        """Return memory for at least ``count`` lanes."""
         if self.spare and self.spare[-1].size >= count:
             return self.spare.pop()
         return np.empty(count, np.float32)
@@ -224,7 +224,7 @@ class Compressed(WireForm):
         self._sum = np.empty(0, np.float32)
 
     def buffer(self, count: int) -> NDArray[np.uint8]:
-        """Memory for the stream of at least ``count`` lanes, reused if possible."""
+        """Return memory for the stream of at least ``count`` lanes, reused if possible."""
         while self._sending and self._sending[0][0].test():
             _, buffer = self._sending.popleft()
             if buffer is not None:
@@ -250,13 +250,13 @@ class Compressed(WireForm):
         return length
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int) -> None:
-        """Begins to send the first ``length`` bytes of a buffer, which is reused once they are sent."""
+        """Begin to send the first ``length`` bytes of a buffer, which is reused once they are sent."""
         for peer in peers:
             request = self.transport.isend(peer, buffer[:length])
             self._sending.append((request, buffer if peer == peers[-1] else None))
 
     def compress_sum(self, stream: Any, addend: Lanes, out: NDArray[np.uint8]) -> bytes | memoryview:
-        """The stream of the sum of an addend and a stream's values; as `StreamCodec.compress`."""
+        """Compress the sum of an addend and a stream's values; as `StreamCodec.compress`."""
         if self._summing is not None:
             return self._summing.compress_sum(stream, addend, out)
         if self._sum.size < addend.size:
@@ -274,7 +274,7 @@ class Compressed(WireForm):
 
 
 def wire_form(transport: Transport, path: str, codec: StreamCodec) -> WireForm:
-    """The form of a path: `Tagged` for "nic", `Raw` for "off", and `Compressed` for "software"."""
+    """Return the form of a path: `Tagged` for "nic", `Raw` for "off", `Compressed` for "software"."""
     if path == "nic":
         return Tagged(transport)
     return Raw(transport) if path == "off" else Compressed(transport, codec)
