@@ -51,7 +51,8 @@ class CompressState:
     Parameters
     ----------
     process_group
-        DDP's process group; None means the default one. Its store brings the ranks together at the first bucket.
+        DDP's process group; None means the default one. Its store brings the ranks together at the first
+        bucket.
     codec
         An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
         gives one, for a schedule of bounds. Default: that of the NICs where they are used, else

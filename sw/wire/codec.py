@@ -47,7 +47,7 @@ class CodecParameters(ABC):
 
 
 def three_numbers(parameters: CodecParameters) -> tuple[int, int, int]:
-    """E0, T and B; zero in place of those that the codec does not have."""
+    """Return E0, T and B; zero in place of those that the codec does not have."""
     e0, t, b = (*astuple(parameters), 0, 0)[:3]
     return e0, t, b
 
@@ -123,21 +123,24 @@ class CodecSpec:
         return GROUP_LANES * self.word_groups // WORD_BYTES
 
     def units(self, lanes: int) -> int:
-        """Units, full or not, of this many lanes."""
+        """Count the units, full or not, of this many lanes."""
         return -(-lanes // self.unit_lanes)
 
     def plane_bytes(self, lanes: int) -> int:
-        """Bytes of the tags or codes of this many lanes."""
+        """Return the bytes of the tags or codes of this many lanes."""
         groups = -(-lanes // GROUP_LANES)
         return WORD_BYTES * -(-groups // self.word_groups)
 
     def stream_bytes(self, counts: Iterable[int]) -> int:
-        """Bytes of a stream whose classes have these counts."""
+        """Return the bytes of a stream whose classes have these counts."""
         sizes = [(count, each.size * count) for count, each in zip(counts, self.classes, strict=True)]
         return self.plane_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
 
     def mode_of(self, mode: str | None) -> Mode | None:
-        """The mode meant, None being the default; ``ValueError`` if the codec does not have it."""
+        """Return the named mode, or the default for None.
+
+        ``ValueError`` if the codec does not have it.
+        """
         if mode is None:
             return DEFAULT_MODE if self.modes else None
         if not self.modes:
@@ -148,7 +151,7 @@ class CodecSpec:
         raise ValueError(f"mode must be one of {', '.join(self.modes)}, not {mode!r}")
 
     def parameters(self, k: int, mode: str | None = None) -> CodecParameters:
-        """The numbers for an error bound of ``2**-k``, in the default mode unless another is given.
+        """Return the numbers for an error bound of ``2**-k``, in the default mode unless another is given.
 
         Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that the codec does not have.
         """
@@ -156,5 +159,5 @@ class CodecSpec:
         return self.of_bound(k) if chosen is None else self.of_bound(k, chosen)
 
     def from_numbers(self, numbers: Sequence[int]) -> CodecParameters:
-        """The parameters from E0, T and B, without those that the codec does not have."""
+        """Return the parameters from E0, T and B, without those that the codec does not have."""
         return self.type(*numbers[: len(self.parameter_texts)])

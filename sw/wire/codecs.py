@@ -15,7 +15,7 @@ DEFAULT_CODEC: CodecName = "paper"
 
 
 def codec_spec(name: str) -> CodecSpec:
-    """The codec of this name; ``ValueError`` for any other."""
+    """Return the codec of this name; ``ValueError`` for any other."""
     for spec in CODECS.values():
         if spec.name == name:
             return spec
@@ -42,7 +42,7 @@ BOUNDED, PLANES = (Variant("paper", DEFAULT_MODE), Variant("planes", None))
 
 
 def variant(name: str) -> Variant:
-    """The variant of this name; ``ValueError`` for any other."""
+    """Return the variant of this name; ``ValueError`` for any other."""
     for each in VARIANTS:
         if each.name == name:
             return each

@@ -32,7 +32,7 @@ FLOW_TABLE_SIZE = 1024
 
 
 def flow_index(source: int, destination: int, source_port: int, destination_port: int) -> int:
-    """Slot of a TCP flow in the flow-phase table, 0..1023.
+    """Return the slot of a TCP flow in the flow-phase table, 0..1023.
 
     ``source`` and ``destination`` are IPv4 addresses as 32-bit integers. The 96-bit key is folded by
     exclusive or into 16 bits, then into 10. Parts are rotated first, so that a flow and its mirror image, or

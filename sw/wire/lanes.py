@@ -38,7 +38,7 @@ def bound_exponent(k: int) -> int:
 
 
 def error_bound_exponent(error_bound: float) -> int:
-    """The k of an error bound of ``2**-k``.
+    """Return the k of an error bound of ``2**-k``.
 
     Raises ``TypeError`` for what is not a number and ``ValueError`` for one that is not 2**-k with
     k = 1..14; both messages end with the offending value.

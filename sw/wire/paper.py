@@ -55,7 +55,7 @@ class Parameters(CodecParameters):
 
 
 def parameters(k: int, mode: str = DEFAULT_MODE) -> Parameters:
-    """E0, T and B of the paper's codec for an error bound of ``2**-k``.
+    """Return E0, T and B of the paper's codec for an error bound of ``2**-k``.
 
     Raises ``ValueError`` for a ``k`` outside 1..14 or a mode that is not of the paper's codec.
     """

@@ -44,7 +44,7 @@ class PlanesParameters(CodecParameters):
 
 
 def planes_parameters(k: int) -> PlanesParameters:
-    """E0 of the planes codec for an error bound of ``2**-k``.
+    """Return E0 of the planes codec for an error bound of ``2**-k``.
 
     Raises ``ValueError`` for a ``k`` outside 1..14.
     """
