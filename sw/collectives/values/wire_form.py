@@ -129,7 +129,7 @@ class _Direct(Incoming):
         return got
 
     def relay(self, peers: Sequence[int]) -> None:
-        settle = self._then is Then.SETTLED and self._addend is not None  # lanes without an addend have been settled
+        settle = self._then is Then.SETTLED and self._addend is not None  # else done already
         self._form.send(peers, self._lanes, settle=settle)
 
 
