@@ -26,9 +26,9 @@ from .values.wire_form import MalformedStream
 _VERSION = 1
 """The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
-"""What a rank's largest exponent may be."""
+"""The range of a rank's largest exponent."""
 MOST = 1 << 62
-"""What a rank's count of bytes or values, or its seconds, may be at most; its double is an int64."""
+"""The largest count of bytes or values, or number of seconds, of a rank; its double is an int64."""
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""
 
@@ -86,17 +86,17 @@ def exchanged(transport: Transport, value: Any, valid: Callable[[Any], bool]) ->
 
 
 def is_exponent(value: Any, allowed: range = EXPONENTS) -> bool:
-    """Whether what a rank sent is None or a whole number of ``allowed``."""
+    """Tell whether a rank's message is None or a whole number in ``allowed``."""
     return value is None or is_whole(value, allowed)
 
 
 def is_whole(value: Any, allowed: range) -> bool:
-    """Whether what a rank sent is a whole number of ``allowed``. True and 1.0 are none."""
+    """Tell whether a rank's message is a whole number in ``allowed``. True and 1.0 are not."""
     return type(value) is int and value in allowed
 
 
 def is_amount(value: Any, most: float = MOST) -> bool:
-    """Whether what a rank sent is a number of 0 to ``most``, by default a count of bytes or seconds."""
+    """Tell whether a rank's message is a number of 0 to ``most``, by default a count of bytes or seconds."""
     return type(value) in (int, float) and 0 <= value <= most
 
 
