@@ -17,23 +17,24 @@ from inceptionn.wire import Parameters, PlanesParameters
 
 from . import codec, planes
 from .codec import Bits, Fault
+from .planes import Words
 
 Counts = tuple[int, ...]
 """Counts of one block by class: lanes per tag (version 1) or groups per code (version 2)."""
 
 
 class Packed(NamedTuple):
-    """A payload's block, its lanes as the other side will see them (``uint32[n]``), and the counts."""
+    """A payload's block, its lanes as the other side will see them (words), and the counts."""
 
     block: bytes
-    seen: Bits
+    seen: Words
     counts: Counts
 
 
 class Unpacked(NamedTuple):
-    """The lanes of a block (``uint32[n]``, zero from the fault's group on), counts, and the first fault."""
+    """The lanes of a block (words, zero from the fault's group on), counts, and the first fault."""
 
-    lanes: Bits
+    lanes: Words
     counts: Counts
     fault: Fault | None
 
@@ -42,8 +43,14 @@ class Format(ABC):
     """A codec in frames; ``spec`` is its record."""
 
     spec: ClassVar[wire.CodecSpec]
+    kind: wire.LaneType = wire.FP32_LANES
     number: int
     """Byte 3 of the shim."""
+
+    @property
+    def word(self) -> str:
+        """The NumPy type of a lane's bits."""
+        return f"<u{self.kind.bytes}"
 
     @property
     def counted(self) -> str:
@@ -60,8 +67,8 @@ class Format(ABC):
         """Whether byte 3 of a received shim is valid."""
 
     @abstractmethod
-    def pack(self, lanes: Bits) -> Packed:
-        """Compress the lanes ``uint32[n]`` of a payload."""
+    def pack(self, lanes: Any) -> Packed:
+        """Compress the lanes of a payload, words of the type `word`."""
 
     @abstractmethod
     def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
@@ -94,23 +101,25 @@ class Paper(Format):
 
 
 class Planes(Format):
-    """Version 2, the planes codec; byte 3 is E0, 113..126."""
+    """Version 2, the planes codec; byte 3 is E0, 113..126, or with bf16 lanes E0 + 128."""
 
     spec = wire.CODECS["planes"]
 
-    def __init__(self, parameters: PlanesParameters):
-        self.number = parameters.e0
+    def __init__(self, parameters: PlanesParameters, kind: wire.LaneType = wire.FP32_LANES):
+        self.kind = kind
+        self.number = parameters.e0 + kind.shim_offset
 
     def accepts(self, number: int) -> bool:
-        return PlanesParameters(number).valid
+        return PlanesParameters(number - self.kind.shim_offset).valid
 
-    def pack(self, lanes: Bits) -> Packed:
-        quantised = planes.compress_lanes(lanes, self.number)
-        counts = self._count(planes.group_codes(quantised))
-        return Packed(planes.pack_block(quantised), quantised.bits, counts)
+    def pack(self, lanes: Words) -> Packed:
+        quantised = planes.compress_lanes(lanes, self.number - self.kind.shim_offset, self.kind)
+        counts = self._count(planes.group_codes(quantised, self.kind))
+        return Packed(planes.pack_block(quantised, self.kind), quantised.bits, counts)
 
     def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
-        lanes, codes, fault = planes.examine_block(block, count, number, size)
+        e0 = number - self.kind.shim_offset
+        lanes, codes, fault = planes.examine_block(block, count, e0, size, self.kind)
         return Unpacked(lanes, self._count(codes), fault)
 
 

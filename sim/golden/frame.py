@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import CodecParameters, Verdict
+from inceptionn.wire import CodecParameters, PlanesParameters, Verdict
 
 from . import checksum
 from .flows import FlowTable
-from .formats import Counts, Format, format_of
+from .formats import Counts, Format, Planes, format_of
 from .parse import IPV4_BYTES, SHIM, Headers, parse, read
 
 
@@ -28,7 +28,8 @@ class EngineConfig:
     ``parameters``: their type is the engine's codec, that is the version of the shim it sends and restores.
     Their values matter to the transmit engine only and may be invalid (it then passes everything).
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
-    the hosts see it.
+    the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes (planes only); None for an engine
+    without them. Equal to ``tos`` in the bits of the mask, it means that there are none.
     """
 
     enable: bool = True
@@ -37,22 +38,50 @@ class EngineConfig:
     parameters: CodecParameters = wire.parameters(wire.DEFAULT_K, wire.DEFAULT_MODE)
     min_payload: int = wire.DEFAULT_MIN_PAYLOAD
     max_payload: int = wire.DEFAULT_MAX_PAYLOAD
+    bf16_tos: int | None = None
 
     def __post_init__(self) -> None:
         for name, most in (
             ("tos", 0xFF),
             ("tos_mask", 0xFF),
+            ("bf16_tos", 0xFF),
             ("min_payload", 0xFFFF),
             ("max_payload", wire.DEFAULT_MAX_PAYLOAD),
         ):
             value = getattr(self, name)
-            if not 0 <= value <= most:
+            if not (name == "bf16_tos" and value is None) and not 0 <= value <= most:
                 raise ValueError(f"{name} must be 0..{most}, not {value!r}")
+        if self.bf16_tos is not None and not isinstance(self.parameters, PlanesParameters):
+            raise ValueError(
+                f"bf16_tos needs the codec planes, not {self.parameters.codec}: others have fp32 lanes"
+            )
 
     @property
     def format(self) -> Format:
-        """Shim and block of this engine's codec."""
+        """Shim and block of this engine's codec, with fp32 lanes."""
         return format_of(self.parameters)
+
+    @property
+    def forms(self) -> dict[int, Format]:
+        """Shim and block of frames by their ToS byte, of which the bits of the mask count."""
+        forms = {self.tos: self.format}
+        bf16 = self.bf16_tos
+        if (
+            isinstance(self.parameters, PlanesParameters)
+            and bf16 is not None
+            and (self.tos ^ bf16) & self.tos_mask
+        ):
+            forms[bf16] = Planes(self.parameters, wire.BF16_LANES)
+        return forms
+
+    @property
+    def tags(self) -> tuple[int, ...]:
+        """The ToS bytes of tagged frames."""
+        return tuple(self.forms)
+
+    def form_of(self, tos: int) -> Format:
+        """What the transmit engine makes of a tagged frame with this ToS byte."""
+        return next(form for tag, form in self.forms.items() if not (tag ^ tos) & self.tos_mask)
 
 
 @dataclass(frozen=True)
@@ -102,12 +131,12 @@ def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
 def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result | Verdict:
     """Steps 21 and 22: the frame with shim and block, or why it is not sent."""
     payload = frame[headers.payload : headers.end]
-    form = config.format
-    block, lanes, counts = form.pack(np.frombuffer(payload, "<u4"))
+    form = config.form_of(headers.tos)
+    block, lanes, counts = form.pack(np.frombuffer(payload, form.word))
     if wire.SHIM_BYTES + len(block) >= len(payload):
         return Verdict.EXPANDED
 
-    seen = lanes.astype("<u4").tobytes()  # what the receiving host will see
+    seen = lanes.astype(form.word).tobytes()  # what the receiving host will see
     new_checksum = checksum.update(headers.checksum, checksum.word_sum(payload), checksum.word_sum(seen))
     if headers.protocol == wire.PROTOCOL_UDP and new_checksum == 0:
         new_checksum = 0xFFFF  # RFC 768: zero would mean "no checksum"
@@ -137,7 +166,7 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
     if len(frame) > wire.MAX_TRANSMIT_FRAME:
         return Result(frame, Verdict.LONG)
 
-    verdict, headers = parse(frame, config.tos, config.tos_mask, whole=True)  # steps 4 to 16
+    verdict, headers = parse(frame, config.tags, config.tos_mask, whole=True)  # steps 4 to 16
     if headers is None:
         assert verdict is not None
         return Result(frame, verdict)
@@ -161,8 +190,8 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
 # Receive
 
 
-def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict | int:
-    """Steps 17 to 20: the payload length that a valid shim announces, or why there is none."""
+def _announced(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict | tuple[int, Format]:
+    """Steps 17 to 20: the payload length and the lanes that a valid shim announces, or why there is none."""
     at = headers.payload
     if headers.payload_bytes < wire.SHIM_BYTES:
         return Verdict.NO_SHIM
@@ -171,17 +200,18 @@ def _shim_length(frame: bytes, headers: Headers, config: EngineConfig) -> Verdic
     shim = {name: read(frame, at, field) for name, field in SHIM.items()}
     if shim["magic"] != wire.SHIM_MAGIC:
         return Verdict.NO_SHIM
-    form, length = config.format, shim["length"]
+    length = shim["length"]
+    form = next((form for form in config.forms.values() if form.accepts(shim["number"])), None)
     if (
-        shim["version"] != form.spec.version
-        or not form.accepts(shim["number"])
+        form is None
+        or shim["version"] != form.spec.version
         or shim["reserved"] != 0
         or length % wire.LANE_BYTES
         or length <= headers.payload_bytes
         or length > config.max_payload
     ):
         return Verdict.BAD_SHIM
-    return length
+    return length, form
 
 
 def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Result:
@@ -189,10 +219,10 @@ def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Resu
     at = headers.payload
     block = frame[at + wire.SHIM_BYTES : headers.end]
     size = headers.payload_bytes - wire.SHIM_BYTES
-    lanes, counts, fault = form.unpack(block, length // wire.LANE_BYTES, frame[at + 3], size)
+    lanes, counts, fault = form.unpack(block, length // form.kind.bytes, frame[at + 3], size)
     total_length = headers.total_length - headers.payload_bytes + length
     head = _with_fields(frame, headers, total_length, headers.checksum)
-    whole = bytes(head) + lanes.astype("<u4").tobytes()
+    whole = bytes(head) + lanes.astype(form.word).tobytes()
     if fault is None:
         return Result(whole, Verdict.RESTORED, counts, len(lanes))
     fault_at = at + fault.group * wire.BURST_BYTES
@@ -214,13 +244,13 @@ def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
     frame = bytes(frame)
     if not config.enable:
         return Result(frame, Verdict.BAD if bad else Verdict.DISABLED, bad=bad)
-    verdict, headers = parse(frame, config.tos, config.tos_mask, whole=False)  # steps 4 to 16
+    verdict, headers = parse(frame, config.tags, config.tos_mask, whole=False)  # steps 4 to 16
     if verdict is None:
         assert headers is not None
-        length = _shim_length(frame, headers, config)
-        if isinstance(length, Verdict):
-            verdict = length
+        announced = _announced(frame, headers, config)
+        if isinstance(announced, Verdict):
+            verdict = announced
         else:
-            result = _restored(frame, headers, length, config.format)
+            result = _restored(frame, headers, *announced)
             return replace(result, verdict=Verdict.BAD, bad=True, counts=(), lanes=0) if bad else result
     return Result(frame, Verdict.BAD if bad else verdict, bad=bad)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from inceptionn import wire
@@ -61,6 +62,7 @@ class Headers:
 
     l3: int
     """Offset of the IPv4 header (L2 in the specification): 14, or 18 with a VLAN tag."""
+    tos: int
     total_length: int
     ip_checksum: int
     protocol: int
@@ -121,13 +123,13 @@ def _network_layer(frame: bytes) -> Verdict | int:
     return l3
 
 
-def _internet_header(frame: bytes, l3: int, tos: int, tos_mask: int) -> Verdict | None:
+def _internet_header(frame: bytes, l3: int, tags: Collection[int], tos_mask: int) -> Verdict | None:
     """Steps 7 to 12: why the IPv4 header rules the frame out."""
     if len(frame) < l3 + IPV4_BYTES:
         return Verdict.TRUNCATED
     if read(frame, l3, IPV4["version"]) != 4:
         return Verdict.NOT_IPV4
-    if (read(frame, l3, IPV4["tos"]) ^ tos) & tos_mask:
+    if all((read(frame, l3, IPV4["tos"]) ^ tos) & tos_mask for tos in tags):
         return Verdict.UNTAGGED
     if read(frame, l3, IPV4["ihl"]) != 5:
         return Verdict.IP_OPTIONS
@@ -138,16 +140,19 @@ def _internet_header(frame: bytes, l3: int, tos: int, tos_mask: int) -> Verdict 
     return None
 
 
-def parse(frame: bytes, tos: int, tos_mask: int, *, whole: bool) -> tuple[Verdict | None, Headers | None]:
+def parse(
+    frame: bytes, tags: Collection[int], tos_mask: int, *, whole: bool
+) -> tuple[Verdict | None, Headers | None]:
     """Steps 4 to 16: the verdict that the headers alone give, if any, and the headers.
 
-    The headers come for no verdict, ``SYN`` and ``NO_CHECKSUM``. ``whole`` (transmit) also asks that
-    the frame reach its announced end; the receive engine, which cuts through, cannot know.
+    ``tags`` are the ToS bytes of tagged frames. The headers come for no verdict, ``SYN`` and ``NO_CHECKSUM``.
+    ``whole`` (transmit) also asks that the frame reach its announced end; the receive engine, which cuts
+    through, cannot know.
     """
     l3 = _network_layer(frame)
     if isinstance(l3, Verdict):
         return l3, None
-    verdict = _internet_header(frame, l3, tos, tos_mask)
+    verdict = _internet_header(frame, l3, tags, tos_mask)
     if verdict is not None:
         return verdict, None
 
@@ -168,6 +173,7 @@ def parse(frame: bytes, tos: int, tos_mask: int, *, whole: bool) -> tuple[Verdic
 
     headers = Headers(
         l3=l3,
+        tos=ip["tos"],
         total_length=total_length,
         ip_checksum=ip["checksum"],
         protocol=ip["protocol"],

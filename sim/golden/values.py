@@ -83,3 +83,9 @@ KINDS: dict[str, Callable[[int, random.Random], Bits]] = {
 def payload(kind: str, count: int, seed: int = 0) -> bytes:
     """The bytes, as they lie in a frame, of ``count`` values of a kind."""
     return KINDS[kind](count, random.Random(f"{kind} {count} {seed}")).astype("<u4").tobytes()
+
+
+def bf16_payload(kind: str, count: int) -> bytes:
+    """The bytes of ``count`` bf16 values of a kind: the upper halves of fp32 values."""
+    words = np.frombuffer(payload(kind, count), "<u4")
+    return (words >> 16).astype("<u2").tobytes()

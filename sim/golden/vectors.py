@@ -20,7 +20,7 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import Parameters, Tag, Verdict
 
-from . import cases, codec, planes_vectors, values
+from . import bf16_vectors, cases, codec, planes_vectors, values
 from .cases import paper
 from .flows import FlowTable
 from .frame import EngineConfig, Result, receive, transmit
@@ -209,6 +209,7 @@ def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[
             **asdict(config.parameters),
             "min_payload": config.min_payload,
             "max_payload": config.max_payload,
+            **({} if config.bf16_tos is None else {"bf16_tos": config.bf16_tos}),
         }
         rows.append({"name": sequence.name, "config": registers, "frames": steps})
     return rows, arrived, left
@@ -253,11 +254,13 @@ def write(directory: Path) -> list[Path]:
         "blocks": blocks(),
         "planes_lanes": planes_vectors.lanes(),
         "planes_blocks": planes_vectors.blocks(),
+        "bf16_lanes": bf16_vectors.lanes(),
+        "bf16_blocks": bf16_vectors.blocks(),
     }
     paths = [directory / f"{name}.json" for name in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         _write_json(path, content)
-    for prefix, direction in product(("", "planes_"), ("transmit", "receive")):
+    for prefix, direction in product(("", "planes_", "bf16_"), ("transmit", "receive")):
         rows, arrived, left = frames(direction, prefix.rstrip("_") or "paper")
         here = [directory / f"{prefix}{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]
         _write_json(here[0], rows)

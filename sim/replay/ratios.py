@@ -39,7 +39,7 @@ def payloads(frames: Iterable[bytes]) -> list[bytes]:
     config, flows, found = EngineConfig(), FlowTable(), []
     for frame in frames:
         if transmit(frame, config, flows).verdict in _ELIGIBLE:
-            _, headers = parse(frame, config.tos, config.tos_mask, whole=True)
+            _, headers = parse(frame, config.tags, config.tos_mask, whole=True)
             assert headers is not None
             found.append(frame[headers.payload : headers.end])
     return found

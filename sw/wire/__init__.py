@@ -11,6 +11,7 @@ Accelerate Distributed Training of Deep Neural Networks*, MICRO 2018.
 from .codec import DEFAULT_MODE, MODES, CodecClass, CodecName, CodecParameters, CodecSpec, Mode, three_numbers
 from .codecs import BOUNDED, CODECS, DEFAULT_CODEC, PLANES, VARIANTS, Variant, codec_spec, variant
 from .frames import (
+    DEFAULT_BF16_TOS,
     DEFAULT_MAX_PAYLOAD,
     DEFAULT_MIN_PAYLOAD,
     DEFAULT_TOS,
@@ -45,17 +46,21 @@ from .lanes import (
 )
 from .paper import TAG_BYTES, TAG_WORD_BYTES, Parameters, Tag, parameters
 from .planes import (
+    BF16_LANES,
     CODE_BYTES,
     CODE_WORD_BYTES,
     CODE_WORD_GROUPS,
     CODES,
+    FP32_LANES,
     RAW_CODE,
     RAW_EXPONENT,
+    LaneType,
     PlanesParameters,
     planes_parameters,
 )
 
 __all__ = [
+    "BF16_LANES",
     "BOUNDED",
     "BURST_BYTES",
     "CODECS",
@@ -67,6 +72,7 @@ __all__ = [
     "CodecName",
     "CodecParameters",
     "CodecSpec",
+    "DEFAULT_BF16_TOS",
     "DEFAULT_CODEC",
     "DEFAULT_K",
     "DEFAULT_MAX_PAYLOAD",
@@ -80,8 +86,10 @@ __all__ = [
     "ETHERTYPE_VLAN",
     "EXPONENT_BIAS",
     "FLOW_TABLE_SIZE",
+    "FP32_LANES",
     "GROUP_LANES",
     "LANE_BYTES",
+    "LaneType",
     "MANTISSA_BITS",
     "MAX_K",
     "MAX_LANES",

@@ -13,6 +13,8 @@ SHIM_BYTES = 8
 
 # Eligibility (section 3).
 DEFAULT_TOS = 0x28
+DEFAULT_BF16_TOS = 0x2C
+"""ToS byte of frames with bf16 lanes (section 10)."""
 DEFAULT_TOS_MASK = 0xFC
 """All but the two ECN bits, which belong to the network (RFC 3168)."""
 DEFAULT_MIN_PAYLOAD = 64

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The planes codec (wire format version 2, section 9): a code of four bits for each group of 8 lanes."""
+"""The planes codec (wire format version 2, sections 9, 10): a code of four bits for each group of lanes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .codec import CodecClass, CodecName, CodecParameters, CodecSpec
-from .lanes import BURST_BYTES, EXPONENT_BIAS, GROUP_LANES, MAX_K, MIN_K, WORD_BYTES, bound_exponent
+from .lanes import (
+    BURST_BYTES,
+    EXPONENT_BIAS,
+    GROUP_LANES,
+    LANE_BYTES,
+    MANTISSA_BITS,
+    MAX_K,
+    MAX_LANES,
+    MIN_K,
+    WORD_BYTES,
+    bound_exponent,
+)
 
 CODES = 16
 CODE_BYTES = (*range(14), 15, BURST_BYTES)
@@ -19,6 +30,36 @@ CODE_WORD_GROUPS = 4
 """Groups whose codes share a word of the code plane."""
 RAW_EXPONENT = 14
 """A lane is raw from a biased exponent of E0 + 14 on, that is from a magnitude of ``2**(14 - k)``."""
+
+
+@dataclass(frozen=True)
+class LaneType:
+    """The type of a block's lanes: fp32 (section 9) or bf16 (section 10)."""
+
+    name: str
+    bytes: int
+    """Bytes of a lane; a group fills a burst."""
+    mantissa_bits: int
+    planes: int
+    """Most bit planes of a group without a raw lane."""
+    code_bytes: tuple[int, ...]
+    """Bytes of a group's data, indexed by its code."""
+    shim_offset: int
+    """What byte 3 of the shim adds to E0."""
+
+    @property
+    def group_lanes(self) -> int:
+        """Lanes of a group; a plane has one bit for each."""
+        return BURST_BYTES // self.bytes
+
+    @property
+    def max_lanes(self) -> int:
+        """Most lanes in a block."""
+        return MAX_LANES * LANE_BYTES // self.bytes
+
+
+FP32_LANES = LaneType("fp32", LANE_BYTES, MANTISSA_BITS, 15, CODE_BYTES, 0)
+BF16_LANES = LaneType("bf16", 2, 7, 14, (*range(0, 30, 2), BURST_BYTES), 128)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from inceptionn import wire
 from inceptionn.sim import golden
 from inceptionn.sim.golden import EngineConfig, FlowTable, cases, packets, planes, receive, transmit
 from inceptionn.sim.golden.cases import CODECS, GRADIENTS
+from inceptionn.sim.golden.cases.bf16 import CONFIG as BF16
 from inceptionn.sim.golden.cases.checksums import ambiguous, udp_to_zero
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
@@ -19,8 +20,8 @@ from inceptionn.wire import Verdict as V
 
 CONFIG = EngineConfig()
 PLANES = CODECS["planes"].CONFIG
-TRANSMIT = {codec: cases.transmit_sequences(codec) for codec in CODECS}
-RECEIVE = {codec: cases.receive_sequences(codec) for codec in CODECS}
+TRANSMIT = {name: cases.transmit_sequences(name) for name in (*CODECS, "bf16")}
+RECEIVE = {name: cases.receive_sequences(name) for name in (*CODECS, "bf16")}
 
 
 def every(sequences: dict[str, list[cases.Sequence]]) -> pytest.MarkDecorator:
@@ -47,11 +48,11 @@ TRANSMIT_VERDICTS = {V.COMPRESSED, V.SHORT, V.LONG, V.ALIGNMENT, V.PHASE, V.EXPA
 RECEIVE_VERDICTS = {V.RESTORED, V.NO_SHIM, V.BAD_SHIM, V.MALFORMED}
 
 
-def payload_of(frame: bytes) -> np.ndarray:
+def payload_of(frame: bytes, kind: str = "<f4") -> np.ndarray:
     """The payload of a frame without padding, as the receiving host reads it."""
     l3 = 18 if frame[12:14] == b"\x81\0" else 14
     start = l3 + 20 + (4 * (frame[l3 + 32] >> 4) if frame[l3 + 9] == 6 else 8)
-    return np.frombuffer(frame[start:], "<f4")
+    return np.frombuffer(frame[start:], kind)
 
 
 def test_packets_are_what_they_say(referee) -> None:
@@ -108,7 +109,8 @@ def lossy_and_counts(x: np.ndarray, config: EngineConfig) -> tuple[np.ndarray, t
         params = config.parameters
         return golden.lossy(x, params=params), tuple(golden.histogram(x, params=params).tolist())
     bound = 2.0 ** (config.parameters.e0 - wire.EXPONENT_BIAS)
-    return planes.lossy(x, bound), tuple(planes.histogram(x, bound).tolist())
+    kind = wire.FP32_LANES if x.dtype == np.float32 else wire.BF16_LANES
+    return planes.lossy(x, bound, kind), tuple(planes.histogram(x, bound, kind).tolist())
 
 
 def check_restored(frame: bytes, sent: bytes, config: EngineConfig, referee) -> None:
@@ -117,14 +119,16 @@ def check_restored(frame: bytes, sent: bytes, config: EngineConfig, referee) -> 
     assert not back.bad
     end = len(back.frame)
     assert referee.ip(frame).len == referee.ip(back.frame).len == len(referee.ip(back.frame).original)
-    original, seen = payload_of(frame[:end]), payload_of(back.frame)
+    tags = {(config.bf16_tos or 0) & 0xFC: "<u2", config.tos & 0xFC: "<f4"}
+    kind = tags.get(referee.ip(frame).tos & 0xFC, "<f4") if config.bf16_tos is not None else "<f4"
+    original, seen = payload_of(frame[:end], kind), payload_of(back.frame, kind)
     lossy, counts = lossy_and_counts(original, config)
     assert seen.tobytes() == lossy.tobytes()
     assert back.counts == counts
     assert referee.router_accepts(back.frame) == referee.router_accepts(frame)
     assert referee.host_accepts(back.frame) == referee.host_accepts(frame)
     # Nothing but the payload and its checksum has changed.
-    headers = bytearray(back.frame[: -4 * len(seen)])
+    headers = bytearray(back.frame[: -seen.nbytes])
     checksum_at = len(headers) - 2 if frame[23 + (4 if frame[12] == 0x81 else 0)] == 17 else None
     if checksum_at is None:
         checksum_at = (18 if frame[12] == 0x81 else 14) + 36
@@ -143,9 +147,10 @@ def test_receive(sequence: cases.Sequence, referee) -> None:
         if case.verdict is V.RESTORED:
             assert len(result.frame) > len(case.frame.rstrip(b"\0"))
             assert result.unspecified_from is None
-            lanes = len(payload_of(result.frame))
+            bf16 = sequence.config.bf16_tos is not None and case.frame[case.frame.index(b"IN") + 3] > 128
+            lanes = len(payload_of(result.frame, "<u2" if bf16 else "<f4"))
             paper = isinstance(sequence.config.parameters, wire.Parameters)
-            assert sum(result.counts) == (lanes if paper else -(-lanes // 8))
+            assert sum(result.counts) == (lanes if paper else -(-lanes // (16 if bf16 else 8)))
             assert result.lanes == lanes
         else:
             assert result.lanes == 0
@@ -174,6 +179,17 @@ def test_planes_compressed_by_hand() -> None:
     back = receive(sent.frame, PLANES)
     expected = np.array([1, -1, 2, -3, 1, -1, 0, 7, *[0] * 8]) * 2.0**-9
     assert payload_of(back.frame).tolist() == expected.tolist()
+
+
+def test_bf16_compressed_by_hand() -> None:
+    """A hand-made vector of wire-format.md section 10 in a frame: eight lanes, and 24 of zeros."""
+    lanes = bytes.fromhex("003b00bb453ba1bb803a80ba003a6f3c")
+    sent = transmit(tcp(lanes + bytes(48), tos=BF16.bf16_tos), BF16, FlowTable())
+    assert sent.frame[54:].hex() == "494e02f500400000" + "0400" + "2a0091008c008000"
+    assert (sent.counts, sent.lanes) == ((1, 0, 0, 0, 1, *[0] * 11), 32)
+    back = receive(sent.frame, BF16)
+    steps = np.array([1, -1, 2, -3, 1, -1, 0, 7, *[0] * 24]) * 2.0**-9
+    assert ((payload_of(back.frame, "<u2").astype(np.uint32) << 16).view(np.float32) == steps).all()
 
 
 @pytest.mark.parametrize(("sender", "receiver"), [(CONFIG, PLANES), (PLANES, CONFIG)])

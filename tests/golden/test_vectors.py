@@ -146,7 +146,47 @@ def test_blocks_of_planes_follow_from_the_lanes() -> None:
     assert {row["block"][1] for row in content["decompress"]} == set("0123456789abcdef")
 
 
-@pytest.mark.parametrize("prefix", ["", "planes_"], ids=["paper", "planes"])
+def test_blocks_of_bf16_follow_from_the_lanes() -> None:
+    """Packed by hand from the lane codec's own vectors."""
+    content, lanes = load("bf16_blocks.json"), load("bf16_lanes.json")
+    inputs = lanes["inputs"].split()
+    tables = {
+        each["k"]: dict(
+            zip(inputs, map(planes_by_hand, each["integers"].split(), each["outputs"].split()), strict=True)
+        )
+        for each in lanes["compress"]
+    }
+    assert set(tables) == set(range(wire.MIN_K, wire.MAX_K + 1))
+    packed, seen = 0, set()
+    for each in content["blocks"]:
+        assert each["e0"] == 127 - each["k"]
+        words = [bytes.fromhex(each["input"][i : i + 4])[::-1].hex() for i in range(0, len(each["input"]), 4)]
+        if not all(word in tables[each["k"]] for word in words):
+            continue
+        found = [tables[each["k"]][word] for word in words]
+        assert b"".join(word for _, word in found).hex() == each["output"]
+        codes, data = [], b""
+        for first in range(0, len(found), 16):
+            group = found[first : first + 16] + [(0, bytes(2))] * (first + 16 - len(found))
+            if any(z is None for z, _ in group):
+                codes.append(15)
+                data += b"".join(word for _, word in group)
+                continue
+            codes.append(max(z for z, _ in group if z is not None).bit_length())
+            for plane in range(codes[-1]):
+                bits = sum((z >> plane & 1) << lane for lane, (z, _) in enumerate(group) if z is not None)
+                data += bits.to_bytes(2, "little")
+        seen.update(codes)
+        nibbles = codes + [0] * (-len(codes) % 4)
+        plane = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
+        assert each["block"] == (plane + data).hex()
+        packed += 1
+    assert packed >= 10
+    assert len(seen) > 1
+    assert {row["block"][1] for row in content["decompress"]} == set("0123456789abcdef")
+
+
+@pytest.mark.parametrize("prefix", ["", "planes_", "bf16_"], ids=["paper", "planes", "bf16"])
 @pytest.mark.parametrize(("direction", "engine"), [("transmit", transmit), ("receive", receive)])
 def test_frames(direction: str, engine, prefix: str) -> None:
     sequences = load(f"{prefix}{direction}.json")

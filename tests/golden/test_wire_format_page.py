@@ -54,8 +54,29 @@ def test_constants() -> None:
         assert constant in PAGE, constant
 
 
+def test_bf16() -> None:
+    """The examples of section 10, in the order of the page."""
+    rows = [
+        line.split("  ")[0] for line in PAGE.split("## 10.")[1].splitlines() if re.match(r" 0[4e] 00", line)
+    ]
+    small = "003b00bb453ba1bb803a80ba003a6f3c"
+    wide = "803f003f00bc003a00000000000000c0003f7f41"
+    for row, lanes in zip(rows, (small, wide), strict=True):
+        x = np.frombuffer(bytes.fromhex(lanes), np.uint16)
+        block = golden.planes.compress_block(x, 117, wire.BF16_LANES)
+        assert bytes.fromhex(row.replace("|", " ")) == block
+    assert f"`0x{wire.DEFAULT_BF16_TOS:02X}`" in PAGE
+    numbers = [e0 + wire.BF16_LANES.shim_offset for e0 in wire.CODECS["planes"].accepted]
+    assert f"`E0 + {wire.BF16_LANES.shim_offset}`, {numbers[0]} to {numbers[-1]}, for bf16" in PAGE
+    assert f"1 to {wire.BF16_LANES.max_lanes} and even in frames" in PAGE
+    for number in numbers:
+        shim = wire.SHIM_MAGIC.to_bytes(2, "big") + bytes([wire.CODECS["planes"].version, number])
+        assert np.frombuffer(shim, "<f4")[0] < -6e29
+        assert (np.frombuffer(shim, "<u2").astype(np.uint32) << 16).view(np.float32)[1] < -6e29
+
+
 def test_planes() -> None:
-    rows = [line for line in PAGE.splitlines() if re.match(r" (04|ab) 00 \|", line)]
+    rows = [line for line in PAGE.split("## 10.")[0].splitlines() if re.match(r" (04|ab) 00 \|", line)]
     blocks = [bytes.fromhex(re.match(r"[ 0-9a-f|]+?(?=  )", row)[0].replace("|", " ")) for row in rows]
     first = [2**-9, -(2**-9), 0.003, -0.0049, 2**-10, -(2**-10), 2**-11, 0.0146]
     second = [1.0, 0.5, -(2.0**-7), 2.0**-11, 0, 0, 0, -2.0, 0.5]

@@ -6,7 +6,7 @@ Tests hold the model to these verdicts, and the conformance vectors are made of 
 
 from __future__ import annotations
 
-from . import paper, planes, receive, transmit
+from . import bf16, paper, planes, receive, transmit
 from .case import GRADIENTS, TIMESTAMP, Case, CodecCases, Sequence, patched
 from .wire_side import sent, shimmed
 
@@ -29,10 +29,10 @@ CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
 
 
 def transmit_sequences(codec: str = "paper") -> list[Sequence]:
-    """Every case of the transmit engine of a codec, "paper" or "planes"."""
-    return transmit.sequences(CODECS[codec])
+    """Every case of the transmit engine of a codec, "paper" or "planes", or of bf16 lanes: "bf16"."""
+    return bf16.transmitted() if codec == "bf16" else transmit.sequences(CODECS[codec])
 
 
 def receive_sequences(codec: str = "paper") -> list[Sequence]:
-    """Every case of the receive engine of a codec, "paper" or "planes"."""
-    return receive.sequences(CODECS[codec])
+    """Every case of the receive engine of a codec, "paper" or "planes", or of bf16 lanes: "bf16"."""
+    return bf16.received() if codec == "bf16" else receive.sequences(CODECS[codec])

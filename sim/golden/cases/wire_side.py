@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inceptionn.wire import Verdict as V
 
 from ..flows import FlowTable
@@ -18,11 +20,14 @@ def sent(frame: bytes, config: EngineConfig) -> bytes:
     return result.frame
 
 
-def shimmed(block: str, lanes: int, base: int = 122, *, version: int = 1, cut: int = 0) -> bytes:
+def shimmed(
+    block: str, lanes: int, base: int = 122, *, version: int = 1, lane_bytes: int = 4, cut: int = 0, **ip: Any
+) -> bytes:
     """A TCP frame with a valid shim for ``lanes`` lanes and any ``block`` (hexadecimal).
 
-    ``base`` is byte 3 of the shim. The last ``cut`` bytes, though announced, are not in the frame.
+    ``base`` is byte 3 of the shim. The last ``cut`` bytes, though announced, are not in the frame. ``ip`` as
+    for :func:`~..packets.ipv4`.
     """
-    shim = f"494e{version:02x}{base:02x}{4 * lanes:04x}0000"
-    frame = tcp(bytes.fromhex(shim + block))
+    shim = f"494e{version:02x}{base:02x}{lane_bytes * lanes:04x}0000"
+    frame = tcp(bytes.fromhex(shim + block), **ip)
     return frame[: len(frame) - cut]
