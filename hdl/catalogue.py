@@ -53,15 +53,15 @@ class Entry:
         return found
 
     def parameters(self, variant: int = 0) -> Arguments:
-        """The parameters of the bench for this variant."""
+        """Return the parameters of the bench for this variant."""
         return {**self.variants[variant], **self.facts}
 
     def make(self, variant: int = 0) -> wiring.Component:
-        """A new component of this variant."""
+        """Make a component of this variant."""
         return self.factory(**self.variants[variant])
 
     def make_built(self) -> wiring.Component:
-        """A new component as the NIC has it, for figures of area and clock."""
+        """Make a component as the NIC has it, for figures of area and clock."""
         return self.factory(**(self.variants[0] if self.built is None else self.built))
 
 

@@ -55,7 +55,7 @@ class _Resolved(ast.NodeTransformer):
 
 
 def _declared(cls: ast.ClassDef) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Names and declarations: annotations of the class, and what ``__init__`` puts under a name."""
+    """Yield names and declarations: annotations of the class, and names declared in ``__init__``."""
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield ast.copy_location(ast.Constant(node.target.id), node.target), node.annotation
@@ -74,7 +74,7 @@ def _inside_init(cls: ast.ClassDef) -> Iterator[ast.AST]:
 
 
 def _comment(lines: list[str], first: int, last: int) -> str:
-    """The comment at the end of line ``last``, else in the lines before ``first``; both count from 0."""
+    """Return the comment at the end of line ``last``, else above ``first``; both count from 0."""
     if at_end := re.search(r"  #: (.*)", lines[last]):
         return at_end[1]
     above = takewhile(lambda line: line.startswith("#:"), (line.lstrip() for line in reversed(lines[:first])))
@@ -83,7 +83,7 @@ def _comment(lines: list[str], first: int, last: int) -> str:
 
 @cache
 def _own_members(cls: type) -> tuple[MemberText, ...]:
-    """The members that ``cls`` itself declares, in the source's order."""
+    """Return the members that ``cls`` itself declares, in the source's order."""
     source = textwrap.dedent(inspect.getsource(cls))
     lines = source.splitlines()
     tree = ast.parse(source).body[0]
@@ -106,6 +106,6 @@ def _own_members(cls: type) -> tuple[MemberText, ...]:
 
 
 def member_texts(cls: type) -> list[MemberText]:
-    """The members that a component, signature or structure and its bases declare, a base's first."""
+    """Return the members that a component, signature or structure and its bases declare, a base's first."""
     bases = [base for base in reversed(cls.__mro__) if issubclass(base, _KINDS) and base not in _KINDS]
     return [member for base in bases for member in _own_members(base)]

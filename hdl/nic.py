@@ -20,7 +20,7 @@ from .parts.beat import Beat
 
 
 def check_size(engines: int, lanes: int) -> None:
-    """Raises ``ValueError`` unless a NIC can have ``engines`` per direction and ``lanes`` per engine."""
+    """Raise ``ValueError`` unless a NIC can have ``engines`` per direction and ``lanes`` per engine."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
     Beat.of_groups(lanes)
@@ -64,7 +64,7 @@ class Nic(wiring.Component):
         )
 
     def _engine(self, *, transmit: bool) -> wiring.Component:
-        """The engine of one direction, or several that behave as one."""
+        """Make the engine of one direction, or several that behave as one."""
         if self.engines > 1:
             return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes, codec=self.codec.name)
         engine = CompressionEngine if transmit else DecompressionEngine

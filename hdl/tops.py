@@ -15,7 +15,7 @@ from .nic import Nic
 
 
 def tops_of(lanes: int, codec: str = PAPER, engines: int = 1) -> dict[str, Callable[[], wiring.Component]]:
-    """Verilog module name to a factory of its component; ports: docs/architecture.md.
+    """Map each Verilog module's name to a factory of its component; ports: docs/architecture.md.
 
     ``engines`` is the NIC's number per direction. ``ValueError`` for an unknown codec.
     """

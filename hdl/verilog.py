@@ -42,9 +42,10 @@ class _Clocked(Elaboratable):
 
 
 def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirection]]:
-    """Port name to signal and direction, signature paths joined by one underscore (``s_axis_tdata``).
+    """Map port names to signals and directions; signature paths are joined by one underscore.
 
-    Constant members, such as ``ready`` of a stream that is always ready, are not ports.
+    An example is ``s_axis_tdata``. Constant members, such as ``ready`` of a stream that is always ready, are
+    not ports.
     """
     ports = {}
     for path, member, value in component.signature.flatten(component):
@@ -59,7 +60,10 @@ def flat_ports(component: wiring.Component) -> dict[str, tuple[Signal, PortDirec
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Amaranth keeps its objects to the end; looking for garbage among them is a quarter of the time."""
+    """Stop the garbage collector in this context.
+
+    Amaranth keeps its objects to the end; looking for garbage among them is a quarter of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -74,7 +78,7 @@ def to_rtlil(
     component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
     sources: dict[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """RTLIL (Yosys's intermediate form) of ``component`` as module ``name``.
+    """Emit ``component`` as RTLIL (Yosys's intermediate form), with module name ``name``.
 
     Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. With ``own_clocks`` the component
     makes its clock domains from its own ports, and the first two are omitted. The same component gives the
@@ -102,12 +106,12 @@ _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 
 
 def _verilog_name(path: str) -> str:
-    """Of the module at a path of RTLIL: joined by underscores."""
+    """Return the Verilog name of the module at a path of RTLIL: joined by underscores."""
     return re.sub(r"\W", "_", path) if "." in path else path
 
 
 def _source(elaboratable: Elaboratable) -> str:
-    """File, from the package or the library on, and class: ``"hdl/nic.py:Nic"``."""
+    """Return the file, relative to the package or library, and the class: ``"hdl/nic.py:Nic"``."""
     kind = type(elaboratable)
     package, _, rest = kind.__module__.partition(".")
     place = rest if package == "inceptionn" else kind.__module__
@@ -115,7 +119,7 @@ def _source(elaboratable: Elaboratable) -> str:
 
 
 def _order_ports(text: str, name: str, order: list[str]) -> str:
-    """``text`` with the ports of module ``name`` numbered in this order, from 1.
+    """Return ``text`` with the ports of module ``name`` numbered in this order, from 1.
 
     Amaranth numbers them from 0, which Yosys reads as "no number" and moves to the end: the clock.
     """
@@ -130,7 +134,7 @@ def _order_ports(text: str, name: str, order: list[str]) -> str:
 
 
 def to_verilog(text: str) -> str:
-    """Verilog-2001 of a whole RTLIL design.
+    """Emit a whole RTLIL design as Verilog-2001.
 
     Processes are lowered completely (``proc``), since Icarus 11 leaves combinational outputs of the default
     form at X (amaranth issue 1629). A submodule is named by its path, joined by underscores, so its name
@@ -170,7 +174,7 @@ def convert(
     component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
     sources: dict[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """Verilog-2001 text of ``component`` as module ``name``: ports ``aclk``, ``aresetn``, then its own.
+    """Emit ``component`` as Verilog-2001, module ``name``, with ports ``aclk``, ``aresetn``, then its own.
 
     The same input gives the same bytes (see `to_rtlil`, also for ``own_clocks`` and ``sources``, and
     `to_verilog`).

@@ -16,7 +16,7 @@ class YosysMissing(RuntimeError):
 
 
 def yosys_path() -> str:
-    """Path of Yosys: ``$YOSYS`` if set; the wheel's, beside the interpreter or on PATH; one on PATH.
+    """Find Yosys: ``$YOSYS`` if set; the wheel's, beside the interpreter or on PATH; one on PATH.
 
     ``$YOSYS`` is set to it, since Amaranth reads only that. Raises :class:`YosysMissing`.
     """
@@ -31,7 +31,7 @@ def yosys_path() -> str:
 
 
 def find_yosys() -> Any:
-    """Amaranth's ``YosysBinary`` of :func:`yosys_path`; Amaranth's ``YosysError`` if older than 0.40."""
+    """Return Amaranth's ``YosysBinary`` of :func:`yosys_path`; its ``YosysError`` if older than 0.40."""
     yosys_path()
     from amaranth._toolchain.yosys import find_yosys
 

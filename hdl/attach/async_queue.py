@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Queues between two clocks, and what the synthesis tool must know of them."""
+"""Queues between two clocks, and their constraints for the synthesis tool."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class CrossingPlatform:
 
     @staticmethod
     def get_ff_sync(sync: Any) -> Module:
-        """Registers of an ``FFSynchronizer``."""
+        """Make the registers of an ``FFSynchronizer``."""
         m = Module()
         previous: Any = sync.i
         for number in range(sync._stages):
@@ -50,7 +50,7 @@ class CrossingPlatform:
 
     @staticmethod
     def get_async_ff_sync(sync: Any) -> Module:
-        """Registers of an ``AsyncFFSynchronizer``: set at once, released by the clock."""
+        """Make the registers of an ``AsyncFFSynchronizer``: set at once, released by the clock."""
         m = Module()
         m.domains += ClockDomain("asynchronous", async_reset=True, local=True)
         previous: Any = 0
@@ -161,12 +161,12 @@ class AsyncQueue(wiring.Component):
         return m
 
     def _holds(self, m: Module) -> tuple[Signal, Signal]:
-        """For each side, writing and reading: stay empty, since a reset has not yet reached both.
+        """Hold each side, writing and reading, empty until a reset has reached both.
 
         A reset is ``caught`` in its own clock until that clock has cleared its pointer, then ``seen`` by the
-        other side, then back as ``done``. Each is set at once and released by its own clock, after the one
-        before. So a side is held until the other has cleared its pointer; until then that pointer, as it is
-        seen here, may be an old one. The side of the reset is held last.
+        other side, then back as ``done``. Each is set at once and released by its own clock, after the
+        previous one. So a side is held until the other has cleared its pointer; until then the pointer seen
+        here may be an old one. The side of the reset is released last.
         """
         sides = {"write": self.write_domain, "read": self.read_domain}
         parts: dict[str, Signal] = {}

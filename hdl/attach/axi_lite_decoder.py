@@ -54,7 +54,7 @@ class AXI4LiteDecoder(wiring.Component):
         return m
 
     def _access(self, m: Module, kind: str, *, request: tuple[str, ...], response: str) -> None:
-        """One state machine: take the request, hand it on, wait for the answer, give it."""
+        """Make one state machine: take the request, forward it, wait for the answer, return it."""
         bus = self.s_axil
         names = [name for prefix in request for name in CHANNELS[prefix]]
         kept = {name: Signal.like(getattr(bus, name), name=f"{name}_kept") for name in names}

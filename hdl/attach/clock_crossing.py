@@ -16,7 +16,7 @@ from .async_queue import AsyncQueue
 
 
 def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
-    """The level of ``reset``, which belongs to another clock or to none, in ``domain``.
+    """Bring the level of ``reset``, which belongs to another clock or to none, into ``domain``.
 
     A pulse of any length gives at least one cycle. It rises and falls with the clock, 2 to 4 cycles late, so
     that all registers after it see the same edge. A synchroniser that is set at once would not ensure that.
@@ -30,10 +30,10 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
 
 
 def pulse_seen(m: Module, name: str, pulse: Any, source: str, domain: str) -> Signal:
-    """A cycle in ``domain`` for each cycle of ``pulse`` in the domain ``source``, 2 to 3 cycles late.
+    """Give a cycle in ``domain`` for each cycle of ``pulse`` in the domain ``source``, 2 to 3 cycles later.
 
-    Pulses must be 2 cycles of ``domain`` apart. What crosses is a level that changes with each pulse and that
-    no reset touches, so a reset of either domain makes no pulse.
+    Pulses must be 2 cycles of ``domain`` apart. A level crosses that changes with each pulse and that no
+    reset touches, so a reset of either domain makes no pulse.
     """
     level = Signal(name=f"{name}_level", reset_less=True)
     level_seen = Signal(name=f"{name}_level_seen")
@@ -161,7 +161,8 @@ class AXI4LiteCrossing(wiring.Component):
     def _access(
         self, m: Module, kind: str, request: tuple[str, ...], response: str, orphaned: Signal
     ) -> None:
-        """One kind of access. The slave's side keeps a request until it is answered, through any reset."""
+        """Cross one kind of access. The slave's side keeps a request until it is answered, through any reset.
+        """
         master, slave = self.s_axil, self.m_axil
         names = [name for prefix in request for name in CHANNELS[prefix]]
         there, back = (

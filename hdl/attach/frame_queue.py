@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A store-and-forward queue of whole frames, for targets that must know a frame before it starts."""
+"""A store-and-forward queue of whole frames, for targets that need a frame's length before it starts."""
 
 from functools import reduce
 from operator import or_
@@ -145,7 +145,7 @@ class FrameQueue(wiring.Component):
     def _read(
         self, m: Module, ram: BlockRam, beats: PushQueue, lengths: PushQueue, read: Signal, whole: Signal
     ) -> None:
-        """Reads whole frames while there is room after the RAM's two cycles, and offers them."""
+        """Read whole frames while there is room after the RAM's two cycles, and offer them."""
         sink = self.m_axis
         issue = Signal()
         arriving = Signal(BlockRam.LATENCY)

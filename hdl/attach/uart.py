@@ -12,7 +12,7 @@ LEAST_DIVISOR = 4
 
 
 def checked_divisor(divisor: int) -> int:
-    """``divisor`` itself; ``TypeError`` or ``ValueError`` if a bit cannot be that many cycles."""
+    """Return ``divisor``; ``TypeError`` or ``ValueError`` if a bit cannot have that many cycles."""
     if not isinstance(divisor, int) or isinstance(divisor, bool):
         raise TypeError(f"cycles per bit must be an integer, not {divisor!r}")
     if divisor < LEAST_DIVISOR:

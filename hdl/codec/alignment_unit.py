@@ -15,7 +15,7 @@ from ..parts.rotation import rotate_in_stages, rotate_left_bytes
 
 
 def block_vector(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What a block has of one burst: 0 to ``4 * lanes`` bytes."""
+    """Return the layout of a block's part of one burst: 0 to ``4 * lanes`` bytes."""
     width = Beat(lanes)
     return data.StructLayout(
         {
@@ -64,7 +64,7 @@ class AlignmentUnit(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from a vector to the beat that it completes."""
+        """Count the cycles from a vector to the beat that it completes."""
         # Level, base-4 digits of a rotation (the split shares the stage of a single bit), beat.
         return 3 + width.place_bits // 2
 
@@ -87,7 +87,7 @@ class AlignmentUnit(wiring.Component):
         emits, ends = valid & (full | (vector.last & rest)), ending & ~(full & rest)
         m.d.sync += over.eq(ending & full & rest)
         p = Pipeline(m, control={"emit", "done", "over", "moves"})
-        # Only accepted vectors, and ends that come late, move the current beat: the rotation has no reset.
+        # Only accepted vectors and delayed ends move the current beat: the rotation has no reset.
         p.let(moves=valid if self.width.payload_overlaps else valid | over)
         p.stage(
             rotation=level,

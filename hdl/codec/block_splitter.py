@@ -16,7 +16,7 @@ from .plane_decoder import BEAT_BITS, plane_beat, position_bits
 
 
 def block_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A beat of a block."""
+    """Return the layout of a beat of a block."""
     width = Beat(lanes)
     return data.StructLayout(
         {
@@ -31,7 +31,7 @@ def block_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def block_end(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """Where a block has ended."""
+    """Return the layout of a block's end."""
     return data.StructLayout(
         {
             # Position of the block's last byte, as long as all its beats were kept.
@@ -43,7 +43,7 @@ def block_end(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def _top_byte(keep: Value) -> Value:
-    """Index of the highest set bit of a ``tkeep`` whose low bits are set."""
+    """Return the index of the highest set bit of a ``tkeep`` whose low bits are set."""
     bits = []
     for bit in range(exact_log2(len(keep))):
         step = 1 << bit
@@ -162,7 +162,7 @@ class BlockSplitter(wiring.Component):
     def _parts(
         self, m: Module, valid: Value, ends_here: Value, more_beats: Value, full: Value
     ) -> tuple[Signal, Signal, Signal]:
-        """Whether the beat has words of the plane, has data, or ends the block before the plane's end.
+        """Tell whether the beat has words of the plane, has data, or ends the block within the plane.
 
         ``more_beats``: beats of the plane less one; ``full``: data begin in a beat of their own.
         """

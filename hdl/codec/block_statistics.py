@@ -47,13 +47,13 @@ class BlockStatistics(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from a block's last vector to its report."""
+        """Count the cycles from a block's last vector to its report."""
         # The data's sum comes last. A block's last beat may leave the aligner one cycle after its latency.
         return AlignmentUnit.latency_of(width) + 1 + OnesComplementSum.latency_of(width)
 
     @staticmethod
     def _sum_words(m: Module, words: Value, ends: Value) -> Signal:
-        """One's-complement sum of the plane's words, 16 bits, three cycles after ``ends``.
+        """Return the one's-complement sum of the plane's words, 16 bits, three cycles after ``ends``.
 
         At most 288 words of 16 bits, which fit 25 bits.
         """
@@ -71,10 +71,10 @@ class BlockStatistics(wiring.Component):
         return result
 
     def _sum_data(self, m: Module) -> Value:
-        """The data's sum, in the cycle of the block's report.
+        """Return the data's sum, in the cycle of the block's report.
 
-        It came in this cycle or the one before, and holds until the next block's. Where that can come at
-        once, `early` tells which it was.
+        It was made in this cycle or the previous one, and holds until the next block's. Where the next one
+        can follow at once, `early` tells in which cycle it was made.
         """
         m.submodules.data_sum = data_sum = OnesComplementSum(lanes=self.lanes)
         m.d.comb += [

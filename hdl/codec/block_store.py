@@ -17,7 +17,7 @@ from ..parts.rotation import rotate_in_stages
 
 
 def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """The shape of a block for a reader that steps through it, in beats of ``lanes`` lanes."""
+    """Return the layout of a block for a reader that steps through it, in beats of ``lanes`` lanes."""
     width, words = Beat(lanes).bytes, Beat(lanes).words
     tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
     data_beats = MAX_LANES // lanes
@@ -112,7 +112,10 @@ class BlockStore(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from ``step`` to its beat: a register, the RAM, a base-4 digit of the rotation per stage."""
+        """Count the cycles from ``step`` to its beat.
+
+        They are a register, the RAM, and a stage per base-4 digit of the rotation.
+        """
         return 1 + BlockRam.LATENCY + width.place_bits // 2
 
     def elaborate(self, platform: Any) -> Module:
@@ -187,7 +190,7 @@ class BlockStore(wiring.Component):
         return m
 
     def _write(self, m: Module, tags: BlockRam, stored: BlockRam, shapes_room: Value) -> None:
-        """Writes the beats that come, and says whether more may."""
+        """Write the incoming beats, and tell whether there is room for more."""
         for ram, beats in ((tags, self.tags), (stored, self.data)):
             m.d.comb += [ram.write.eq(beats.valid), ram.write_data.eq(beats.payload)]
             m.d.sync += ram.write_address.eq(ram.write_address + beats.valid)
@@ -204,7 +207,7 @@ class BlockStore(wiring.Component):
         m.d.sync += self.room.eq(tag_room & data_room & shapes_room)
 
     def _join(self, m: Module, p: Pipeline, tags: BlockRam, stored: BlockRam) -> None:
-        """Two cycles later the beats are there: rotates the data, splits it at its place, ORs."""
+        """Rotate the data, two cycles later; split them at their place; OR them with the tags."""
         for _ in range(BlockRam.LATENCY):
             p.stage()
         p.let(tag=Mux(p.have_tag, tags.read_data, 0), rotated=Mux(p.have_data, stored.read_data, 0))

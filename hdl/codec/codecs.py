@@ -60,5 +60,5 @@ CODECS: dict[str, LaneCodec] = {name: LaneCodec(spec) for name, spec in wire.COD
 
 
 def codec_of(name: str) -> LaneCodec:
-    """The codec of this name; ``ValueError`` for any other."""
+    """Return the codec of this name; ``ValueError`` for any other."""
     return CODECS[wire.codec_spec(name).name]

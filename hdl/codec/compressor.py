@@ -28,7 +28,7 @@ class CodecParameters(data.Struct):
 
 
 def lane_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A burst of a run of lanes that becomes a block."""
+    """Return the layout of a burst of a run of lanes that becomes a block."""
     width = Beat(lanes)
     return data.StructLayout(
         {
@@ -37,7 +37,7 @@ def lane_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
             "lanes": width.bits,
             # Which lanes exist; all but in the last burst, where the upper ones may be absent.
             "present": lanes,
-            # Where in a beat the block is to begin, in 16-bit words; means something with `first` alone.
+            # Where in a beat the block is to begin, in 16-bit words; valid only with `first`.
             "place": range(width.words),
         }
     )
@@ -80,7 +80,7 @@ class Compressor(wiring.Component):
             #: Read together with every burst, and the same for all of a block.
             "parameters": In(CodecParameters),
             "bursts": In(stream.Signature(lane_burst(lanes), always_ready=True)),  #: The lanes.
-            #: Bursts may come. After it has fallen, at most 10 more may follow, with 16 lanes 16.
+            #: Bursts are accepted. After it falls, at most 10 more may follow, 16 with 16 lanes.
             "room": Out(1),
             "blocks": Out(BlockReader(lanes)),  #: The blocks that are ready, one at a time.
         }
@@ -148,7 +148,7 @@ class Compressor(wiring.Component):
         return m
 
     def _marks(self, m: Module, cycles: int, prefix: str = "") -> Pipeline:
-        """Stage ``cycles`` after a burst: is there one, its block's first or last; its place and lanes."""
+        """Mark each burst, ``cycles`` later: valid, its block's first or last, its place and its lanes."""
         valid, burst = self.bursts.valid, self.bursts.payload
         p = Pipeline(m, prefix, control={"valid", "first", "last"})
         p.let(
@@ -162,15 +162,15 @@ class Compressor(wiring.Component):
         return p
 
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
-        """Adds the unit: cycles from a burst to its vector, the vector, and the vector's bytes."""
+        """Add the unit; return the cycles from a burst to its vector, the vector, and the vector's bytes."""
         raise NotImplementedError
 
     def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        """Adds the plane and gives its beats to the store; how many of its words begin with this vector."""
+        """Add the plane and give its beats to the store; return how many words begin with this vector."""
         raise NotImplementedError
 
     def _statistics(self, m: Module, marks: Pipeline) -> Any:
-        """The component that makes a report per block, joined to the unit and the plane."""
+        """Make the component that reports on each block, connected to the unit and the plane."""
         raise NotImplementedError
 
 

@@ -21,7 +21,7 @@ from .ring_window import RingWindow
 
 
 def decoded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A burst of a restored block."""
+    """Return the layout of a burst of a restored block."""
     return data.StructLayout(
         {
             "lanes": Beat(lanes).bits,
@@ -82,7 +82,7 @@ class Decompressor(wiring.Component):
         super().__init__(
             {
                 "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Blocks.
-                #: A register, low only when a buffer fills up: beats may come. After it has fallen, at most
+                #: Beats are accepted: a register, low only when a buffer fills up. After it falls, at most
                 #: one more may follow.
                 "room": Out(1),
                 "bursts": Out(stream.Signature(decoded_burst(lanes))),  #: The lanes, block by block.
@@ -91,7 +91,7 @@ class Decompressor(wiring.Component):
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
-        """Cycles from a block's first beat to its first burst, at best."""
+        """Count the cycles from a block's first beat to its first burst, at best."""
         return int(cls.DECODER.latency_of(width) + cls.BUFFER.latency_of(width) + cls.UNIT.LATENCY + 5)
 
     def elaborate(self, platform: Any) -> Module:
@@ -141,7 +141,7 @@ class Decompressor(wiring.Component):
         unit: Any,
         output: PushQueue,
     ) -> None:
-        """Decompresses what the buffer cuts out, and gathers a block's faults for its last burst."""
+        """Decompress what the buffer cuts out, and gather a block's faults for its last burst."""
         issued = issue.issued.payload
         p = Pipeline(m, control={"valid"})
         p.let(
@@ -171,7 +171,7 @@ class Decompressor(wiring.Component):
         ]
 
     def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
-        """Joins buffer and unit in the next stage of ``p``, in which the issued group leaves the buffer."""
+        """Connect buffer and unit in the next stage of ``p``, in which the issued group leaves the buffer."""
         raise NotImplementedError
 
 

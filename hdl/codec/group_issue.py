@@ -19,7 +19,7 @@ from .ring_window import group_request
 
 
 def issued_group(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What must be known of a group while its lanes are decompressed."""
+    """Return the layout of the facts about a group that its decompression needs."""
     return data.StructLayout(
         {
             # The last of its block, and the lanes in it, less one.
@@ -37,7 +37,7 @@ class GroupIssue(wiring.Component):
 
     The last group of a block waits for the block's end: only then is its length known to fit. After that end
     a group goes with or without its bytes. While a last group has its bytes and the block does not end,
-    everything that comes in is surplus (the Decompressor drops it).
+    all further input is surplus (the Decompressor drops it).
 
     Throughput: one group per cycle; a block of one group takes two cycles.
 

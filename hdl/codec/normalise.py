@@ -7,7 +7,7 @@ from ..parts.pipeline import Pipeline
 
 
 def zero_tests(magnitude: Value) -> dict[str, Value]:
-    """The tests that tell the shift by 8 and by 4."""
+    """Return the tests that tell the shift by 8 and by 4."""
     return {
         "high_zero": magnitude[7:15] == 0,
         "top_zero": magnitude[11:15] == 0,
@@ -16,7 +16,7 @@ def zero_tests(magnitude: Value) -> dict[str, Value]:
 
 
 def normalise(m: Module, p: Pipeline) -> Value:
-    """The value of ``magnitude``, two stages later: the last is the caller's, to hold the result.
+    """Return the value of ``magnitude``, two stages later; the caller makes the last, to hold the result.
 
     Normalisation by halves: three zero tests on the magnitude tell the shift by 8 and by 4. The top nibble of
     the result tells the rest. The shifter holds zeros for a raw lane, and ``raw`` holds zeros for any other,

@@ -21,12 +21,12 @@ BEAT_BITS = 9
 
 
 def position_bits(lanes: int = GROUP_LANES) -> int:
-    """Bits of a position: number of the beat, and byte in it."""
+    """Count the bits of a position: number of the beat, and byte in it."""
     return BEAT_BITS + Beat(lanes).place_bits
 
 
 def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What is known of a block at its first beat."""
+    """Return the layout of the facts about a block that its first beat gives."""
     return data.StructLayout(
         {
             # Groups in the block, or pairs of groups, less one.
@@ -44,7 +44,7 @@ def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def plane_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A beat that holds marks."""
+    """Return the layout of a beat that holds marks."""
     return data.StructLayout(
         {
             "data": Beat(lanes).bits,
@@ -57,7 +57,7 @@ def plane_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def group_layout(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
-    """A group, or two, ready to be cut out of the data."""
+    """Return the layout of a group, or two, ready to be cut out of the data."""
     return data.StructLayout(
         {
             marks: mark_bits,
@@ -75,7 +75,7 @@ def group_layout(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
 
 
 def quarter(m: Module, value: Value, digit: Value, name: str) -> Signal:
-    """Register holding the quarter ``digit`` of ``value``."""
+    """Register the quarter ``digit`` of ``value``."""
     chosen = Signal(len(value) // 4, name=name, reset_less=True)
     with m.Switch(digit):
         for index in range(4):
@@ -129,14 +129,14 @@ class PlaneDecoder(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from a beat to the group of its first marks, at best."""
+        """Count the cycles from a beat to the group of its first marks, at best."""
         return 7 + exact_log2(width.lanes)
 
     def _measure(self, m: Module, p: Pipeline) -> None:
-        """Takes the marks out of their beat: ``marks``, their bytes ``total``, and ``fault``.
+        """Take the marks out of their beat: ``marks``, their bytes ``total``, and ``fault``.
 
         Stage 0 of ``p`` has the ``beat`` out of its memory, the marks' ``index`` in it, ``last``,
-        ``more_lanes`` and ``unusable``. The total comes at stage 5, with 16 lanes at stage 6.
+        ``more_lanes`` and ``unusable``. The total is ready at stage 5, with 16 lanes at stage 6.
         """
         raise NotImplementedError
 
@@ -191,7 +191,7 @@ class PlaneDecoder(wiring.Component):
         return m
 
     def _sequence(self, m: Module, free: Signal, room: Value, blocks: LutRam) -> Pipeline:
-        """Names one group's marks per cycle with ``room``: by beat and index, with what its block says."""
+        """Name one group's marks per cycle with ``room``, by beat and index, with their block's facts."""
         sync = m.d.sync
         layout = block_layout(self.lanes)
         next_beat = Signal(range(self.DEPTH))

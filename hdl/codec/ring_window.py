@@ -15,7 +15,7 @@ from .plane_decoder import BEAT_BITS, position_bits
 
 
 def pick(m: Module, select: Value, choices: Sequence[Value], name: str) -> Signal:
-    """Register holding ``choices[select]``, or the last choice beyond: one digit of a staged shifter."""
+    """Register ``choices[select]``, or the last choice beyond: one digit of a staged shifter."""
     register = Signal(max(len(choice) for choice in choices), name=name, reset_less=True)
     if len(choices) == 1:
         m.d.sync += register.eq(choices[0])
@@ -32,12 +32,15 @@ def pick(m: Module, select: Value, choices: Sequence[Value], name: str) -> Signa
 
 
 def digits_of(bits: int) -> list[tuple[int, int]]:
-    """A shift amount as base-4 digits, the highest first: bounds of their bits. The last may have one bit."""
+    """Split a shift amount into base-4 digits, the highest first, given by the bounds of their bits.
+
+    The last may have one bit.
+    """
     return [(max(0, low), low + 2) for low in range(bits - 2, -2, -2)]
 
 
 def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name: str) -> list[Value]:
-    """Each digit of ``amount``, a cycle after the one before it."""
+    """Delay each digit of ``amount`` by one cycle more than the previous one."""
     parts = []
     for stage, (low, _) in enumerate(digits):
         parts.append(amount[low:])
@@ -48,7 +51,7 @@ def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name:
 
 
 def group_request(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
-    """A group, or two, to be cut out: the position of the byte before, and the marks."""
+    """Return the layout of a request for one or two groups: the byte before them, and the marks."""
     return data.StructLayout({"position": position_bits(lanes), marks: mark_bits})
 
 
@@ -98,19 +101,19 @@ class RingWindow(wiring.Component):
 
     @staticmethod
     def window_latency(width: Beat) -> int:
-        """Cycles from a held request to its data at byte 0: the memory, and the rotation of two beats."""
+        """Count the cycles from a held request to its data at byte 0: the memory, and two beats' rotation."""
         return 1 + len(digits_of(width.place_bits + 1))
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
-        """Cycles from a held request to the codec's outputs."""
+        """Count the cycles from a held request to the codec's outputs."""
         raise NotImplementedError
 
     def _window(self, m: Module) -> tuple[Value, list[Value], Value]:
-        """All but the last digit of the rotation.
+        """Make all but the last digit of the rotation.
 
-        In the cycle before ``window_latency``: the last digit, and the choices for the data at byte 0, which
-        the caller registers. One cycle after the request: its marks.
+        Returns, in the cycle before ``window_latency``, the last digit, and the choices for the data at byte
+        0, which the caller registers; and, one cycle after the request, its marks.
         """
         # Even and odd beats lie in banks of their own, so that a window of two neighbouring beats
         # comes out in one cycle from any position. It is then rotated and cut by one base-4 digit

@@ -13,14 +13,14 @@ from ..parts.pipeline import Pipeline
 
 
 def plane_words(lanes: int = GROUP_LANES, count: int = 1) -> data.StructLayout:
-    """One word of a block's plane, or two."""
+    """Return the layout of one word of a block's plane, or two."""
     return data.StructLayout(
         {
             "first": 1,
             "last": 1,
             # Only of two: the upper word exists. Always but with `last`.
             **({"both": 1} if count > 1 else {}),
-            # Word of the beat in which the block's first word belongs; means something with `first` alone.
+            # Word of the beat in which the block's first word belongs; valid only with `first`.
             "place": range(Beat(lanes).words),
             "words": 16 * count,
         }
@@ -28,7 +28,7 @@ def plane_words(lanes: int = GROUP_LANES, count: int = 1) -> data.StructLayout:
 
 
 def collect_words(m: Module, source: Any, beats: Any) -> None:
-    """Collects one word per cycle into ``beats``, the first of a block at its place; others are zero.
+    """Collect one word per cycle into ``beats``, the first of a block at its place; others are zero.
 
     ``source`` is a push stream of :func:`plane_words`. A beat is valid two cycles after the word that
     completes it: the beat's last, or the block's.

@@ -52,5 +52,5 @@ DEFAULT_CONFIG = {
 
 
 def in_range(value: Value, values: range) -> Value:
-    """Whether ``value`` is one of ``values``."""
+    """Test that ``value`` is one of ``values``."""
     return (value >= values[0]) & (value <= values[-1])

@@ -37,14 +37,14 @@ COUNTER_READ_LATENCY = 4
 
 @cache
 def frame_report(codec: str = PAPER) -> data.StructLayout:
-    """An engine's report on one frame, given once, when its verdict is known.
+    """Return the layout of an engine's report on one frame, given once, when its verdict is known.
 
     ``verdict``: :class:`~inceptionn.wire.frames.Verdict`. ``bytes_in``, ``bytes_out``: frame length at the
     engine's input and output, in bytes from the destination MAC address to the last data byte (no FCS),
-    modulo 2^17. ``counts``: what the codec counts in the block. For the paper's, lanes by
-    :class:`~inceptionn.wire.paper.Tag`, absent lanes of the last group not counted (so they add up to
-    payload / 4); for planes, groups by code, and ``lanes`` is payload / 4. They are all zero unless the
-    verdict is ``COMPRESSED``.
+    modulo 2^17. ``counts``: the classes that the codec counts in the block. For the paper's, lanes by
+    :class:`~inceptionn.wire.paper.Tag`, absent lanes of the last group not counted (so they add up to payload
+    / 4); for planes, groups by code, and ``lanes`` is payload / 4. They are all zero unless the verdict is
+    ``COMPRESSED``.
     """
     found = codec_of(codec)
     return data.StructLayout(
@@ -196,7 +196,7 @@ class FrameCounters(wiring.Component):
         return m
 
     def _amounts(self, m: Module) -> dict[int, Signal]:
-        """Slot number to the amount for its counter in this cycle, from flip-flops."""
+        """Return, by slot number, the amount for its counter in this cycle, from flip-flops."""
         events: dict[int, Any] = {
             verdict: self.reports.valid & (self.reports.payload.verdict == verdict)
             for verdict in VERDICTS[self.direction]

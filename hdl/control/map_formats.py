@@ -24,15 +24,15 @@ _XML_ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only"}
 
 
 def bound_word(k: int, mode: str | None = None, codec: str = PAPER) -> int:
-    """The value of PARAMETERS for an error bound of ``2**-k``; only the paper's codec has modes.
+    """Return the value of PARAMETERS for an error bound of ``2**-k``; only the paper's codec has modes.
 
-    The default mode is bounded. ``ValueError`` for a k or a mode that there is not.
+    The default mode is bounded. ``ValueError`` for any other k or mode.
     """
     return parameters_word(codec_spec(codec).parameters(k, mode))
 
 
 def c_header(codec: str = PAPER) -> str:
-    """``inceptionn_registers.h``: an offset, a mask and a shift for each register and field (C99, C++)."""
+    """Write ``inceptionn_registers.h``: offsets, masks and shifts of registers and fields (C99, C++)."""
     lines = [
         "/* SPDX-License-Identifier: BSD-2-Clause */",
         f"/* {_WHAT}",
@@ -84,18 +84,18 @@ def c_header(codec: str = PAPER) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A SystemRDL string."""
+    """Quote a SystemRDL string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _fields(register: Register) -> tuple[Field, ...]:
-    """Its fields; of a counter one, with all its bits."""
+    """Return the register's fields; for a counter one, with all its bits."""
     return register.fields or (Field("COUNT", 0, register.width, 0, register.description),)
 
 
 def systemrdl(codec: str = PAPER) -> str:
-    """``inceptionn_registers.rdl``: one address map (SystemRDL 2.0)."""
+    """Write ``inceptionn_registers.rdl``: one address map (SystemRDL 2.0)."""
     lines = [
         "// SPDX-License-Identifier: BSD-2-Clause",
         f"// {_WHAT}",
@@ -126,7 +126,7 @@ def systemrdl(codec: str = PAPER) -> str:
 
 
 def ip_xact(codec: str = PAPER) -> str:
-    """``inceptionn_registers.xml``: a component with a memory map (IP-XACT, IEEE 1685-2014).
+    """Write ``inceptionn_registers.xml``: a component with a memory map (IP-XACT, IEEE 1685-2014).
 
     A 64-bit counter is one register of 64 bits.
     """

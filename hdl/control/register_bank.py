@@ -74,7 +74,7 @@ class RegisterBank(wiring.Component):
         return m
 
     def _write(self, m: Module, values: dict[str, Signal]) -> None:
-        """Address and data are held until both have arrived; then decode, apply, respond: one cycle each."""
+        """Hold address and data until both have arrived; then decode, apply, respond: one cycle each."""
         bus = self.s_axil
         aw_held = Signal()
         w_held = Signal()
@@ -128,7 +128,7 @@ class RegisterBank(wiring.Component):
             m.d.sync += bus.bvalid.eq(0)
 
     def _settings(self, m: Module, values: dict[str, Signal]) -> None:
-        """A second row of flip-flops, one cycle later: the engines' settings, clamped and checked."""
+        """Register the engines' settings, clamped and checked, in a second row, one cycle later."""
 
         def field(register: str, name: str) -> Any:
             part = self.registers[register][name]
@@ -161,13 +161,13 @@ class RegisterBank(wiring.Component):
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
 
     def _usable(self, e0: Value, t: Value | None = None, b: Value | None = None) -> Value:
-        """Whether the codec can compress with these numbers."""
+        """Test that the codec can compress with these numbers."""
         if t is None or b is None:
             return in_range(e0, self.codec.spec.accepted)
         return (e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b)
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
-        """The address holds until the response is made, so no decoding stage needs an enable."""
+        """Hold the address until the response is made, so that no decoding stage needs an enable."""
         bus = self.s_axil
         held = Signal()
         address = Signal(ADDRESS_WIDTH - 2)

@@ -20,7 +20,7 @@ ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
 
 def map_json(codec: str = PAPER) -> str:
-    """The register map as JSON text."""
+    """Return the register map as JSON text."""
     registers: list[dict[str, Any]] = []
     for register in registers_of(codec):
         fields = [
@@ -81,7 +81,7 @@ def _counter_table(registers: Iterable[Register]) -> list[str]:
 
 
 def map_markdown() -> str:
-    """The register map as Markdown text: that of the paper's codec, then what is different with planes."""
+    """Return the register map as Markdown: that of the paper's codec, then the differences with planes."""
     lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(registers_of())]
     for direction in DIRECTIONS:
         title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]

@@ -32,11 +32,11 @@ class Field:
         return f"{self.lsb + self.width - 1}:{self.lsb}" if self.width > 1 else f"{self.lsb}"
 
     def get(self, word: int) -> int:
-        """The field's value in a register's value."""
+        """Extract the field from a register's value."""
         return (word & self.mask) >> self.lsb
 
     def put(self, value: int) -> int:
-        """A register's value with ``value`` in this field; ``ValueError`` if it does not fit."""
+        """Return a register's value with ``value`` in this field; ``ValueError`` if it does not fit."""
         if not 0 <= value < 1 << self.width:
             raise ValueError(f"field {self.name} takes {self.width} bits, not {value!r}")
         return value << self.lsb

@@ -89,7 +89,7 @@ _VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes
 
 
 def _parameters(codec: str) -> Iterator[Register]:
-    """What the transmit engine's codec is set to, and whether that can be used."""
+    """Yield the transmit codec's parameters, and whether the engine can use them."""
     spec = codec_spec(codec)
     defaults = asdict(spec.parameters(DEFAULT_K))
     what, mode = ("Bound and mode", f", {DEFAULT_MODE}") if spec.modes else ("Bound", "")
@@ -110,7 +110,7 @@ def _parameters(codec: str) -> Iterator[Register]:
 
 
 def _control(codec: str) -> Iterator[Register]:
-    """Identity, switches and settings."""
+    """Yield identity, switches and settings."""
     yield Register("ID", 0x000, "ro", 'The letters "INCP".', (Field("ID", 0, 32, IDENTITY, "Identity."),))
     yield Register(
         "VERSION", 0x004, "ro", "Versions.",
@@ -159,7 +159,7 @@ def _counter(direction: Direction, offset: int, name: str, description: str) -> 
 
 
 def _counters(direction: Direction, codec: str) -> Iterator[Register]:
-    """One direction's 64-bit counters, in the order of their offsets."""
+    """Yield one direction's 64-bit counters, in the order of their offsets."""
 
     def counter(slot: int, name: str, description: str) -> Register:
         return _counter(direction, COUNTER_BASE[direction] + COUNTER_BYTES * slot, name, description)
@@ -180,7 +180,7 @@ def _counters(direction: Direction, codec: str) -> Iterator[Register]:
 
 @cache
 def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
-    """The transmit counters of a codec's classes: lanes by tag (paper), or groups by code (planes)."""
+    """Return the transmit counters of a codec's classes: lanes by tag (paper), groups by code (planes)."""
     spec = codec_spec(codec)
     base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if spec.counts_lanes else CODE_BASE
     return tuple(
@@ -191,7 +191,7 @@ def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
 
 @cache
 def registers_of(codec: str = PAPER) -> RegisterMap:
-    """All registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name."""
+    """Return all registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name."""
     tx, rx = (_counters(direction, codec) for direction in DIRECTIONS)
     by_offset = sorted((*tx, *rx), key=lambda register: register.offset)
     return RegisterMap((*_control(codec), *by_offset), ADDRESS_WIDTH)
@@ -202,13 +202,13 @@ REGISTERS = registers_of()
 
 
 def parameters_word(settings: CodecParameters) -> int:
-    """The value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
+    """Return the value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
     register = registers_of(settings.codec)["PARAMETERS"]
     return sum(register[name.upper()].put(value) for name, value in asdict(settings).items())
 
 
 def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
-    """Slot number to counter, for one direction; the codes' counters of planes are not in these slots."""
+    """Return a direction's counters by slot number, without the counters of planes' codes."""
     base = COUNTER_BASE[direction]
     slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
     return {
@@ -217,17 +217,17 @@ def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
 
 
 def slot_count(direction: Direction, codec: str = PAPER) -> int:
-    """Slots of a direction: 32, or 64 where the codes' counters follow the others."""
+    """Count the slots of a direction: 32, or 64 where the codes' counters follow the others."""
     return COUNTER_SLOTS if direction == "rx" or codec_spec(codec).counts_lanes else 2 * COUNTER_SLOTS
 
 
 def class_slot(number: int, codec: str = PAPER) -> int:
-    """Slot of a codec's class."""
+    """Return the slot of a codec's class."""
     return (SLOT_LANES if codec_spec(codec).counts_lanes else COUNTER_SLOTS) + number
 
 
 def counter_slots(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
-    """Slot number to counter, for one direction, those of the classes included."""
+    """Return a direction's counters by slot number, those of the classes included."""
     found = counters(direction, codec)
     if direction == "tx":
         found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec))}

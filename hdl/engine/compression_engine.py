@@ -106,7 +106,7 @@ class CompressionEngine(wiring.Component):
         return m
 
     def _compress(self, m: Module, front: FrontEnd, compressor: Any) -> None:
-        """Gives the compressor the payloads of clear frames, with their frames' settings."""
+        """Give the compressor the payloads of clear frames, with their frames' settings."""
         headers = front.headers.payload
         block_at = Signal(7)
         m.d.comb += block_at.eq(headers.header.payload_at + SHIM_BYTES)

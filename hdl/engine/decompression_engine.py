@@ -109,7 +109,7 @@ class DecompressionEngine(wiring.Component):
         return m
 
     def _wait(self, m: Module, front: FrontEnd, header: Any, waiting: PushQueue) -> None:
-        """Gives the delay queue all beats; with the last one, whether the frame is as long as IP says."""
+        """Give the delay queue all beats; with the last, whether the frame has the length that IP states."""
         beat, item = front.late_beats.payload, waiting.i.payload
         width = self.width.bytes
         before = Signal(17)
@@ -127,11 +127,11 @@ class DecompressionEngine(wiring.Component):
     def _select_blocks(
         self, m: Module, front: FrontEnd, decision: ReceiveDecision, blocks: PushQueue
     ) -> None:
-        """Gives the queue of blocks the bursts of frames that are restored, with what their shims say.
+        """Give the queue of blocks the bursts of frames that are restored, with their shims' contents.
 
-        The order comes two cycles after the shim, the block's first burst at least one: the bursts wait for
-        one more, and for a register in front of the queue. An empty block has a byte, which is not a valid
-        block either.
+        The order follows the shim by two cycles; the block's first burst follows the shim by at least one.
+        The bursts are delayed by one more, and by a register in front of the queue. An empty block has a
+        byte, which is not a valid block either.
         """
         wanted = Signal()  # until the block's last burst
         shim = Signal(Shim, reset_less=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the transmit decision must know of a frame, collected from its beats and its header."""
+"""The transmit decision's record of a frame, collected from its beats and its header."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ class FrameRecorder(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from a last beat to its record: until the header is held, and the record's register."""
+        """Count the cycles from a last beat to its record: until the header is held, and one register."""
         return FrontEnd.delay_of(width) + 1
 
     def elaborate(self, platform: Any) -> Module:

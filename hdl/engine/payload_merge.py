@@ -126,7 +126,7 @@ class PayloadMerge(wiring.Component):
         return m
 
     def _tail(self, m: Module, used: Value) -> tuple[Signal, Signal]:
-        """Whether the oldest tail is there, and whether its frame came bad or short; ``used``: drop it."""
+        """Tell whether the oldest tail is there, and its frame was bad or short; ``used`` drops the tail."""
         tail_known = Signal()
         tail_spoilt = Signal()
         if not self.width.payload_overlaps:

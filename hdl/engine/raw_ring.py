@@ -14,7 +14,7 @@ from ..parts.memory import BlockRam
 
 
 def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
-    """Beats in the raw ring of an engine: two of the longest frames that it holds whole."""
+    """Count the beats in the raw ring of an engine: two of the longest frames that it holds whole."""
     return 2 * MAX_TRANSMIT_FRAME // Beat(lanes).bytes
 
 

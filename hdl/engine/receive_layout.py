@@ -18,7 +18,7 @@ from .receive_decision import ReceiveOrder
 
 
 def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A beat from the wire that waits for its frame's order."""
+    """Return the layout of a beat from the wire that waits for its frame's order."""
     width = Beat(lanes).bytes
     return data.StructLayout(
         {
@@ -32,12 +32,12 @@ def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def restored_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A burst of a restored payload."""
+    """Return the layout of a burst of a restored payload."""
     return data.StructLayout({"data": Beat(lanes).bits, "malformed": 1})  # `malformed`: with the last one
 
 
 def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """An output beat without its payload."""
+    """Return the layout of an output beat without its payload."""
     width = Beat(lanes).bytes
     return data.StructLayout(
         {
@@ -55,7 +55,7 @@ def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def frame_account(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the report needs of a frame, except whether its block is malformed."""
+    """Return the layout of a frame's account: all that its report needs but the block's validity."""
     return data.StructLayout(
         {
             "verdict": 5,
@@ -213,7 +213,7 @@ class ReceiveLayout(wiring.Component):
         return m
 
     def _describe_part(self, m: Module, plan: Any, next_part: Any, walk: HeaderWalk) -> None:
-        """The part that is offered: its header, patched, and what the frame's plan says."""
+        """Describe the part that is offered: its header, patched, and the plan's settings."""
         part, beat, order = self.parts.payload, self.beats.payload, plan.order
         fields = {
             "total_length": order.total_length,
@@ -235,7 +235,7 @@ class ReceiveLayout(wiring.Component):
         ]
 
     def _account(self, m: Module, plan: Any, *, taken: Value, done: Value, tail: Value) -> None:
-        """The tail of a restored frame; the account, two cycles after the frame's end.
+        """Select the tail of a restored frame; give the account, two cycles after the frame's end.
 
         By then the frame's tail is held, and the next one's is not.
         """
@@ -261,7 +261,7 @@ class ReceiveLayout(wiring.Component):
         ]
 
     def _plan(self, m: Module) -> ElasticRegister:
-        """The next order, with the sums that it needs."""
+        """Hold the next order, with the sums that it needs."""
         m.submodules.plans = plans = ElasticRegister(_Plan)
         plan = plans.i.payload
         order = self.orders.payload

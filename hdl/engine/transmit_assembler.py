@@ -135,7 +135,7 @@ class TransmitAssembler(wiring.Component):
         return m
 
     def _command(self, m: Module, output: OutputQueue) -> Pipeline:
-        """Issues a command in every cycle with room; the command and its beat's marks one cycle later.
+        """Issue a command in every cycle with room; give it and its beat's marks one cycle later.
 
         The next order is taken with the last command of this one.
         """
@@ -216,7 +216,7 @@ class TransmitAssembler(wiring.Component):
         return p
 
     def _shim_word(self, order: Any, in_shim: Value, after_shim: Value, word: int) -> Value:
-        """The shim's bits in ``word`` of the beat in which it begins, or of the beat after that."""
+        """Return the shim's bits in ``word`` of the beat in which it begins, or of the next beat."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
         words = self.width.words
         place = order.payload_at[1 : self.width.place_bits]

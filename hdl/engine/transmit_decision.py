@@ -63,7 +63,7 @@ class TransmitDecision(wiring.Component):
 
     @staticmethod
     def pace_of(width: Beat) -> int:
-        """Fewest cycles per frame, for :class:`FrameInput`."""
+        """Count the fewest cycles per frame, for :class:`FrameInput`."""
         return TransmitJudging.pace_of(width)
 
     def elaborate(self, platform: Any) -> Module:

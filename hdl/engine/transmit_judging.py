@@ -64,7 +64,7 @@ class TransmitJudging(wiring.Component):
 
     @staticmethod
     def pace_of(width: Beat) -> int:
-        """Fewest cycles per frame."""
+        """Count the fewest cycles per frame."""
         return 2 if width.headers_in_one_beat else 4
 
     def elaborate(self, platform: Any) -> Module:

@@ -18,7 +18,7 @@ from .transmit_judging import JudgedFrame
 
 
 def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the assembler has to do for a frame (or a piece of one)."""
+    """Return the layout of the assembler's order for a frame (or a piece of one)."""
     return data.StructLayout(
         {
             "compressed": 1,
@@ -154,7 +154,7 @@ class TransmitSettling(wiring.Component):
         return m
 
     def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
-        """Stages 4 and 5: the report."""
+        """Make the report, in stages 4 and 5."""
         record = p.head.record
         p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
         p.stage(

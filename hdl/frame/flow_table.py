@@ -28,7 +28,7 @@ class _Entry(data.Struct):
 
 
 def flow_index(key: Any) -> Value:
-    """Slot of a flow, 10 bits; the circuit of :func:`inceptionn.wire.frames.flow_index`."""
+    """Return the slot of a flow, 10 bits, as :func:`inceptionn.wire.frames.flow_index` does."""
     fold = (
         key.source[:16]
         ^ key.source[16:].rotate_left(3)

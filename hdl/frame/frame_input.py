@@ -15,7 +15,7 @@ from ..parts.axi import AXIStream
 
 
 def frame_beat(data_bytes: int) -> data.StructLayout:
-    """A beat of a frame, with its place."""
+    """Return the layout of a beat of a frame, with its place."""
     return data.StructLayout(
         {
             "data": 8 * data_bytes,

@@ -72,7 +72,7 @@ class FrontEnd(wiring.Component):
 
     @staticmethod
     def delay_of(width: Beat) -> int:
-        """Cycles from a beat to the same late beat: those of the parser and one more."""
+        """Count the cycles by which a beat is delayed: those of the parser and one more."""
         return HeaderParser.latency_of(width) + 1
 
     def elaborate(self, platform: Any) -> Module:

@@ -33,12 +33,15 @@ class Headers(NamedTuple):
     datagram: dict[str, Value]
 
     def at(self, untagged: int) -> Value:
-        """The byte of the frame that is byte ``untagged`` of the same frame without VLAN tag."""
+        """Return the byte of the frame that is byte ``untagged`` of the same frame without VLAN tag."""
         return Mux(self.vlan, VLAN.size + untagged, untagged)
 
 
 def sums_to(a: Value, b: int, c: Value) -> Value:
-    """Whether ``a + b == c`` modulo ``2**len(a)``, without a carry chain: bit by bit, with the next lower."""
+    """Test that ``a + b == c`` modulo ``2**len(a)``, without a carry chain.
+
+    Each bit is checked with the next lower one.
+    """
     wrong = []
     carry: Any = Const(0, 1)
     for i in range(len(a)):
@@ -49,7 +52,7 @@ def sums_to(a: Value, b: int, c: Value) -> Value:
 
 
 def field_checks(headers: Headers, tagged: Value, *, transmit: bool) -> list[Check]:
-    """The checks that need no result of an adder; ``tagged``: the ToS byte asks for compression."""
+    """Return the checks that need no adder; ``tagged``: the ToS byte asks for compression."""
     config, ip, tcp, at = headers.config, headers.ip, headers.tcp, headers.at
     enabled = config.enable & config.parameters_valid if transmit else config.enable
     udp_wrong = ~sums_to(headers.datagram["length"], IPV4.size, ip["total_length"])
@@ -73,7 +76,7 @@ def field_checks(headers: Headers, tagged: Value, *, transmit: bool) -> list[Che
 def length_checks(
     config: Any, length: Value, *, negative: Value, syn: Value, unsummed: Value, transmit: bool
 ) -> list[Check]:
-    """The checks after those, of the payload's ``length``.
+    """Return the checks that follow those, of the payload's ``length``.
 
     ``negative``: the lengths contradict each other; ``syn``: of a TCP connection; ``unsummed``: UDP without a
     checksum.
@@ -94,12 +97,12 @@ def length_checks(
 
 
 def failed(checks: Sequence[Check]) -> Value:
-    """One bit per check."""
+    """Return one bit per check, set if it fails."""
     return Cat(bit for _, bit in checks)
 
 
 def first_failed(checks: Sequence[Check]) -> Value:
-    """The verdict of the first check that fails, or 0."""
+    """Return the verdict of the first check that fails, or 0."""
     choice: Any = Const(0, 5)
     for verdict, bit in reversed(checks):
         choice = Mux(bit, verdict, choice)

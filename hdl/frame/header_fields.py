@@ -41,7 +41,10 @@ class Header(dict[str, Field]):
         self.size = size
 
     def read(self, data: Value, name: str, at: int = 0) -> Value:
-        """The field's value in host order; ``data`` has the header at byte ``at``, first byte lowest."""
+        """Read the field's value in host order.
+
+        ``data`` has the header at byte ``at``, first byte lowest.
+        """
         field = self[name]
         low = 8 * (at + field.byte) + field.bit
         if field.width <= 8:

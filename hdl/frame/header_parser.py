@@ -48,7 +48,7 @@ class ParsedHeader(data.Struct):
 
 
 def parsed_frame(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """The parser's result for a frame."""
+    """Return the layout of the parser's result for a frame."""
     return data.StructLayout(
         {
             "header": ParsedHeader,
@@ -97,7 +97,7 @@ class HeaderParser(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from the beat that completes the header fields, or the only beat, to ``header``."""
+        """Count the cycles from the beat that completes the header fields, or from the only beat."""
         return 4 - width.parsed_beat
 
     def elaborate(self, platform: Any) -> Module:
@@ -150,7 +150,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _capture(self, m: Module) -> tuple[Value, Headers]:
-        """Registers with the headers as they lie without a VLAN tag, and whether they are a frame's."""
+        """Register the headers as they lie without a VLAN tag, and whether they are a frame's."""
         beat = self.beats.payload
         first, second = beat.first, beat.second
         outer = ETHERNET.read(beat.data, "ethertype")
@@ -178,7 +178,7 @@ class HeaderParser(wiring.Component):
         window = head if one_beat else Cat(head, beat.data)
 
         def cut(begin: int, end: int) -> Value:
-            """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
+            """Return bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
             tag = VLAN.size
             return Mux(vlan, window[8 * (tag + begin) : 8 * (tag + end)], window[8 * begin : 8 * end])
 
@@ -215,7 +215,7 @@ class HeaderParser(wiring.Component):
         )  # fmt: skip
 
     def _fill(self, m: Module, header: Any, headers: Headers) -> Value:
-        """Fills ``header``, all but the verdict. Returns whether the payload's length is negative."""
+        """Fill ``header``, all but the verdict. Return whether the payload's length is negative."""
         ip, segment, datagram, tcp = headers.ip, headers.segment, headers.datagram, headers.tcp
         total_length, offset = ip["total_length"], segment["data_offset"]
         l3_at = Signal(5)
@@ -251,7 +251,7 @@ class HeaderParser(wiring.Component):
         return payload_length[-1]
 
     def _describe_run(self, m: Module, header: Any) -> None:
-        """The realigner's numbers, a cycle later, so that it needs no adder.
+        """Give the realigner its numbers, a cycle later, so that it needs no adder.
 
         One adder rounds up and skips the shim.
         """

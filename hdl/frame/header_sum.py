@@ -48,7 +48,7 @@ class HeaderSum(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from the last beat that counts to its frame's sum."""
+        """Count the cycles from the last beat of the headers to its frame's sum."""
         return 1 + OnesComplementSum.latency_of(width)
 
     def elaborate(self, platform: Any) -> Module:

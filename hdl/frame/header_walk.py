@@ -38,11 +38,11 @@ _FIELDS = (
 def patched_word(
     marks: Any, word: int, fields: dict[str, Value], lanes: int = GROUP_LANES
 ) -> tuple[Value, Value]:
-    """Whether ``word`` of the beat is one of ``fields``, and its 16 bits in the byte order of ``tdata``.
+    """Tell whether ``word`` of the beat is one of ``fields``; return its 16 bits in ``tdata``'s byte order.
 
     ``marks``: a :class:`HeaderMarks`. ``lanes``: lanes of a beat. ``fields``: values in host order by name:
-    ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two
-    fields share a word.
+    ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two fields share
+    a word.
     """
     words = Beat(lanes).words
     for name, mark, place in _FIELDS:

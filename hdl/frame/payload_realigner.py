@@ -15,7 +15,7 @@ from .frame_input import frame_beat
 
 
 def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """Position of a run of bytes in a frame, in the units of :class:`PayloadRealigner`.
+    """Return the layout of a run: its bytes' position in a frame, in :class:`PayloadRealigner`'s units.
 
     ``skip``: beats from the frame's second beat (with 16 lanes its first) to the one in which the run begins.
     ``lane``: the run begins at byte ``4 * lane + 2`` of that beat. ``bursts``: the run's length in bursts,
@@ -28,7 +28,7 @@ def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def payload_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A burst of a run."""
+    """Return the layout of a burst of a run."""
     width = Beat(lanes)
     return data.StructLayout(
         {
@@ -122,7 +122,7 @@ class PayloadRealigner(wiring.Component):
         return m
 
     def _control(self, m: Module) -> Pipeline:
-        """What each beat does, in step with it. `left`: bursts still to leave."""
+        """Decide each beat's use, in step with it. `left`: bursts still to leave."""
         valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
         run = payload_run(self.lanes).members
         skip = Signal(run["skip"])
@@ -192,7 +192,7 @@ class PayloadRealigner(wiring.Component):
     def _rest(
         self, m: Module, flush: Value, rest_first_now: Value, first: Value, ending: Value
     ) -> tuple[Value, Value]:
-        """The burst's ``first`` and ``ending``, where the next run may be loaded while a rest leaves.
+        """Return the burst's ``first`` and ``ending`` where the next run may be loaded while a rest leaves.
 
         A run that begins in its frame's first beat follows at least 42 bytes of headers, so its rest has at
         most 22 bytes. If more than half a burst is announced, the frame has ended too early. The rest is cut

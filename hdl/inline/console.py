@@ -14,7 +14,7 @@ _LONGEST = 10  # characters of an answer: eight digits and the line's end
 
 
 def _text(words: str) -> Value:
-    """An answer, padded."""
+    """Pad an answer."""
     return Const(int.from_bytes(f"{words}\r\n".encode(), "little"), 8 * _LONGEST)
 
 
@@ -25,7 +25,7 @@ class _State(enum.Enum):
 
 
 def _hexadecimal(word: Value) -> Value:
-    """A line with the 8 digits of a 32-bit word."""
+    """Format a 32-bit word as a line of 8 hexadecimal digits."""
     nibbles = [word.word_select(7 - place, 4) for place in range(8)]
     letters = [Mux(n > 9, n + (ord("a") - 10), n + ord("0"))[:8] for n in nibbles]
     return Cat(*letters, Const(0x0A0D, 16))
@@ -74,7 +74,7 @@ class RegisterConsole(wiring.Component):
         writes = Signal()
         empty = Signal(init=1)
         bad = Signal()
-        digits = Signal()  # the number in hand has some
+        digits = Signal()  # the current number has some
         first = Signal()  # the address of a write is there
         value = Signal(32)
         address = Signal(32)
@@ -146,7 +146,7 @@ class RegisterConsole(wiring.Component):
         return m
 
     def _drive_bus(self, m: Module, address: Signal, value: Signal, in_access: Value) -> None:
-        """One access: ``awvalid``, ``wvalid`` and ``arvalid`` fall when they are taken."""
+        """Drive one access: ``awvalid``, ``wvalid`` and ``arvalid`` fall when they are taken."""
         bus = self.m_axil
         m.d.comb += [
             bus.awaddr.eq(address),

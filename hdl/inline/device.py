@@ -92,7 +92,7 @@ class InlineDevice(wiring.Component):
         )
 
     def _port(self, m: Module, name: str, page: PortPage) -> EthernetPort:
-        """A port with its medium, its events and its link."""
+        """Add a port with its medium, its events and its link."""
         medium = self.media[name]
         port = EthernetPort(
             receive_domain=medium.receive_domain,

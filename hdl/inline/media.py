@@ -22,9 +22,9 @@ _SAMPLES = 4
 
 
 def settled(m: Module, name: str, value: Signal, domain: str) -> Signal:
-    """A register's value in another clock, 6 to 7 cycles late, never a mixture of old and new bits.
+    """Bring a register's value into another clock, 6 to 7 cycles late, never mixing old and new bits.
 
-    Resets leave it as it is.
+    Resets leave it unchanged.
     """
     sample = Signal.like(value, name=f"{name}_sample")
     before = Signal.like(value, name=f"{name}_before", reset_less=True)

@@ -34,7 +34,7 @@ EVENTS = {
 
 
 def _ports() -> tuple[Register, ...]:
-    """The ports' page, from its own first byte on."""
+    """Return the ports' page, from its own first byte on."""
     fields = tuple(
         field
         for place, port in enumerate(PORTS)
@@ -65,7 +65,7 @@ PORT_PAGE = RegisterMap(_ports(), PAGE_WIDTH)
 
 @cache
 def inline_registers(codec: str | None = PAPER) -> RegisterMap:
-    """All registers of an inline device with this codec; None: of the pass-through design."""
+    """Return all registers of an inline device with this codec; None: of the pass-through design."""
     nic = () if codec is None else tuple(registers_of(codec))
     ports = (replace(register, offset=register.offset + (1 << PAGE_WIDTH)) for register in PORT_PAGE)
     return RegisterMap((*nic, *ports), ADDRESS_WIDTH)

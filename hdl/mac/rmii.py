@@ -15,7 +15,7 @@ _SLOW = 10
 
 
 def _pace(m: Module, slow: Signal) -> Signal:
-    """High once per dibit."""
+    """Give a pulse of one cycle per dibit."""
     count = Signal(range(_SLOW))
     tick = Signal()
     m.d.comb += tick.eq(~slow | (count == 0))

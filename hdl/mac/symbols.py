@@ -11,7 +11,7 @@ from .octets import PREAMBLE, START, Octet
 
 
 def symbol(bits: int) -> data.StructLayout:
-    """A part of an octet, the low bits first."""
+    """Return the layout of a part of an octet, the low bits first."""
     return data.StructLayout({"data": bits, "active": 1, "error": 1})
 
 

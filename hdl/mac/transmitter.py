@@ -131,7 +131,7 @@ class MacTransmitter(wiring.Component):
     def _second_stage(
         self, m: Module, kind: Signal, chosen: Signal, place: Signal, spoilt: Signal, error: Signal
     ) -> None:
-        """The octet that leaves: as chosen, or one of the FCS."""
+        """Send the chosen octet, or one of the FCS."""
         m.submodules.check = check = crc.catalog.CRC32_ETHERNET(8).create()
         octet = self.octets.payload
         fcs = check.crc.word_select(place, 8) ^ spoilt.replicate(8)

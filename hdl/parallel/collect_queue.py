@@ -18,7 +18,7 @@ from .dispatch_queue import check_engines
 
 
 def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
-    """Words that are ready: a frame, or a piece of one that is too long to be kept whole.
+    """Return the layout of words that are ready: of a frame, or a piece of one too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
     """

@@ -18,13 +18,16 @@ from ..parts.queue import PushQueue
 
 
 def check_engines(engines: int) -> None:
-    """Raises ``ValueError`` unless ``engines``, the number of engines of one stream, is 2 or 4."""
+    """Raise ``ValueError`` unless ``engines``, the number of engines of one stream, is 2 or 4."""
     if not isinstance(engines, int) or engines not in (2, 4):
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
 
 def word_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A beat of the wide stream, ``engines`` bursts; ``count`` is its bytes, ``bad`` counts with ``last``."""
+    """Return the layout of a beat of the wide stream: ``engines`` bursts.
+
+    ``count`` is its bytes, ``bad`` counts with ``last``.
+    """
     width = engines * Beat(lanes).bytes
     return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
 

@@ -74,7 +74,7 @@ class FlowDirectory(wiring.Component):
     """
 
     frames: In(stream.Signature(FlowFrame, always_ready=True))  #: The beginning of each frame, in order.
-    #: Frames may come, and 8 more when it has fallen; low after reset until the directory is empty.
+    #: Frames are accepted, and 8 more after it falls; low after reset until the directory is empty.
     room: Out(1)
     tickets: Out(stream.Signature(Ticket))  #: One for each frame, in order.
     #: Of shared frames: the engines' tables hold the frame's flow. May be forgotten under pressure.
@@ -98,7 +98,10 @@ class FlowDirectory(wiring.Component):
         return m
 
     def _classify(self, m: Module, queries: PushQueue) -> None:
-        """Three registers: fields at their place, with or without VLAN tag; conditions; their conjunction."""
+        """Classify a frame in three registers.
+
+        They hold the fields at their place, with or without VLAN tag; conditions; their conjunction.
+        """
         outer = ETHERNET.read(self.frames.payload.header, "ethertype")
         inner = VLAN.read(self.frames.payload.header, "ethertype", at=ETHERNET.size)
         vlan = outer == ETHERTYPE_VLAN
@@ -107,7 +110,7 @@ class FlowDirectory(wiring.Component):
         header = self.frames.payload.header
 
         def cut(begin: int, end: int) -> Any:
-            """Bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
+            """Return bytes ``begin`` to ``end`` of the frame without its VLAN tag, first byte lowest."""
             return Mux(vlan, *(header[8 * (tag + begin) : 8 * (tag + end)] for tag in (VLAN.size, 0)))
 
         p = Pipeline(m, control={"valid"})
@@ -167,7 +170,7 @@ class FlowDirectory(wiring.Component):
         flows: FlowTable,
         states: BlockRam,
     ) -> None:
-        """One look-up or confirmation at a time: nothing is read that an earlier one has yet to write."""
+        """Do one look-up or confirmation at a time: none reads what an earlier one has yet to write."""
         query = queries.o.payload
         step = Signal(range(FlowTable.LATENCY + 1))
         confirming = Signal()

@@ -133,7 +133,7 @@ class PacketCollect(wiring.Component):
         return m
 
     def _offer(self, m: Module, output: PushQueue) -> None:
-        """Offers the queue's beats, with their ``tkeep``."""
+        """Offer the queue's beats, with their ``tkeep``."""
         beat = output.o.payload
         m.d.comb += [
             self.m_axis.tvalid.eq(output.o.valid),

@@ -22,7 +22,7 @@ MOST_FRAMES = 64
 
 
 def dispatched(engines: int) -> data.StructLayout:
-    """One frame's route, announced when its first word enters a queue."""
+    """Return the layout of one frame's route, announced when its first word enters a queue."""
     return data.StructLayout(
         {
             "owner": range(engines),  # the engine whose frame is kept
@@ -33,7 +33,7 @@ def dispatched(engines: int) -> data.StructLayout:
 
 
 def least(levels: list[Value], index: int = 0) -> tuple[Value, Value]:
-    """The smallest level and its number, by a binary tree; the first of equal ones."""
+    """Return the smallest level and its number, by a binary tree; the first of equal ones."""
     if len(levels) == 1:
         return levels[0], Value.cast(index)
     half = len(levels) // 2
@@ -80,7 +80,7 @@ class PacketDispatch(wiring.Component):
                 "engine_config": Out(EngineConfig).array(engines),
                 #: One per frame: its route.
                 "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
-                #: Number of an engine's frames that have left for good in this cycle.
+                #: Number of an engine's frames that left :class:`PacketCollect` in this cycle.
                 "collected": In(range(3)).array(engines),
                 #: Number of an engine's frames that have been reported in this cycle.
                 "reported": In(range(3)).array(engines),
@@ -166,7 +166,7 @@ class PacketDispatch(wiring.Component):
         return m
 
     def _tickets(self, m: Module, source: FrameInput, room: Value) -> Any:
-        """A stream of the frames' tickets: the directory's, or the same for all without flow tables."""
+        """Give the frames' tickets: the directory's, or the same for all without flow tables."""
         beat = source.beats.payload
         tickets = stream.Signature(Ticket).create(path=("tickets",))
         if self.flows:
@@ -184,7 +184,7 @@ class PacketDispatch(wiring.Component):
         return tickets
 
     def _credit(self, m: Module, i: int, begins: Value) -> Signal:
-        """Whether engine ``i`` may have another frame; two more may follow when it has fallen."""
+        """Tell whether engine ``i`` may have another frame; two more may follow after it falls."""
         waiting = []
         for name, done in (("collected", self.collected[i]), ("reported", self.reported[i])):
             frames = Signal(range(MOST_FRAMES + 1), name=f"not_{name}{i}")
@@ -195,7 +195,7 @@ class PacketDispatch(wiring.Component):
         return free
 
     def _attach(self, m: Module, i: int, queue: DispatchQueue, begins: Value, settings: data.View) -> None:
-        """Engine ``i``'s stream, and the settings that go with its frames."""
+        """Connect engine ``i``'s stream, and the settings that go with its frames."""
         stream = self.m_axis[i]
         wiring.connect(m, queue.m_axis, wiring.flipped(stream))
         m.submodules[f"configs{i}"] = configs = PushQueue(EngineConfig, MOST_FRAMES, 0)

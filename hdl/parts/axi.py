@@ -9,7 +9,7 @@ from inceptionn.wire import BURST_BYTES
 
 
 def keep_of(last: Value, ending: Value) -> Value:
-    """``tkeep`` of a beat of ``2 ** len(ending)`` bytes: all; of a ``last`` beat ``ending`` (0: all)."""
+    """Return ``tkeep`` of a beat of ``2 ** len(ending)`` bytes: all; if ``last``, ``ending`` (0: all)."""
     return Cat(~last | (ending == 0) | (ending > place) for place in range(1 << len(ending)))
 
 

@@ -26,7 +26,7 @@ class Beat:
 
     @classmethod
     def of_groups(cls, lanes: int) -> "Beat":
-        """A beat of whole groups, for components that need one. ``ValueError`` unless 8 or 16 lanes."""
+        """Make a beat of whole groups, for components that need one. ``ValueError`` unless 8 or 16 lanes."""
         if type(lanes) is not int or lanes not in (GROUP_LANES, 2 * GROUP_LANES):
             raise ValueError(f"lanes must be {GROUP_LANES} or {2 * GROUP_LANES}, not {lanes!r}")
         return cls(lanes)

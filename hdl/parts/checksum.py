@@ -15,25 +15,25 @@ from .pipeline import Pipeline
 
 
 def swap16(word: Value) -> Value:
-    """The two bytes of a 16-bit word exchanged. One's-complement sums commute with it (RFC 1071, 2.B)."""
+    """Exchange the bytes of a 16-bit word. One's-complement sums commute with it (RFC 1071, 2.B)."""
     return Cat(word[8:16], word[0:8])
 
 
 def add16(a: Value, b: Value) -> Value:
-    """One's-complement sum of two 16-bit words (end-around carry), 16 bits."""
+    """Add two 16-bit words in one's complement (end-around carry), 16 bits."""
     total = a + b
     return (total[:16] + total[16])[:16]
 
 
 def fold17(total: Value) -> Value:
-    """Like ``canonical16`` of a sum of two 16-bit words (17 bits) with its carry added, in one addition."""
+    """Do ``canonical16`` on a 17-bit sum of two 16-bit words with its carry added, in one addition."""
     low, carry = total[:16], total[16]
     negative_zero = low[1:].all() & (low[0] ^ carry)
     return Mux(negative_zero, 0, (low + carry)[:16])
 
 
 def canonical16(word: Value) -> Value:
-    """The representative 0..65534 of a 16-bit one's-complement number: negative zero becomes zero."""
+    """Return the representative 0..65534 of a 16-bit one's-complement number: -0 becomes zero."""
     return Mux(word.all(), 0, word)
 
 
@@ -71,7 +71,7 @@ class OnesComplementSum(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from ``last`` to the sum."""
+        """Count the cycles from ``last`` to the sum."""
         return exact_log2(width.words) + 2
 
     def elaborate(self, platform: Any) -> Module:

@@ -8,7 +8,7 @@ from amaranth.lib import stream
 
 
 def delayed(m: Module, value: Value, cycles: int, *, name: str, reset: bool = False) -> Signal:
-    """``value`` as it was ``cycles`` cycles ago (0: as it is now), as a new signal.
+    """Return ``value`` as it was ``cycles`` cycles ago (0: as it is now), as a new signal.
 
     ``reset=True`` clears the registers on reset, as valid bits and other control need; data
     registers go without, which leaves them free to become shift-register primitives.
@@ -23,7 +23,7 @@ def delayed(m: Module, value: Value, cycles: int, *, name: str, reset: bool = Fa
 
 
 def delayed_stream(m: Module, source: Any, cycles: int, *, name: str) -> stream.Interface:
-    """The push stream ``source`` of structures as it was ``cycles`` cycles ago.
+    """Return the push stream ``source`` of structures as it was ``cycles`` cycles ago.
 
     Reset clears ``valid``. Each field has registers of its own, ``name_field_1`` and so on.
     """

@@ -75,7 +75,7 @@ class ElasticRegister(wiring.Component):
         return m
 
     def _fields(self, payload: Any, in_ram: bool) -> Value:
-        """The fields of an item that lie in RAM, or the others, as one value."""
+        """Return the fields of an item that lie in RAM, or the others, as one value."""
         if not self.in_ram:
             return Cat() if in_ram else Value.cast(payload)
         names = (name for name, _ in data.Layout.cast(self.shape) if (name in self.in_ram) == in_ram)

@@ -9,7 +9,7 @@ from .pipeline import Pipeline
 
 
 def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value:
-    """``value`` moved up by ``digit * step`` bytes, cut to ``width`` bits: a 2**len(digit):1 mux."""
+    """Move ``value`` up by ``digit * step`` bytes, cut to ``width`` bits: a 2**len(digit):1 mux."""
     result = value
     for position in range(len(digit)):
         result = Mux(digit[position], result << (8 * step << position), result)
@@ -19,9 +19,9 @@ def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value
 def join_parts(
     m: Module, prefix: str, parts: Sequence[Value], sizes: Sequence[Value], stages: int
 ) -> tuple[Value, Value]:
-    """Two parts as one, the upper moved down onto the end of the lower, and the sum of their sizes.
+    """Join two parts, the upper moved down onto the end of the lower; return them and their total size.
 
-    Each part is zero above its size, in bytes. The result comes ``stages`` cycles later: all but the last
+    Each part is zero above its size, in bytes. The result follows ``stages`` cycles later: all but the last
     shift by one base-4 digit of the lower part's size, the last by the rest, a digit or a one-hot number.
     """
     p = Pipeline(m, prefix)

@@ -15,7 +15,10 @@ from .queue import PushQueue
 
 
 def output_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """A beat with its length packed: ``ending`` is the last beat's bytes modulo its width (0: all)."""
+    """Return the layout of a beat with its length packed.
+
+    ``ending`` is the last beat's bytes modulo its width (0: all).
+    """
     width = Beat(lanes).bytes
     return data.StructLayout({"tdata": 8 * width, "tlast": 1, "tuser": 1, "ending": range(width)})
 

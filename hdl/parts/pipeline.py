@@ -65,7 +65,7 @@ class Pipeline:
             self._define(name, self._number, value, "comb")
 
     def stage(self, **values: Any) -> None:
-        """Register values for the next stage, which becomes the present one."""
+        """Register values for the next stage, which becomes the current one."""
         self._number += 1
         for name, value in values.items():
             self._define(name, self._number, value, "sync")

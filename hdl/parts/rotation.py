@@ -9,7 +9,7 @@ from .pipeline import Pipeline
 
 
 def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:
-    """``value`` rotated up by ``digit * step`` bytes: one multiplexer of 2**len(digit) inputs."""
+    """Rotate ``value`` up by ``digit * step`` bytes: one multiplexer of 2**len(digit) inputs."""
     result = value
     for position in range(len(digit)):
         result = Mux(digit[position], result.rotate_left(8 * step << position), result)
@@ -17,7 +17,7 @@ def rotate_left_bytes(value: Any, digit: Any, step: int) -> Any:
 
 
 def rotate_in_stages(p: Pipeline, unit: int, stages: int) -> None:
-    """Rotates the value ``rotated`` of a pipeline up by ``rotation * unit`` bytes, a base-4 digit per stage.
+    """Rotate the value ``rotated`` of a pipeline up by ``rotation * unit`` bytes, a base-4 digit per stage.
 
     The pipeline moves on by ``stages``, at least 1. Two more values are there then: ``current``, a bit per
     unit, tells which units lie at or above ``rotation``, and ``rest`` are the bits of ``rotation`` above

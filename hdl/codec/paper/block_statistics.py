@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the engine must know of a block before it decides on the frame: size, checksums, classes."""
+"""A block's size, checksums and classes, on which the engine's decision on the frame depends."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class Statistics(data.Struct):
 
 
 def compressed_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """The Compression Unit's output for a burst, without its vector."""
+    """Return the layout of the Compression Unit's output for a burst, without its vector."""
     return data.StructLayout(
         {
             "last": 1,  # of its block

@@ -37,7 +37,7 @@ class BurstBuffer(RingWindow):
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
-        """Cycles from a held request to its vectors: the window, and the lanes' own shifts."""
+        """Count the cycles from a held request to its vectors: the window, and the lanes' own shifts."""
         return cls.window_latency(width) + len(digits_of(width.place_bits))
 
     def elaborate(self, platform: Any) -> Module:
@@ -61,7 +61,7 @@ class BurstBuffer(RingWindow):
         return m
 
     def _lane_offsets(self, m: Module, tags: Value) -> list[Value]:
-        """First byte of each lane within its group or two, 3 or 4 cycles after ``tags``."""
+        """Return the first byte of each lane within one or two groups, 3 or 4 cycles after ``tags``."""
         if self.width.groups == 1:
             return self._group_offsets(m, tags)
         lower, upper = tags[: 2 * GROUP_LANES], tags[2 * GROUP_LANES :]
@@ -79,7 +79,7 @@ class BurstBuffer(RingWindow):
 
     @staticmethod
     def _group_offsets(m: Module, tags: Value, prefix: str = "") -> list[Value]:
-        """First byte of each lane within its group, three cycles after ``tags``: a prefix sum."""
+        """Return the first byte of each lane within its group, three cycles after ``tags``: a prefix sum."""
 
         def size(tags: Value, lane: int) -> Value:
             return vector_bytes(tags.word_select(lane, 2))

@@ -48,7 +48,7 @@ class CompressionUnit(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from input to output."""
+        """Count the cycles from input to output."""
         return CompressionBlock.LATENCY + ShifterTree.latency_of(width)
 
     def elaborate(self, platform: Any) -> Module:

@@ -14,7 +14,7 @@ from ..normalise import normalise, zero_tests
 
 
 def _floor(base: Value) -> Value:
-    """Least left shift (0..6) at which an 8-bit vector's exponent falls below 1, or 7 for none; 3 bits.
+    """Return the least left shift (0..6) that makes an 8-bit vector's exponent less than 1. 3 bits, 7: none.
 
     ``base - (shift + 1) < 1``, that is ``shift >= base - 1``.
     """

@@ -15,14 +15,15 @@ from ...parts.joining import join_parts
 
 
 def bytes_of_tag(tag: Value) -> Value:
-    """Bytes of a vector, 0, 1, 2 or 4, from its tag (3 bits): ``2**tag >> 1``."""
+    """Return the bytes of a vector, 0, 1, 2 or 4, from its tag (3 bits): ``2**tag >> 1``."""
     return Cat(tag == TAG_BYTES.index(1), tag == TAG_BYTES.index(2), tag == TAG_BYTES.index(4))
 
 
 def _join_stages(level: int) -> int:
-    """Stages of a join at this level: base-4 digits of its lower half's size, 0..``4 << level``.
+    """Count the stages of a join at this level: the base-4 digits of its lower half's size.
 
-    A single vector's size has one bit set at most, which selects like one digit.
+    The size is 0..``4 << level``. A single vector's size has at most one bit set, which selects like one
+    digit.
     """
     return (level + 4) // 2 if level else 1
 
@@ -58,7 +59,7 @@ class ShifterTree(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from input to output."""
+        """Count the cycles from input to output."""
         return sum(_join_stages(level) for level in range(exact_log2(width.lanes)))
 
     def elaborate(self, platform: Any) -> Module:

@@ -10,7 +10,7 @@ from ..plane_decoder import PlaneDecoder, quarter
 
 
 def vector_bytes(tag: Value) -> Value:
-    """Size of a lane's vector in bytes (3 bits): 0, 1, 2, 4 for tags 00, 01, 10, 11."""
+    """Return the size of a lane's vector in bytes (3 bits): 0, 1, 2, 4 for tags 00, 01, 10, 11."""
     return Cat(tag == Tag.BITS8, tag == Tag.BITS16, tag == Tag.RAW)
 
 

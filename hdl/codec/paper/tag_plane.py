@@ -47,7 +47,7 @@ class TagPlane(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from the word that completes a beat to the beat."""
+        """Count the cycles from the word that completes a beat to the beat."""
         return 2 if width.groups == 1 else 4
 
     def elaborate(self, platform: Any) -> Module:
@@ -59,10 +59,10 @@ class TagPlane(wiring.Component):
         return m
 
     def _collect_pairs(self, m: Module) -> None:
-        """Two words per cycle, after a queue.
+        """Collect two words per cycle, after a queue.
 
         The upper word belongs one place after the lower. After the beat's last place, it is *carried*: it
-        begins the next beat a cycle later, beside the words that come then.
+        begins the next beat a cycle later, together with the words of that cycle.
         """
         words, beat = self.width.words, self.beats.payload
         m.submodules.queue = queue = PushQueue(plane_words(self.lanes, 2), 4, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the engine must know of a block of the planes codec: size, checksums, codes."""
+"""Size, checksums and codes of a block of the planes codec, on which the engine's decision depends."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class Statistics(data.Struct):
 
 
 def coded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """The groups of a burst."""
+    """Return the layout of a burst's groups."""
     groups = Beat(lanes).groups
     return data.StructLayout(
         {
@@ -41,7 +41,10 @@ def coded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 def burst_gain(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """What the lanes of a burst gained: 32 bits of each, and a carry into them."""
+    """Return the layout of a burst's gain, its lossy minus its original lanes.
+
+    ``lanes`` has 32 bits of each lane, ``carries`` the carry into each.
+    """
     return data.StructLayout({"last": 1, "lanes": 32 * lanes, "carries": lanes})
 
 

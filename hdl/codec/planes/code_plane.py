@@ -15,13 +15,13 @@ from .plane_unit import CODE_BITS
 
 
 def burst_codes(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """The codes of a burst, and its place in its block."""
+    """Return the layout of a burst's codes, and its place in its block."""
     width = Beat(lanes)
     return data.StructLayout(
         {
             "first": 1,
             "last": 1,
-            # Word of the beat in which the block's first code belongs; means something with `first` alone.
+            # Word of the beat in which the block's first code belongs; valid only with `first`.
             "place": range(width.words),
             # The code of a group that does not exist is 0.
             "codes": CODE_BITS * width.groups,

@@ -45,7 +45,7 @@ class PlaneBuffer(RingWindow):
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
-        """Cycles from a held request to its data."""
+        """Count the cycles from a held request to its data."""
         return cls.window_latency(width) + (0 if width.groups == 1 else _UPPER_STAGES)
 
     def elaborate(self, platform: Any) -> Module:
@@ -83,12 +83,12 @@ class PlaneBuffer(RingWindow):
 
     @staticmethod
     def _planes(size: Value) -> Value:
-        """One bit per plane: a group of ``size`` bytes has it, or is raw."""
+        """Return one bit per plane: a group of ``size`` bytes has it, or is raw."""
         return Cat(size > plane for plane in range(Z_BITS))
 
     @staticmethod
     def _pick_planes(m: Module, select: Value, choices: Sequence[Value], planes: Value, name: str) -> Value:
-        """As :func:`pick`, with the planes that the group lacks cleared."""
+        """Select as :func:`pick`, with the planes that the group lacks cleared."""
         chosen = Signal(len(choices[0]), name=f"{name}_chosen")
         with m.Switch(select):
             for index, choice in enumerate(choices):

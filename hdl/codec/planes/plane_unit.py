@@ -22,7 +22,7 @@ _JOIN_STAGES = -(-BURST_BYTES.bit_length() // 2)
 
 
 def code_bytes(code: Value) -> Value:
-    """Bytes of a group's data, 0..13, 15 or 32, from its code (6 bits)."""
+    """Return the bytes of a group's data, 0..13, 15 or 32, from its code (6 bits)."""
     raw, most = code.all(), code == _MOST_PLANES
     assert CODE_BYTES == (*range(_MOST_PLANES), Z_BITS, BURST_BYTES)
     return Cat(Mux(raw, 0, code) | most, Const(0, 1), raw)
@@ -59,7 +59,7 @@ class PlaneUnit(wiring.Component):
 
     @staticmethod
     def latency_of(width: Beat) -> int:
-        """Cycles from input to output."""
+        """Count the cycles from input to output."""
         return LaneQuantiser.LATENCY + 3 + (0 if width.groups == 1 else _JOIN_STAGES)
 
     def elaborate(self, platform: Any) -> Module:
@@ -94,7 +94,7 @@ class PlaneUnit(wiring.Component):
 
     @staticmethod
     def _group(m: Module, blocks: list[LaneQuantiser], prefix: str = "") -> Pipeline:
-        """Code, size and vector of a group, three stages after its quantised lanes."""
+        """Return code, size and vector of a group, three stages after its quantised lanes."""
         p = Pipeline(m, prefix)
         # Byte j is bit j of every lane's integer.
         planes = [Cat(block.z[plane] for block in blocks) for plane in range(Z_BITS)]
