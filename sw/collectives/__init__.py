@@ -9,6 +9,7 @@ from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .communicator import CompressedCommunicator
 from .error_feedback import ErrorFeedback
+from .ledger import Statistics, statistics
 from .requests import CollectiveRequest
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op, Path, Scale
@@ -28,6 +29,7 @@ __all__ = [
     "Op",
     "Path",
     "Scale",
+    "Statistics",
     "StreamCodec",
     "SummingCodec",
     "allgather_comp",
@@ -41,4 +43,5 @@ __all__ = [
     "ireduce_scatter_comp",
     "reduce_comp",
     "reduce_scatter_comp",
+    "statistics",
 ]

@@ -140,8 +140,8 @@ def _place(transport: Transport, settings: Settings) -> Place | None:
 def _move(call: Call, place: Place | None) -> None:
     settings, form, source, lanes = call.settings, call.form, call.source, call.lanes
     size, legs, terms = call.transport.size, settings.compressed_legs, None
-    up = form if legs in ("both", "up") else Raw(call.transport)
-    down = form if legs in ("both", "down") else Raw(call.transport)
+    up = form if legs in ("both", "up") else Raw(call.transport, form.spent)
+    down = form if legs in ("both", "down") else Raw(call.transport, form.spent)
 
     if size == 1:
         if lanes is not source:

@@ -14,6 +14,7 @@ on these parts alone; `docs/layers.md` describes its systems.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
 - Loss of small values: `LostEnergy`, `watch`.
+- Statistics: `Ledger`, `Spent`, and `counted` to count a transport's calls in a ledger of your own.
 """
 
 from .agreement import (
@@ -30,20 +31,23 @@ from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
+from .ledger import Ledger, counted
 from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.lost_energy import LostEnergy, watch
 from .values.stream_codec import add_decompressed, codec_text
-from .values.wire_form import Compressed, Raw, WireForm, arriving, wire_form
+from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, wire_form
 
 __all__ = [
     "RING_ALGORITHMS",
     "SUB_BLOCK",
     "Compressed",
+    "Ledger",
     "LostEnergy",
     "Parts",
     "Raw",
+    "Spent",
     "WireForm",
     "add_decompressed",
     "aggregate",
@@ -55,6 +59,7 @@ __all__ = [
     "choose_path",
     "codec_text",
     "common_scale",
+    "counted",
     "default_group_size",
     "exchanged",
     "from_bfloat16",

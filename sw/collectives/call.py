@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..codec import Codec
 from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
 from .error_feedback import ErrorFeedback
+from .ledger import ledger_of
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
@@ -78,7 +80,7 @@ def run(
     feedback: tuple[ErrorFeedback, Hashable] | None = None,
     **terms: Any,
 ) -> None:
-    """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store its result.
+    """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store and count its result.
 
     ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
     `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
@@ -86,7 +88,7 @@ def run(
     Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error feedback of this
     rank's values, with their name. Its residual changes only after the ranks have agreed.
     """
-    size, rank = transport.size, transport.rank
+    size, rank, start, sent = transport.size, transport.rank, perf_counter(), transport.bytes_sent
     error: Exception | None = None
     agreed: dict[str, Any] = {"collective": collective.name, **terms}
     largest = None
@@ -109,28 +111,40 @@ def run(
             largest = largest_exponent(own, codec)
     except (TypeError, ValueError) as problem:
         error = problem
+    ready = perf_counter()
     all_largest = agree(transport, agreed, largest, error)
+    agreeing = perf_counter() - ready
     if collective.summed:
         exponents = [common_scale(scale, all_largest, size)] * size
     else:
         exponents = [common_scale(scale, [one], 1) for one in all_largest]
+    loss, exponent = None, exponents[rank]
     if path != "off" and size > 1 and collective.contributes:
         # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
         most = max((e for e in all_largest if e is not None), default=None)
-        if scale != "auto" or not collective.summed or largest == most:
-            watch(transport)(
-                f"the {collective.name}", codec, own, exponents[rank],
-                auto=scale == "auto", feedback=feedback is not None,
-            )  # fmt: skip
+        quiet = scale == "auto" and collective.summed and largest != most
+        loss = watch(transport)(
+            f"the {collective.name}", codec, own, exponent,
+            auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
+        )  # fmt: skip
+    coding = perf_counter()
     if feedback is not None:
         memory, name = feedback
-        own = memory.kept(own, name, codec, exponents[rank], lanes[loaded.own])
+        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
         source = lanes
+    coding = perf_counter() - coding
     if collective.summed and path == "software" and isinstance(codec, Codec):
         codec, exponents = codec.scaled(exponents[rank]), [0] * size
     if exponents[rank] and collective.contributes:
         np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
         source = lanes
+    form = wire_form(transport, path, codec)
     with moving_data(transport):
-        move(Call(settings, wire_form(transport, path, codec), source, lanes, exponents), buffers)
+        move(Call(settings, form, source, lanes, exponents), buffers)
     buffers.store(lanes)
+    form.spent.codec += coding
+    ledger_of(transport).add(
+        collective.name, path, lanes.size, transport.bytes_sent - sent,
+        None if scale is None else exponent, loss and loss.dropped,
+         perf_counter() - start, agreeing, form.spent,
+    )  # fmt: skip

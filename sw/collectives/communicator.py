@@ -15,6 +15,7 @@ from ..transport.mpi import mpi_of, transport_of
 from .agreement import exchanged, is_whole
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
+from .ledger import Statistics, ledger_of
 from .mpi_arguments import (
     FLOATS,
     MAKERS,
@@ -131,6 +132,10 @@ class CompressedCommunicator:
     def size(self) -> int:
         """The number of ranks."""
         return self.Get_size()
+
+    def statistics(self) -> Statistics:
+        """Return what the compressed collectives of this communicator's transport have cost so far."""
+        return ledger_of(self.transport).statistics()
 
     Allreduce = _method("Allreduce", allreduce_comp, _reduction)
     Iallreduce = _method("Iallreduce", iallreduce_comp, _reduction)

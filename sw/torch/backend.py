@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ..collectives import SUM, Op
+from ..collectives.ledger import Ledger
 from ..collectives.settings import RING_ALGORITHMS, Settings
 from .hook import CompressState
 from .host_copy import FLOATS
@@ -56,15 +57,15 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     def allreduce(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         """Sum or average over all ranks, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
-        if (op := self._taken(tensors, opts.reduceOp)) is not None:
-            return all_reduced(self, tensors, op, self._settings)
+        if (op := self._taken(tensors, opts.reduceOp, 2)) is not None:
+            return all_reduced(self, tensors, op, *self._how)
         return self._other(tensors).allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
         """All-reduce several tensors, as `allreduce` does."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
-        if (op := self._taken(tensors, opts.reduceOp)) is not None:
-            return all_reduced(self, tensors, op, self._settings)
+        if (op := self._taken(tensors, opts.reduceOp, 2)) is not None:
+            return all_reduced(self, tensors, op, *self._how)
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -78,7 +79,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """Reduce-scatter several tensors, as `reduce_scatter_single` does."""
         opts = _options(c10d.ReduceScatterOptions, opts)
         if (op := self._taken(inputs, opts.reduceOp)) is not None:
-            return reduce_scattered(self, outputs, inputs, op, self._settings)
+            return reduce_scattered(self, outputs, inputs, op, *self._how)
         return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
@@ -89,7 +90,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         even = all(len({part.numel() for part in parts}) == 1 for parts in inputs)
         op = self._taken(joined, opts.reduceOp) if even else None
         if op is not None:
-            return reduce_scattered(self, outputs, joined, op, self._settings)
+            return reduce_scattered(self, outputs, joined, op, *self._how)
         return self._other(outputs).reduce_scatter(outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -100,7 +101,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """All-gather several tensors, as `all_gather_single` does."""
         opts = _options(c10d.AllgatherOptions, opts)
         if self.all_gather and self._taken(inputs, dist.ReduceOp.SUM) is SUM:
-            return all_gathered(self, outputs, inputs, self._settings)
+            return all_gathered(self, outputs, inputs, *self._how)
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
     # The following methods only call torch's own, but release the interpreter's lock. C++ would call torch's
@@ -146,18 +147,23 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     @property
-    def _settings(self) -> Settings:
+    def _how(self) -> tuple[Settings, Ledger]:
+        """How to compress, and where to count."""
         assert self.state is not None
-        return self.state.settings
+        return self.state.settings, self.state.ledger
 
-    def _taken(self, tensors: Tensors, op: Any) -> Op | None:
-        """Return the operation if these tensors are to be compressed; None for gloo and NCCL."""
+    def _taken(self, tensors: Tensors, op: Any, legs: int = 1) -> Op | None:
+        """Return the operation if these tensors are to be compressed; None for gloo and NCCL.
+
+        ``legs`` of a ring are 2 for an all-reduce.
+        """
         wanted = operation(op)
         if self.state is None or wanted is None:
             return None
         if any(tensor.dtype not in FLOATS or tensor.is_sparse for tensor in tensors):
             return None
-        return None if self.state.travels_raw(max(tensors, key=torch.Tensor.numel), self) else wanted
+        largest = max(tensors, key=torch.Tensor.numel)
+        return None if self.state.travels_raw(largest, self, legs) else wanted
 
     def _other(self, tensors: Tensors) -> Any:
         """Return torch's own backend for these tensors."""
@@ -178,16 +184,19 @@ def compressed(
 
     Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
     ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
-    those of `CompressState` except ``error_feedback``; the algorithm is "ring" or "hierarchical".
+    those of `CompressState` except ``error_feedback`` and ``leave_out``; the algorithm is "ring" or
+    "hierarchical".
 
-    Returns the state, which has counters. Assign its ``codec`` to change it. Call `CompressState.advance`
+    Returns the state, which has `CompressState.statistics`. Assign its ``codec`` to change it. Call
+    `CompressState.advance`
     after each step if the codec is a function of the step. Raises ``TypeError`` for a group of another
     backend, and `MismatchError` at every rank if ``warm_up`` or ``smallest`` differ.
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
-    if settings.get("error_feedback"):
-        raise ValueError("error_feedback needs compress_hook, since a group cannot identify tensors")
+    for name in ("error_feedback", "leave_out"):
+        if settings.get(name):
+            raise ValueError(f"{name} needs compress_hook, since a group cannot identify tensors")
     state = CompressState(group, codec=codec, **settings)
     if (algorithm := state.settings.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")

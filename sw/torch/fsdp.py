@@ -23,9 +23,9 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
     It computes the mean of all ranks' gradients. For a sharded module, ``output`` gets this rank's part. For
     one that is not sharded (``NO_SHARD``), the mean is in place, the same bits at all ranks.
     """
-    _no_feedback(state)
+    _usable(state)
     group = state.process_group
-    if state.travels_raw(gradient, group):
+    if state.travels_raw(gradient, group, legs=1 if output is not None else 2):
         # Not every backend has AVG, so this divides, like torch's own hooks.
         if output is None:
             dist.all_reduce(gradient, group=group)
@@ -33,9 +33,9 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
             REDUCE_SCATTER(output, gradient, group=group)
         (gradient if output is None else output).div_(dist.get_world_size(group))
     elif output is None:
-        all_reduced(group, [gradient], MEAN, state.settings).wait()
+        all_reduced(group, [gradient], MEAN, state.settings, state.ledger).wait()
     else:
-        reduce_scattered(group, [output], [gradient], MEAN, state.settings).wait()
+        reduce_scattered(group, [output], [gradient], MEAN, state.settings, state.ledger).wait()
 
 
 class CompressedReduceScatter:
@@ -47,7 +47,7 @@ class CompressedReduceScatter:
     """
 
     def __init__(self, state: CompressState) -> None:
-        self.state = _no_feedback(state)
+        self.state = _usable(state)
 
     def allocate(
         self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device
@@ -65,9 +65,10 @@ class CompressedReduceScatter:
     ) -> dist.Work | None:
         """Return this rank's block of the sum or mean of all ranks' inputs."""
         wanted = operation(op)
-        if wanted is None or self.state.travels_raw(input_tensor, group):
+        if wanted is None or self.state.travels_raw(input_tensor, group, legs=1):
             return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
-        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, self.state.settings)
+        settings, ledger = self.state.settings, self.state.ledger
+        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, settings, ledger)
         if async_op:
             return work
         work.wait()
@@ -80,19 +81,21 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
     It is for a model that FSDP2 shards inside a host and replicates between hosts. After the reduce-scatter,
     it takes the compressed mean over ``state.process_group``, the replicas of a shard.
     """
-    _no_feedback(state)
+    _usable(state)
 
     def hook(gradient: torch.Tensor) -> None:
         if state.travels_raw(gradient, state.process_group):
             dist.all_reduce(gradient, group=state.process_group)
             gradient.div_(dist.get_world_size(state.process_group))
         else:
-            all_reduced(state.process_group, [gradient], MEAN, state.settings).wait()
+            all_reduced(state.process_group, [gradient], MEAN, state.settings, state.ledger).wait()
 
     return hook
 
 
-def _no_feedback(state: CompressState) -> CompressState:
+def _usable(state: CompressState) -> CompressState:
     if state.residuals is not None:
         raise ValueError("error_feedback needs DDP's hook, since FSDP's ranks do not keep whole gradients")
+    if state.left_out.names:
+        raise ValueError("leave_out needs DDP's hook: FSDP passes a module's gradients without their names")
     return state

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as Result
 from dataclasses import replace
+from os import PathLike
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, finalize, ref
 
 import torch
 import torch.distributed as dist
@@ -16,14 +17,17 @@ from ..codec import Codec
 from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
+from ..collectives.ledger import Ledger, Statistics, counted
 from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
 from ..collectives.settings import Algorithm, Path, Scale, Settings
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
+from .left_out import LeftOut
 from .link import Link, link_of
+from .reporting import Reporter, ScalarWriter
 from .residuals import Residuals
-from .transport import ranks_of
+from .transport import group_of, ranks_of
 from .work import all_reduce
 
 NAME = "compressed gradients"
@@ -68,12 +72,20 @@ class CompressState:
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest
         Buckets of fewer values travel raw.
+    leave_out, module
+        Patterns of the names of parameters, or of modules, that travel raw, such as ``("*.bias", "norm*")``,
+        and the model whose names they are. For `compress_hook` alone. A bucket with both kinds is copied, and
+        sent in two calls.
+    log_every, tensorboard
+        Rank 0 logs a line every so many steps, and one at the end (INFO, logger ``inceptionn.torch``), and
+        writes scalars into a folder for TensorBoard, or with an object that has ``add_scalar``.
 
-    Attributes: ``step``, which DDP's last bucket advances (with FSDP: call `advance`); ``compressed`` and
-    ``raw``, calls so far. ``ValueError``, ``TypeError`` for wrong settings.
+    `statistics` tells what compression does; ``print(state)`` shows it. Attributes: ``step``, which DDP's
+    last bucket advances (with FSDP: call `advance`); ``compressed`` and ``raw``, calls so far.
+    ``ValueError``, ``TypeError`` for wrong settings.
 
-    ``warm_up``, ``smallest`` and the step decide which buckets travel raw. So the ranks compare them before
-    the first bucket, in each step of the warm-up, and after a change. If they differ, all raise
+    ``warm_up``, ``smallest``, ``leave_out`` and the step decide what travels raw. So the ranks compare them
+    before the first bucket, in each step of the warm-up, and after a change. If they differ, all raise
     `MismatchError`.
 
     An error of a schedule at one rank is raised at every rank.
@@ -94,6 +106,10 @@ class CompressState:
         error_feedback: bool | float = False,
         warm_up: int = 0,
         smallest: int = SMALLEST,
+        leave_out: Sequence[str] = (),
+        module: torch.nn.Module | None = None,
+        log_every: int = 0,
+        tensorboard: ScalarWriter | str | PathLike[str] | None = None,
     ) -> None:
         self.process_group = process_group
         self.codec = codec
@@ -106,6 +122,11 @@ class CompressState:
         self._parameters: dict[int, ref[torch.Tensor]] | None = None
         """The module's, by id, after its first step; `_first` until then."""
         self._first: dict[int, ref[torch.Tensor]] = {}
+        self.left_out = LeftOut(module, leave_out)
+        self.ledger = Ledger()
+        self._reporter = Reporter(self.ledger, log_every, tensorboard)
+        if not self._reporter.idle:
+            finalize(self, self._reporter.end)  # at the program's end, too
         self.residuals: Residuals | None = None
         if error_feedback is not False:
             self.residuals = Residuals(ErrorFeedback(Codec(), float(error_feedback)))
@@ -137,7 +158,33 @@ class CompressState:
 
     def advance(self) -> None:
         """Count one step: for FSDP, whose hooks cannot know when a step ends."""
+        self._count_step()
+        self._report(self.step)
+
+    def _count_step(self) -> None:
+        self.ledger.raw_steps += self.step < self.warm_up
         self.step += 1
+
+    def _report(self, step: int) -> None:
+        if not self._reporter.idle:
+            self._reporter.step(step, group_of(self.process_group).rank())
+
+    def statistics(self) -> Statistics:
+        """Return what the gradients of this state have cost this rank so far, by bucket and in all."""
+        return self.ledger.statistics()
+
+    def __repr__(self) -> str:
+        """Return the settings and the step."""
+        codec = "a schedule" if self._schedule else "default" if self._codec is None else self._codec.name
+        own = self._settings
+        feedback = "no error feedback" if self.residuals is None else "error feedback"
+        text = f"<CompressState step {self.step}, codec {codec}, path {own.path}, scale {own.scale}, "
+        text += f"{own.algorithm}, {feedback}, warm_up {self.warm_up}, smallest {self.smallest}"
+        return text + (f", leave_out {', '.join(self.left_out.patterns)}>" if self.left_out.names else ">")
+
+    def __str__(self) -> str:
+        """Return the settings, the step and a table of the statistics."""
+        return f"{self!r}\n{self.statistics()}"
 
     def agree(self, group: dist.ProcessGroup | None, error: Exception | None = None) -> None:
         """Check once with all ranks of a group that they send the same gradients raw.
@@ -149,33 +196,58 @@ class CompressState:
         now = min(self.step, self.warm_up), self.warm_up, self.smallest
         if error is None and self._agreed.get(link) == now:
             return
-        terms = {"step": self.step, "warm_up": self.warm_up, "smallest": self.smallest}
+        terms = {
+            "step": self.step, "warm_up": self.warm_up, "smallest": self.smallest,
+            "leave_out": self.left_out.patterns, "parameters left out": self.left_out.names,
+        }  # fmt: skip
         result = link.submit(lambda: agree(link.transport, {"collective": NAME, **terms}, None, error))
         link.run_until(result)
         result.result()
         self._agreed[link] = now
 
-    def travels_raw(self, tensor: torch.Tensor, group: dist.ProcessGroup | None) -> bool:
-        """Tell whether torch sends a gradient unchanged, after `agree`; count the call."""
+    def travels_raw(
+        self,
+        tensor: torch.Tensor,
+        group: dist.ProcessGroup | None,
+        legs: int = 2,
+        *,
+        name: str | None = None,
+        values: int | None = None,
+    ) -> bool:
+        """Tell whether torch sends a gradient unchanged, after `agree`; count the call.
+
+        ``legs`` of a ring that the gradient passes: 2 for an all-reduce, 1 for a reduce-scatter. ``name`` is
+        that of the part in the statistics. ``values``: how many are not left out, if not all.
+        """
         self.agree(group)
-        raw = self._is_raw(tensor)
+        raw = self._is_raw(tensor, values)
         if raw:
-            self.raw += 1
+            self._count_raw(tensor, group, legs, name)
         else:
             self.compressed += 1
         return raw
 
-    def _is_raw(self, tensor: torch.Tensor) -> bool:
-        return self.step < self.warm_up or tensor.numel() < self.smallest or not tensor.is_floating_point()
+    def _count_raw(
+        self, tensor: torch.Tensor, group: dist.ProcessGroup | None, legs: int, name: str | None
+    ) -> None:
+        self.raw += 1
+        ranks = group_of(group).size()
+        size = legs * (ranks - 1) * tensor.numel() * tensor.element_size() // ranks
+        self.ledger.add_torch(name or f"{tensor.numel()} values", tensor.numel(), size)
+
+    def _is_raw(self, tensor: torch.Tensor, values: int | None = None) -> bool:
+        values = tensor.numel() if values is None else values
+        return self.step < self.warm_up or values < max(1, self.smallest) or not tensor.is_floating_point()
 
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Return the mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
-        settings = self._settings
+        settings, (kept, left) = self._settings, self.left_out.split(parameters)
+        label = f"bucket {bucket.index()} of {buffer.numel()} values"
         wrong: Exception | None = None
         try:
             wrong = self._wrong_module(parameters, last)
-            if not self._is_raw(buffer):
+            if not self._is_raw(buffer, kept.count):
                 settings = self.settings
         except Exception as error:  # the schedule's
             wrong = error
@@ -185,11 +257,14 @@ class CompressState:
             refused: Result[None] = Result()
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
-        layout = None if self.residuals is None else self.residuals.layout(parameters)
-        raw = self.travels_raw(buffer, self.process_group)
+        layout = None if self.residuals is None else self.residuals.layout(kept.parameters)
+        raw = self.travels_raw(buffer, self.process_group, name=label, values=kept.count)
         if last:
-            self.advance()
+            self._count_step()
+        step = self.step
         if raw:
+            if last:
+                self._report(step)
             return allreduce_hook(self.process_group, bucket)
         link, copy = link_of(self.process_group), HostCopy(buffer)
 
@@ -201,8 +276,18 @@ class CompressState:
                 except ValueError as error:
                     agree(link.transport, {}, None, error)  # in place of the call's, so that all ranks raise
                 feedback = self.residuals.feedback, layout
-            all_reduce(link.transport, copy.array, MEAN, settings, feedback)
+            for places, name, how, memory in (
+                (kept, label, settings, feedback),
+                (left, f"{label}, left out", replace(settings, path="off"), None),
+            ):
+                if places.count:
+                    with counted(link.transport, self.ledger, name):
+                        values = places.taken(copy.array)
+                        all_reduce(link.transport, values, MEAN, how, memory)
+                    places.put(values, copy.array)
             copy.store()
+            if last:
+                self._report(step)
 
         result = link.submit(run)
         if last and copy.device is None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..codec import Codec
 from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ..collectives.ledger import Ledger, counted
 from ..collectives.settings import Settings
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
@@ -87,26 +88,30 @@ def _arguments(transport: Transport, settings: Settings, op: Op = SUM) -> dict[s
     return {**vars(settings), "op": op}
 
 
-def all_reduced(group: Any, tensors: Tensors, op: Op, settings: Settings) -> CompressedWork:
+def all_reduced(
+    group: Any, tensors: Tensors, op: Op, settings: Settings, ledger: Ledger
+) -> CompressedWork:  # fmt: skip
     """Apply `all_reduce` to each tensor, in place, among the ranks of a group."""
 
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for copy in results:
             all_reduce(transport, copy.array, op, settings)
 
-    return _submitted(group, call, (), tensors)
+    return _submitted(group, call, (), tensors, ledger)
 
 
 def reduce_scattered(
-    group: Any, outputs: Tensors, inputs: Tensors, op: Op, settings: Settings
+    group: Any, outputs: Tensors, inputs: Tensors, op: Op, settings: Settings, ledger: Ledger
 ) -> CompressedWork:
     """Apply `reduce_scatter_comp` to each pair of tensors."""
-    return _pairwise(reduce_scatter_comp, group, outputs, inputs, op, settings)
+    return _pairwise(reduce_scatter_comp, group, outputs, inputs, op, settings, ledger)
 
 
-def all_gathered(group: Any, outputs: Tensors, inputs: Tensors, settings: Settings) -> CompressedWork:
+def all_gathered(
+    group: Any, outputs: Tensors, inputs: Tensors, settings: Settings, ledger: Ledger
+) -> CompressedWork:  # fmt: skip
     """Apply `allgather_comp` to each pair of tensors."""
-    return _pairwise(allgather_comp, group, outputs, inputs, SUM, settings)
+    return _pairwise(allgather_comp, group, outputs, inputs, SUM, settings, ledger)
 
 
 def _pairwise(
@@ -116,16 +121,21 @@ def _pairwise(
     inputs: Tensors,
     op: Op,
     settings: Settings,
+    ledger: Ledger,
 ) -> CompressedWork:
     def call(transport: Transport, sources: Copies, results: Copies) -> None:
         for source, result in zip(sources, results, strict=True):
             collective(transport, source.array, result.array, **_arguments(transport, settings, op))
 
-    return _submitted(group, call, inputs, outputs)
+    return _submitted(group, call, inputs, outputs, ledger)
 
 
 def _submitted(
-    group: Any, call: Callable[[Transport, Copies, Copies], None], inputs: Tensors, outputs: Tensors
+    group: Any,
+    call: Callable[[Transport, Copies, Copies], None],
+    inputs: Tensors,
+    outputs: Tensors,
+    ledger: Ledger,
 ) -> CompressedWork:
     """Submit a call on the inputs' and the outputs' values; without inputs it works in place."""
     link = link_of(group)
@@ -133,7 +143,8 @@ def _submitted(
     results = [HostCopy(tensor, filled=not inputs) for tensor in outputs]
 
     def run() -> None:
-        call(link.transport, sources, results)
+        with counted(link.transport, ledger):
+            call(link.transport, sources, results)
         for copy in results:
             copy.store()
 

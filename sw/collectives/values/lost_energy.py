@@ -40,13 +40,15 @@ class Loss:
     """The part of some values that a codec makes zero.
 
     ``share`` is that of the energy, NaN if a value is not finite. ``kept`` of the ``count`` values that are
-    not zero stay so; ``largest`` is the largest magnitude.
+    not zero stay so; ``largest`` is the largest magnitude. ``dropped`` is the energy of the whole error, that
+    of rounded values included, as a share like ``share``.
     """
 
     share: float
     kept: int
     count: int
     largest: float
+    dropped: float
 
     @property
     def by_outliers(self) -> bool:
@@ -75,9 +77,11 @@ class LostEnergy:
     """Examines the values of every few calls, and of those whose scale falls; warns once per key."""
 
     def __init__(self) -> None:
-        self._rest: dict[Hashable, float] = {}
-        self._scale: dict[Hashable, int] = {}
-        """The scale at each key's last sample."""
+        self._rest: dict[tuple[Hashable, bool], int] = {}
+        """Calls without a sample that remain, by key and ``quiet``."""
+        self._scale: dict[tuple[Hashable, bool], int] = {}
+        """The scale at the last sample."""
+        self._warned: set[Hashable] = set()
 
     def __call__(
         self,
@@ -88,51 +92,62 @@ class LostEnergy:
         *,
         auto: bool = False,
         feedback: bool = False,
-    ) -> None:
+        quiet: bool = False,
+    ) -> Loss | None:
         """Issue a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero.
 
         It is also issued if all but a few outliers become zero. ``scale`` is the exponent by which the values
         will be scaled. ``auto`` tells that scale "auto" chose it, ``feedback`` that what is lost is added to
-        the next call's values. Only a `Codec` is checked.
+        the next call's values. ``quiet`` values are sampled and not warned of. Only a `Codec` is checked.
+        Return the loss of the sample, if this call takes one.
         """
         if not isinstance(codec, Codec):
-            return
-        rest = self._rest.get(key, 0)
-        if rest == math.inf or (rest and scale > self._scale[key] - _SHIFT):
-            self._rest[key] = rest - 1
-            return
-        self._scale[key] = scale
-        if not loss_of(codec, _sample(values), scale).warned_of:
-            self._rest[key] = _PAUSE
-            return
+            return None
+        place = key, quiet
+        rest = self._rest.get(place, 0)
+        if rest and scale > self._scale[place] - _SHIFT:
+            self._rest[place] = rest - 1
+            return None
+        self._scale[place] = scale
+        self._rest[place] = _PAUSE
+        sampled = loss_of(codec, _sample(values), scale)
+        if quiet or not sampled.warned_of or key in self._warned:
+            return sampled
         loss = loss_of(codec, values, scale)
         if not loss.warned_of:
-            self._rest[key] = _REST
-            return
-        self._rest[key] = math.inf
+            self._rest[place] = _REST
+            return sampled
+        self._warned.add(key)
         remedy = ("" if auto else "scale='auto' or ") + "a smaller error_bound keeps more"
         if feedback:
             remedy = f"error feedback keeps the rest for the next step; {remedy}"
         text = loss.text(math.ldexp(codec.error_bound, -scale), remedy)
         warnings.warn(f"{key}: {text}", RuntimeWarning, stacklevel=3)
+        return sampled
 
 
 def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
     """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size)."""
     flat = values.reshape(-1)
-    lost = energy = largest = 0.0
+    lost = dropped = energy = largest = 0.0
     kept = count = 0
     for start in range(0, flat.size, _CHUNK):
         part = flat[start : start + _CHUNK]
-        zero = codec.lossy(part, scale=scale) == 0
+        restored = codec.lossy(part, scale=scale)
+        zero = restored == 0
         squares = np.square(part, dtype=np.float64)
         energy += float(squares.sum())
+        with np.errstate(invalid="ignore", over="ignore"):
+            dropped += float(np.square(part - restored, dtype=np.float64).sum())
         lost += float(squares[zero].sum())
         kept += part.size - int(np.count_nonzero(zero))
         count += int(np.count_nonzero(part))
         largest = max(largest, float(squares.max(initial=0.0)))
-    share = lost / energy if energy and math.isfinite(energy) else energy and math.nan
-    return Loss(share, kept, count, math.sqrt(largest))
+
+    def share(of: float) -> float:
+        return of / energy if energy and math.isfinite(energy) else energy and math.nan
+
+    return Loss(share(lost), kept, count, math.sqrt(largest), share(dropped))
 
 
 def _sample(values: NDArray[np.float32]) -> NDArray[np.float32]:

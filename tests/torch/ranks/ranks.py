@@ -20,7 +20,7 @@ _TEACHER = torch.randn(INPUTS, CLASSES, generator=_random)
 
 
 def model() -> torch.nn.Sequential:
-    """A perceptron of 3 layers, the same at all ranks: 37,896 values."""
+    """A perceptron of 3 layers, the same at all ranks: 38,504 values."""
     torch.manual_seed(0)
     layers = [torch.nn.Linear(INPUTS, 192), torch.nn.ReLU(), torch.nn.Linear(192, 160), torch.nn.ReLU()]
     return torch.nn.Sequential(*layers, torch.nn.Linear(160, CLASSES))

@@ -64,6 +64,9 @@ def allreduce(
     ] = None,
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
+    counting: Annotated[
+        bool, typer.Option("--counting", help="Also measure what counting the statistics of a call takes.")
+    ] = False,
     mtu: Annotated[int, report.whole(576, 9216, "Largest IP packet in bytes.")] = 1500,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
@@ -97,6 +100,7 @@ def allreduce(
         arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
         plan = {
             "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
+            "counting": counting,
             "arrays": _save(network.folder, arrays),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}

@@ -18,10 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....collectives import IN_PLACE, MEAN, SUM, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ....collectives import (
+    IN_PLACE,
+    MEAN,
+    SUM,
+    allgather_comp,
+    allreduce_comp,
+    reduce_scatter_comp,
+    statistics,
+)
 from ....collectives.building import Parts
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
+from .counting import counting_seconds
 from .variants import (
     ALL_GATHER,
     ALL_REDUCES,
@@ -85,7 +94,7 @@ def _measure(
             if turn == 0:
                 call(own, result)  # not timed: it opens connections and loads code
             transport.barrier()
-            before = transport.bytes_sent
+            before, counted = transport.bytes_sent, statistics(transport)
             start = time.perf_counter()
             call(own, result)
             line: dict[str, Any] = {**what, "variant": name}
@@ -93,6 +102,9 @@ def _measure(
             if turn == 0:
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
+                    if plan.get("counting"):
+                        messages = statistics(transport).since(counted).messages
+                        line["counting"] = max(transport.exchange(counting_seconds(messages)))
                 exact = exact_of(variant_of(name))
                 line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
             report(transport, line)

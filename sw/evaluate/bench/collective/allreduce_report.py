@@ -42,6 +42,8 @@ class Measurement:
     largest_error: float = 0.0
     bytes_sent: int | None = None
     """By the busiest host; not known of MPI."""
+    counting: float | None = None
+    """Seconds of a call that counting its statistics takes, where that was asked for."""
 
 
 class Results:
@@ -59,6 +61,7 @@ class Results:
         row.same_bits = line.get("same_bits", row.same_bits)
         row.largest_error = line.get("largest_error", row.largest_error)
         row.bytes_sent = line.get("bytes_sent", row.bytes_sent)
+        row.counting = line.get("counting", row.counting)
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
         """The median, or None if it was not measured."""
@@ -79,7 +82,7 @@ class Results:
         return [
             {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
              "same_bits": row.same_bits, "largest_error": row.largest_error,
-             "bytes_sent": row.bytes_sent}
+             "bytes_sent": row.bytes_sent, "counting_seconds": row.counting}
             for key, row in self.rows.items()
         ]  # fmt: skip
 
@@ -150,6 +153,9 @@ def figures_of(results: Results) -> list[report.Figure]:
                 if rate == 1e9:
                     ratio = results.ratio(rate, data, op, MPI, RING_RAW)
                     found.append(report.Figure(f"{where}: ring raw against Open MPI", ratio, 1))
+    shares = [100 * row.counting / min(row.seconds) for row in results.rows.values() if row.counting]
+    if shares:
+        found.append(report.Figure("counting the statistics, most of a call", max(shares), 1, True, "%"))
     return found
 
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What compression does, as log lines and TensorBoard scalars while a training runs."""
+
+from __future__ import annotations
+
+import logging
+from os import PathLike
+from typing import Any, Protocol, runtime_checkable
+
+from ..collectives.ledger import Ledger
+from ..layers.checks import integer
+
+LOGGER = logging.getLogger("inceptionn.torch")
+_SCALARS = ("ratio", "bytes_before", "bytes_sent", "dropped", "scale")
+_TIMES = ("seconds", "codec", "waiting", "sending", "agreeing")
+
+
+@runtime_checkable
+class ScalarWriter(Protocol):
+    """What scalars are written to, such as ``torch.utils.tensorboard.SummaryWriter``."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
+        """Add a number of a step to a curve."""
+
+
+class Reporter:
+    """Reports every few steps what a ledger has counted since the last report. Only rank 0 does.
+
+    ``every`` is the number of steps between two log lines (level INFO of the logger ``inceptionn.torch``);
+    0 is off. ``tensorboard`` is a `ScalarWriter`, or a folder for torch's, and gets scalars as often, or
+    after each step if ``every`` is 0. Raises ``ValueError`` or ``TypeError`` for other values, and
+    ``ModuleNotFoundError`` for a folder where TensorBoard is not installed.
+    """
+
+    def __init__(
+        self, ledger: Ledger, every: int, tensorboard: ScalarWriter | str | PathLike[str] | None
+    ) -> None:
+        integer("log_every", every)
+        if every < 0:
+            raise ValueError(f"log_every must be at least 0, not {every!r}")
+        self._ledger, self._every, self._writer = ledger, every, None
+        if tensorboard is not None:
+            self._writer = _writer(tensorboard)
+        self._before = ledger.statistics()
+        self._begun = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to report to."""
+        return not self._every and self._writer is None
+
+    def step(self, step: int, rank: int) -> None:
+        """Report if a report is due after this many steps."""
+        if self.idle or rank != 0 or step % (self._every or 1):
+            return
+        self._begun = True
+        now = self._ledger.statistics()
+        new, self._before = now.since(self._before), now
+        if self._every:
+            LOGGER.info("step %d: %s", step, new.line())
+        if self._writer is None:
+            return
+        for part in (new, *new.parts):
+            if not part.calls:
+                continue
+            place = "inceptionn" if part is new else f"inceptionn/{part.name}"
+            timed = part.calls - part.torch_calls
+            values = {name: getattr(part, name) for name in _SCALARS}
+            if timed:
+                values |= {f"{name}_ms": 1e3 * getattr(part, name) / timed for name in _TIMES}
+            for name, value in values.items():
+                if value is not None:
+                    self._writer.add_scalar(f"{place}/{name}", value, step)
+
+    def end(self) -> None:
+        """Log the line for the whole training, where lines are logged."""
+        if self._every and self._begun:
+            LOGGER.info("in all: %s", self._ledger.statistics().line())
+
+
+def _writer(tensorboard: Any) -> ScalarWriter:
+    if isinstance(tensorboard, ScalarWriter):
+        return tensorboard
+    if not isinstance(tensorboard, str | PathLike):
+        raise TypeError(f"tensorboard must be a folder or have add_scalar, not {tensorboard!r}")
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"tensorboard={str(tensorboard)!r} needs TensorBoard: pip install tensorboard", name="tensorboard"
+        ) from error
+    writer: ScalarWriter = SummaryWriter(str(tensorboard))  # type: ignore[no-untyped-call]
+    return writer

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What collectives say of their cost: every byte, on every algorithm and transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import (
+    MEAN,
+    CompressedCommunicator,
+    ErrorFeedback,
+    allreduce_comp,
+    bcast_comp,
+    statistics,
+)
+from inceptionn.collectives.ledger import MOST_PARTS, OTHERS, Ledger, Statistics, counted
+from inceptionn.collectives.values.wire_form import Spent
+from inceptionn.transport import Transport, loopback
+
+PLANES = Codec(2**-10, "planes")
+
+
+def values(rank: int, count: int = 20_000) -> Any:
+    return np.random.default_rng(rank).normal(scale=0.01, size=count).astype(np.float32)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "worker_aggregator", "paper_baseline"])
+def test_every_byte_is_counted(group: Callable[..., list[Any]], algorithm: str) -> None:
+    def work(t: Transport) -> None:
+        start = t.bytes_sent
+        for path in ("software", "off"):
+            before, sent = statistics(t), t.bytes_sent
+            allreduce_comp(t, None, values(t.rank), MEAN, codec=PLANES, path=path, algorithm=algorithm)
+            found = statistics(t).since(before)
+            assert found.bytes_sent == t.bytes_sent - sent > 0
+            assert found.calls == 1
+            assert found.bytes_sent < found.bytes_before if path == "software" else not found.codec
+            if path == "off":
+                assert found.bytes_before == found.bytes_sent
+        whole = statistics(t)
+        assert whole.bytes_sent == t.bytes_sent - start
+        assert whole.path == "software, off"
+        assert json.loads(whole.to_json()) == whole.as_dict()
+
+    group(4, work)
+
+
+def test_dropped_is_the_energy_of_the_error() -> None:
+    def work(t: Transport) -> Statistics:
+        own = values(t.rank, 4096) * np.float32(8.0**-t.rank)
+        feedback = ErrorFeedback(PLANES)
+        for _ in range(18):
+            allreduce_comp(t, own, np.empty_like(own), codec=PLANES, feedback=(feedback, "x"))
+            lost = feedback.residual("x")
+        found = statistics(t)
+        assert found.samples == 2
+        assert found.scale is not None
+        once = energy(own - PLANES.lossy(own, scale=found.scale)) / energy(own)
+        later = energy(lost) / energy(own)
+        assert found.dropped == pytest.approx((once + later) / 2, rel=0.5)
+        return found
+
+    small, large = in_threads(2, work)[::-1]
+    assert small.dropped > 10 * large.dropped > 0  # rank 1's values are an eighth
+
+
+def energy(x: Any) -> float:
+    return float(np.square(x, dtype=np.float64).sum())
+
+
+def in_threads(ranks: int, work: Callable[[Transport], Any]) -> list[Any]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(ranks) as pool:
+        return list(pool.map(work, loopback(ranks)))
+
+
+def test_a_communicator_and_a_transport_agree() -> None:
+    def work(t: Transport) -> None:
+        communicator = CompressedCommunicator(t, codec=PLANES)
+        communicator.Allreduce(values(t.rank), np.empty(20_000, np.float32))
+        bcast_comp(t, values(0), codec=PLANES)
+        found = communicator.statistics()
+        assert found == statistics(t)
+        assert [part.name for part in found.parts] == [
+            "all-reduce of 20000 values", "broadcast of 20000 values",
+        ]  # fmt: skip
+        lines = str(found).splitlines()
+        assert len(lines) == 4
+        assert lines[0].split()[-1] == "scale"
+        assert len({len(line) for line in lines}) == 1
+
+    in_threads(2, work)
+
+
+def test_a_failed_call_is_not_counted() -> None:
+    def work(t: Transport) -> None:
+        with pytest.raises(ValueError, match="sub_block|rank 0"):
+            allreduce_comp(t, None, values(0), path="software", sub_block=0 if t.rank == 0 else 1)
+        assert statistics(t).calls == 0
+
+    in_threads(2, work)
+
+
+def test_parts_are_bounded_and_labels_end() -> None:
+    ledger, other = Ledger(), Ledger()
+    for size in range(MOST_PARTS + 10):
+        ledger.add("sum", "off", size, 4, None, None, 1.0, 0.5, Spent(messages=1))
+    found = ledger.statistics()
+    assert len(found.parts) == MOST_PARTS + 1
+    assert found.parts[-1].name == OTHERS
+    assert (found.calls, found.parts[-1].calls) == (MOST_PARTS + 10, 10)
+    (transport,) = loopback(1)
+    with counted(transport, other, "mine"):
+        allreduce_comp(transport, None, values(0))
+    allreduce_comp(transport, None, values(0))
+    assert [part.name for part in other.statistics().parts] == ["mine"]
+    assert statistics(transport).calls == 1
+
+
+def test_values_that_are_not_finite_leave_no_share() -> None:
+    ledger = Ledger()
+    for dropped in (float("nan"), 0.25, 0.75):
+        ledger.add("sum", "nic", 1, 4, 3, dropped, 1.0, 0.5, Spent(raw_bytes=4))
+    found = ledger.statistics()
+    assert (found.samples, found.dropped, found.ratio, found.scale) == (2, 0.5, None, 3)
