@@ -89,5 +89,5 @@ def _writer(tensorboard: Any) -> ScalarWriter:
         raise ModuleNotFoundError(
             f"tensorboard={str(tensorboard)!r} needs TensorBoard: pip install tensorboard", name="tensorboard"
         ) from error
-    writer: ScalarWriter = SummaryWriter(str(tensorboard))  # type: ignore[no-untyped-call]
+    writer: ScalarWriter = SummaryWriter(str(tensorboard))
     return writer
