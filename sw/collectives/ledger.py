@@ -128,7 +128,10 @@ class Statistics:
         return text + (f"; {self.raw_steps} steps raw" if self.raw_steps else "")
 
     def __str__(self) -> str:
-        """Return a table with a line for each part and one for all."""
+        """Return a table with a line for each part and one for all.
+
+        It has megabytes, milliseconds of a call, and the factor of the last call's scale.
+        """
         lines = [_HEAD, *(_cells(part) for part in self.parts), _cells(self)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
         rows = [
@@ -139,8 +142,8 @@ class Statistics:
 
 
 _HEAD = (
-    "", "path", "calls", "MB before", "MB sent", "ratio", "ms/call", "codec", "waiting", "sending",
-    "agreeing", "dropped", "scale",
+    "", "path", "calls", "before", "MB sent", "ratio", "ms", "codec", "wait", "send", "agree", "dropped",
+    "scale",
 )  # fmt: skip
 
 
@@ -193,7 +196,7 @@ class Ledger:
         spent: Spent,
     ) -> None:
         """Count a call, from the numbers that `Statistics` and `Spent` describe."""
-        part = self._part(self.label or f"{collective} of {values} values")
+        part = self._part(self.label or f"{collective}, {values} values")
         part.path = _joined(part.path, path)
         part.calls += 1
         part.values += values

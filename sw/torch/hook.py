@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as Result
 from dataclasses import replace
@@ -184,7 +185,7 @@ class CompressState:
 
     def __str__(self) -> str:
         """Return the settings, the step and a table of the statistics."""
-        return f"{self!r}\n{self.statistics()}"
+        return f"{textwrap.fill(repr(self), 110)}\n{self.statistics()}"
 
     def agree(self, group: dist.ProcessGroup | None, error: Exception | None = None) -> None:
         """Check once with all ranks of a group that they send the same gradients raw.
@@ -243,7 +244,7 @@ class CompressState:
         """Return the mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
         settings, (kept, left) = self._settings, self.left_out.split(parameters)
-        label = f"bucket {bucket.index()} of {buffer.numel()} values"
+        label = f"bucket {bucket.index()}, {buffer.numel()} values"
         wrong: Exception | None = None
         try:
             wrong = self._wrong_module(parameters, last)

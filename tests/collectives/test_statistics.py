@@ -89,7 +89,7 @@ def test_a_communicator_and_a_transport_agree() -> None:
         found = communicator.statistics()
         assert found == statistics(t)
         assert [part.name for part in found.parts] == [
-            "all-reduce of 20000 values", "broadcast of 20000 values",
+            "all-reduce, 20000 values", "broadcast, 20000 values",
         ]  # fmt: skip
         lines = str(found).splitlines()
         assert len(lines) == 4

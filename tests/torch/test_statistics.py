@@ -66,9 +66,11 @@ def test_lines_and_curves_of_rank_0(ranks: list[dict[str, Any]]) -> None:
 
 
 def test_print_shows_settings_and_a_table(ranks: list[dict[str, Any]]) -> None:
-    settings, head, *rows = ranks[0]["hook"]["text"].splitlines()
+    text = ranks[0]["hook"]["text"]
+    assert max(map(len, text.splitlines())) <= 120
+    settings, _, head, *rows = text.splitlines()
     assert settings.startswith(f"<CompressState step {STEPS}, codec ")
-    assert head.split()[:4] == ["path", "calls", "MB", "before"]
+    assert head.split()[:4] == ["path", "calls", "before", "MB"]
     assert rows[-2].startswith("all ")
     assert rows[-1] == f"{WARM_UP} steps raw"
 
@@ -99,6 +101,6 @@ def test_wrong_settings_are_named(ranks: list[dict[str, Any]]) -> None:
 def test_a_compressed_group_has_statistics(ranks: list[dict[str, Any]]) -> None:
     found = ranks[0]["group"]
     assert [(part["name"], part["path"], part["calls"]) for part in found["parts"]] == [
-        ("all-reduce of 40000 values", "software", 3),
+        ("all-reduce, 40000 values", "software", 3),
         ("8 values", "torch", 3),
     ]
