@@ -28,7 +28,7 @@ _RECORD = struct.Struct("<IIII")
 
 
 def read_pcap(path: Path) -> list[bytes]:
-    """The frames of a pcap or pcapng file, without timestamps, in order.
+    """Read the frames of a pcap or pcapng file, without timestamps, in order.
 
     Raises ``ValueError`` for a file that is neither, holds no frames, holds frames that were not captured
     whole, or another link type than Ethernet.
@@ -96,7 +96,7 @@ def _pcapng(data: bytes, path: Path) -> list[bytes]:
 
 
 def _whole(body: bytes, captured: int, original: int, link: int, number: int, path: Path) -> bytes:
-    """A frame at the beginning of ``body``, which may be padded."""
+    """Return the frame at the beginning of ``body``, which may be padded."""
     _check_link(link)
     if captured != original:
         raise ValueError(f"frame {number} was not captured whole: {str(path)!r}")
@@ -117,12 +117,12 @@ class PcapWriter:
         self._file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, _ETHERNET))
 
     def write(self, frames: Iterable[bytes]) -> None:
-        """Appends frames in order, with the current time."""
+        """Append frames in order, with the current time."""
         seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
         for frame in frames:
             self._file.write(_RECORD.pack(seconds, nanoseconds, len(frame), len(frame)))
             self._file.write(frame)
 
     def close(self) -> None:
-        """Writes buffered frames and closes the file."""
+        """Write buffered frames and close the file."""
         self._file.close()

@@ -36,11 +36,14 @@ class NicCodec:
         return tuple(register.name for register in class_counters(self.name))
 
     def classes(self, registers: Mapping[str, int]) -> dict[str, int]:
-        """The class counters, by name; zeros without a NIC."""
+        """Return the class counters, by name; zeros without a NIC."""
         return {name: registers.get(name, 0) for name in self.counters}
 
     def lanes(self, registers: Mapping[str, int]) -> int:
-        """Values of the compressed frames, from the counters of a NIC by name; 0 without a NIC."""
+        """Count the values of the compressed frames, from the counters of a NIC by name.
+
+        0 without a NIC.
+        """
         names = self.counters if self.spec.counts_lanes else ("TX_LANES",)
         return sum(registers.get(name, 0) for name in names)
 
@@ -50,12 +53,12 @@ NIC_CODECS: dict[str, NicCodec] = {name: NicCodec(spec) for name, spec in CODECS
 
 
 def codec_of(settings: CodecParameters) -> NicCodec:
-    """The codec that these numbers are for."""
+    """Return the codec that these numbers are for."""
     return NIC_CODECS[settings.codec]
 
 
 def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
-    """The codec of a NIC with these counters, by name; the paper's where there are none."""
+    """Return the codec of a NIC with these counters, by name; the paper's where there are none."""
     for codec in NIC_CODECS.values():
         if set(codec.counters) & set(registers):
             return codec
@@ -63,7 +66,7 @@ def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
 
 
 def read_codec(read: Callable[[int], int]) -> NicCodec:
-    """The codec of a NIC whose registers ``read`` reads.
+    """Return the codec of a NIC whose registers ``read`` reads.
 
     Raises ``ValueError`` if it is not an INCEPTIONN NIC.
     """

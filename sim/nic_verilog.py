@@ -9,13 +9,16 @@ from pathlib import Path
 
 
 def nic_module(verilog: str) -> str | None:
-    """The name of the NIC's module, ``inceptionn_nic`` or that with another prefix; None if there is none."""
+    """Return the name of the NIC's module; None if there is none.
+
+    It is ``inceptionn_nic``, or that with another prefix.
+    """
     found = re.search(r"^\s*module\s+(\w+_nic)\b", verilog, re.MULTILINE)
     return found and found[1]
 
 
 def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper") -> Path:
-    """The file ``given``, or one written now to the folder ``scratch``, of a NIC with this codec.
+    """Return the file ``given``, or write the Verilog of a NIC with this codec to the folder ``scratch``.
 
     ``FileNotFoundError`` and ``ValueError`` for a given file that is missing or has no ``inceptionn_nic``.
     """

@@ -57,15 +57,15 @@ class BenchTest(NamedTuple):
 
 
 def bench_parameters() -> dict[str, Any]:
-    """Inside a bench: the ``parameters`` that :func:`run_bench` was given, through JSON."""
+    """Return, inside a bench, the ``parameters`` that :func:`run_bench` was given, through JSON."""
     found: dict[str, Any] = json.loads(os.environ.get(_PARAMETERS, "{}"))
     return found
 
 
 def emit(component: Any, module: str, *, own_clocks: bool = False) -> str:
-    """Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``; cached.
+    """Emit the Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``.
 
-    ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
+    The text is cached. ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
     """
     from inceptionn.hdl.verilog import to_rtlil, to_verilog
 
@@ -80,7 +80,7 @@ def emit(component: Any, module: str, *, own_clocks: bool = False) -> str:
 
 @contextmanager
 def _on_path(bench: Path) -> Iterator[None]:
-    """``bench``'s folder, and those above it below ``tests``, at the front of ``sys.path``.
+    """Put ``bench``'s folder, and those above it below ``tests``, at the front of ``sys.path``.
 
     cocotb's runner hands that path to the simulation; benches share modules of the folders above.
     """
@@ -122,7 +122,7 @@ def _launch(simulator: Simulator, model: Path, module: str, waves: Path | None, 
 
 
 def _outcomes(results: Path) -> list[BenchTest]:
-    """The results file of cocotb, or an empty list if the simulation wrote none."""
+    """Read the results file of cocotb, or an empty list if the simulation wrote none."""
     if not results.is_file():
         return []
     tests = []

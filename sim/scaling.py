@@ -78,28 +78,34 @@ class Pace:
 
 
 def size_name(size: Size) -> str:
-    """``2`` for two engines, ``2 x 16`` if they have another number of lanes than 8."""
+    """Name a size: ``2`` for two engines, ``2 x 16`` for a number of lanes other than 8."""
     engines, lanes = size
     return f"{engines}" if lanes == GROUP_LANES else f"{engines} x {lanes}"
 
 
 def frames_per_second(gbit: float, frame_bytes: int) -> float:
-    """Frames of this length that a link of ``gbit`` Gbit/s carries, with check sequence, preamble and gap."""
+    """Return the frames of this length per second that a link of ``gbit`` Gbit/s carries.
+
+    Check sequence, preamble and gap are included.
+    """
     return gbit * 1e9 / (8 * (frame_bytes + LINE_OVERHEAD))
 
 
 def clock_mhz(gbit: float, frame_bytes: int, cycles: float) -> float:
-    """Clock in MHz at which frames of ``cycles`` cycles each keep up with a link of ``gbit`` Gbit/s."""
+    """Return the clock in MHz at which frames keep up with a link of ``gbit`` Gbit/s.
+
+    Each takes ``cycles`` cycles.
+    """
     return frames_per_second(gbit, frame_bytes) * cycles / 1e6
 
 
 def carried_gbit(mhz: float, frame_bytes: int, cycles: float) -> float:
-    """Line rate in Gbit/s that frames of ``cycles`` cycles each make at a clock of ``mhz`` MHz."""
+    """Return the line rate in Gbit/s of frames of ``cycles`` cycles each at a clock of ``mhz`` MHz."""
     return mhz * 1e6 / cycles * 8 * (frame_bytes + LINE_OVERHEAD) / 1e9
 
 
 def slowest(paces: Iterable[Pace], size: Size, frame_bytes: int) -> Pace:
-    """The pace that limits this setting, over both directions and both kinds."""
+    """Return the pace that limits this setting, over both directions and both kinds."""
     return max(
         (pace for pace in paces if (pace.size, pace.frame_bytes) == (size, frame_bytes)),
         key=lambda pace: pace.cycles,
@@ -107,7 +113,7 @@ def slowest(paces: Iterable[Pace], size: Size, frame_bytes: int) -> Pace:
 
 
 def run_frames(frame_bytes: int, tos: int, engines: int) -> list[bytes]:
-    """A run of segments of one flow with gradients in them."""
+    """Make a run of segments of one flow with gradients in them."""
     size = frame_bytes - TCP_HEADERS
     random = np.random.default_rng(frame_bytes)
     values = (random.standard_t(3, size) * 3e-3).astype("<f4").tobytes()[:size]
@@ -118,14 +124,20 @@ def run_frames(frame_bytes: int, tos: int, engines: int) -> list[bytes]:
 
 
 def _cycles(outputs: Sequence[Output], moment: str) -> float:
-    """Cycles from one frame's first beat to the next one's, from the second quarter of a run on."""
+    """Return the cycles from one frame's first beat to the next one's.
+
+    They are those from the second quarter of a run on.
+    """
     begin = len(outputs) // 4
     first, last = (getattr(outputs[i].timing, moment) for i in (begin, -1))
     return float(last - first) / (len(outputs) - 1 - begin)
 
 
 def measure(nic: VerilatedNic) -> list[Pace]:
-    """The paces of a NIC in its reset configuration; some 200 thousand cycles for one engine."""
+    """Measure the paces of a NIC in its reset configuration.
+
+    It takes some 200 thousand cycles for one engine.
+    """
     paces = []
     for size in FRAMES:
         for kind, tos in KINDS.items():
@@ -156,7 +168,7 @@ def measure_size(
 
 
 def paces_table(paces: Sequence[Pace]) -> Table:
-    """Beats per cycle and cycles per frame."""
+    """Tabulate beats per cycle and cycles per frame."""
     table = Table(
         "Beats of the host-side stream per cycle (cycles per frame)",
         "engines", "stream", "direction", "frames", *(f"{size} bytes" for size in FRAMES), left=4,
@@ -172,7 +184,10 @@ def paces_table(paces: Sequence[Pace]) -> Table:
 
 
 def links_table(paces: Sequence[Pace], mhz: float) -> Table:
-    """Clock in MHz that each line rate needs, by engines and frame length; green within ``mhz``."""
+    """Tabulate the clock in MHz that each line rate needs, by engines and frame length.
+
+    It is green within ``mhz``.
+    """
     sizes = sorted({pace.size for pace in paces})
     headings = [f"{size_name(size)}: {length} B" for size in sizes for length in FRAMES]
     table = Table(f"MHz for a full link (green: at most {mhz:g})", "Gbit/s", *headings)
@@ -187,7 +202,7 @@ def links_table(paces: Sequence[Pace], mhz: float) -> Table:
 
 
 def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
-    """Line rate that each setting carries at a clock."""
+    """Tabulate the line rate that each setting carries at a clock."""
     headings = [f"{length} bytes" for length in FRAMES]
     table = Table(f"Gbit/s of line at {mhz:g} MHz", "engines", *headings)
     for size in sorted({pace.size for pace in paces}):

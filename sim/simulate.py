@@ -33,7 +33,10 @@ class SimulatorName(StrEnum):
 
 
 def bench_folder() -> Path:
-    """``tests/hdl`` of the source tree. Raises ``FileNotFoundError`` where there is none, as with a wheel."""
+    """Return ``tests/hdl`` of the source tree.
+
+    Raises ``FileNotFoundError`` where there is none, as with a wheel.
+    """
     for root in (Path(__file__).parents[1], Path.cwd()):
         folder = root / "tests" / "hdl"
         if folder.is_dir():
@@ -44,19 +47,19 @@ def bench_folder() -> Path:
 
 
 def benches() -> dict[str, Path]:
-    """Names of the catalogue's components that have a bench, and the benches' files."""
+    """Map the names of the catalogue's components that have a bench to the benches' files."""
     files = {path.stem.removeprefix("bench_"): path for path in bench_folder().rglob("bench_*.py")}
     return {name: files[entry.bench] for name, entry in sorted(CATALOGUE.items()) if entry.bench in files}
 
 
 def summary(entry: Entry) -> str:
-    """The first sentence of a component's docstring."""
+    """Return the first sentence of a component's docstring."""
     text = " ".join((entry.factory.__doc__ or "").split("\n\n")[0].split())
     return re.sub(r":\w+:`[~.]*(?:\w+\.)*(\w+)`", r"\1", text).replace("`", "")
 
 
 def tests_of(bench: Path) -> list[str]:
-    """Names of the cocotb tests in a bench, which is read and not run."""
+    """Return the names of the cocotb tests in a bench, which is read and not run."""
     functions = [node for node in ast.parse(bench.read_text(encoding="utf-8")).body
                  if isinstance(node, ast.AsyncFunctionDef)]  # fmt: skip
     return [function.name for function in functions
@@ -64,7 +67,10 @@ def tests_of(bench: Path) -> list[str]:
 
 
 def component(name: str) -> Entry:
-    """The catalogue's entry of this name. Raises ``ValueError`` for one that has no bench of its own."""
+    """Return the catalogue's entry of this name.
+
+    Raises ``ValueError`` for one that has no bench of its own.
+    """
     known = benches()
     if name not in known:
         raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}{nearest(name, known)}")

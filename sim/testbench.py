@@ -11,7 +11,7 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink
 
 
 def silence(*parts: Any) -> None:
-    """Loggers of which only warnings are shown."""
+    """Let the loggers show only warnings."""
     for part in parts:
         part.log.setLevel("WARNING")
 
@@ -32,7 +32,7 @@ class TestBench:
             Clock(getattr(dut, name), period, unit="ps").start()
 
     async def reset(self, low: int = 4, after: int = 4) -> None:
-        """Holds ``aresetn`` low for ``low`` cycles of ``aclk``, and returns ``after`` cycles later.
+        """Hold ``aresetn`` low for ``low`` cycles of ``aclk``, and return ``after`` cycles later.
 
         The sources and sinks forget what they hold.
         """
@@ -45,26 +45,32 @@ class TestBench:
             await ClockCycles(self.dut.aclk, after)
 
     async def start(self) -> None:
-        """From power-on to the state in which a test begins."""
+        """Bring the bench from power-on to the state in which a test begins."""
         await self.reset()
 
     @classmethod
     async def started(cls, dut: Any) -> Self:
-        """A new bench of ``dut`` after :meth:`start`."""
+        """Make a bench of ``dut`` and :meth:`start` it."""
         tb = cls(dut)
         await tb.start()
         return tb
 
     def stream_source(self, prefix: str = "s_axis", reset: Any = None) -> AxiStreamSource:
-        """Drives an AXI4-Stream input; ``reset``, active high, is in the place of ``aresetn``."""
+        """Drive an AXI4-Stream input.
+
+        ``reset``, active high, replaces ``aresetn``.
+        """
         return self._end(AxiStreamSource, prefix, reset)
 
     def stream_sink(self, prefix: str = "m_axis", reset: Any = None) -> AxiStreamSink:
-        """Takes what an AXI4-Stream output offers; ``reset`` as for a source."""
+        """Accept what an AXI4-Stream output offers.
+
+        ``reset`` as for a source.
+        """
         return self._end(AxiStreamSink, prefix, reset)
 
     def axi_lite(self, prefix: str = "s_axil") -> AxiLiteMaster:
-        """Reads and writes registers; ``aresetn`` resets it."""
+        """Read and write registers; ``aresetn`` resets the master."""
         bus = AxiLiteBus.from_prefix(self.dut, prefix)
         master = AxiLiteMaster(bus, self.dut.aclk, self.dut.aresetn, reset_active_level=False)
         silence(master.write_if, master.read_if)

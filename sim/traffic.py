@@ -30,7 +30,10 @@ _SPECIAL = (
 
 
 def lanes(source: random.Random, count: int) -> bytes:
-    """``count`` fp32 values of one kind: gradients, one class, class edges and specials, or random bits."""
+    """Draw ``count`` fp32 values of one kind.
+
+    Kinds are gradients, one class, class edges and specials, and random bits.
+    """
     words = np.random.default_rng(source.getrandbits(64))
     match source.randrange(8):
         case 0 | 1:
@@ -58,7 +61,10 @@ def lanes(source: random.Random, count: int) -> bytes:
 
 
 def _count(source: random.Random, long_share: float) -> int:
-    """A number of lanes: mostly few, some at the edges of a group and of an MTU, a few jumbo ones."""
+    """Draw a number of lanes.
+
+    Most are few, some at the edges of a group and of an MTU, a few jumbo ones.
+    """
     draw = source.random()
     if draw < long_share:
         return source.choice((362, 365, 2237, 2240, 2250, 2303, 2304, 2305, source.randint(1, 2304)))
@@ -68,7 +74,7 @@ def _count(source: random.Random, long_share: float) -> int:
 
 
 def good(source: random.Random, long_share: float = 0.01) -> bytes:
-    """A frame with right lengths and checksums; most are tagged and eligible."""
+    """Make a frame with right lengths and checksums; most are tagged and eligible."""
     payload = lanes(source, _count(source, long_share))
     if source.random() < 0.04:
         payload += source.randbytes(source.randint(1, 3))
@@ -129,7 +135,10 @@ def _ethertype(source: random.Random, frame: bytearray) -> None:
 
 
 def _header_field(source: random.Random, frame: bytearray) -> None:
-    """IHL, version, ToS, fragment, protocol, data offset, flags or UDP length of a frame without VLAN tag."""
+    """Change a header field of a frame without VLAN tag.
+
+    It is IHL, version, ToS, fragment, protocol, data offset, flags or UDP length.
+    """
     at, values = source.choice(
         (
             (14, (0x46, 0x44, 0x4F, 0x65, 0x40)),
@@ -147,7 +156,7 @@ def _header_field(source: random.Random, frame: bytearray) -> None:
 
 
 def _no_checksum(source: random.Random, frame: bytearray) -> None:
-    """The UDP checksum field of a frame without VLAN tag, to zero."""
+    """Set the UDP checksum field of a frame without VLAN tag to zero."""
     if len(frame) >= 42 and frame[23] == wire.PROTOCOL_UDP:
         frame[40:42] = bytes(2)
 
@@ -162,7 +171,7 @@ def _marked(source: random.Random, frame: bytes | bytearray) -> Frame:
 
 
 def noise(source: random.Random) -> bytes:
-    """Random bytes; half of them look like IPv4 at first."""
+    """Draw random bytes; half of them look like IPv4 at first."""
     frame = bytearray(source.randbytes(source.choice((1, 13, 14, 20, 33, 34, 60, source.randint(1, 300)))))
     for at, value in ((12, 0x08), (13, 0x00), (14, 0x45), (15, 0x28), (20, 0), (21, 0), (23, 6)):
         if at < len(frame) and source.random() < 0.8:
@@ -171,7 +180,10 @@ def noise(source: random.Random) -> bytes:
 
 
 def host_frames(source: random.Random, count: int, long_share: float = 0.01) -> list[Frame]:
-    """Frames for a transmit engine: good, spoilt, noise, and now and then one longer than it can hold."""
+    """Make frames for a transmit engine.
+
+    They are good, spoilt, noise, and now and then one longer than it can hold.
+    """
     frames = []
     for _ in range(count):
         draw = source.random()
@@ -190,7 +202,7 @@ def host_frames(source: random.Random, count: int, long_share: float = 0.01) -> 
 
 
 def _shim_field(source: random.Random, frame: bytearray, at: int) -> None:
-    """One field of the shim at byte ``at``, or a tag word or vector after it, set to another value."""
+    """Set a field of the shim at byte ``at``, or a tag word or vector after it, to another value."""
     field = source.randrange(9)
     if field == 4:
         length = struct.unpack_from("!H", frame, at + 4)[0] + source.choice((-4, -2, 1, 4, 8, 32, 64, 1000))
@@ -204,9 +216,9 @@ def _shim_field(source: random.Random, frame: bytearray, at: int) -> None:
 def wire_frames(
     source: random.Random, count: int, params: CodecParameters, long_share: float = 0.01
 ) -> list[Frame]:
-    """Frames for a receive engine: compressed ones, good and spoilt, among others that pass.
+    """Make frames for a receive engine: compressed ones, good and spoilt, among others that pass.
 
-    ``params`` are those of the sender; a frame's shim tells what the receiver needs of them. One frame in
+    ``params`` are those of the sender; a frame's shim tells the receiver what it needs of them. One frame in
     thirty is of a sender with the other codec.
     """
     (other,) = (codec for codec in NIC_CODECS.values() if codec != codec_of(params))

@@ -75,7 +75,7 @@ class Flow:
 
 
 def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> Flow:
-    """Measures parallel transfers of ``size`` bytes each. ``targets[sender]`` is the receiver."""
+    """Measure parallel transfers of ``size`` bytes each. ``targets[sender]`` is the receiver."""
     takers = set(targets.values())
     before, cycles = time.process_time(), sum(nic.cycles for nic in cluster.nics)
     model = sum(nic.seconds for nic in cluster.nics)
@@ -119,7 +119,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
 
 
 def table(flows: list[Flow], processors: int) -> Table:
-    """All figures, rounded."""
+    """Tabulate all figures, rounded."""
     kind = flows[0].nic if flows else "no"
     title = f"tagged floats between virtual hosts, {kind} NICs, {processors} processors"
     found = Table(title, "", *(f"{flow.name}\nMTU {flow.mtu}" for flow in flows))

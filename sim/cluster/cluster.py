@@ -167,7 +167,7 @@ class Cluster(Namespaces):
         return nic
 
     def _settings(self, number: int) -> None:
-        """Sets the TCP variables of a host."""
+        """Set the TCP variables of a host."""
         host = self.hosts[number]
         values: dict[str, Any] = {"tcp_ecn": int(self.ecn)}
         for name in ("tcp_rmem", "tcp_wmem"):
@@ -187,14 +187,14 @@ class Cluster(Namespaces):
         return pair
 
     def check(self) -> None:
-        """Raises `ClusterError` if a NIC has failed."""
+        """Raise `ClusterError` if a NIC has failed."""
         for pump in self.pumps:
             if pump.error is not None:
                 kind = self.kinds[pump.number]
                 raise ClusterError(f"NIC of host{pump.number} ({kind}): {pump.error}") from pump.error
 
     def settle(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
-        """Waits until no frame has moved for ``quiet`` seconds.
+        """Wait until no frame has moved for ``quiet`` seconds.
 
         False if frames still move after ``limit`` seconds.
         """
@@ -215,16 +215,16 @@ class Cluster(Namespaces):
         return self.switch
 
     def impair(self, impairments: Impairments) -> None:
-        """Replaces the impairments of all ports of the switch, from now on."""
+        """Replace the impairments of all ports of the switch, from now on."""
         self.impairments = impairments
         self._switch.impair(impairments)
 
     def registers(self) -> dict[str, dict[str, int]]:
-        """Every counter of every NIC, by host, read over AXI4-Lite."""
+        """Read every counter of every NIC, by host, over AXI4-Lite."""
         return {f"host{number}": nic.read_all() for number, nic in enumerate(self.nics)}
 
     def host_reports(self) -> list[HostReport]:
-        """The counts of all frames so far, for each host."""
+        """Return the counts of all frames so far, for each host."""
         ports, reports = self._switch.ports, []
         for number, (host, nic, pump) in enumerate(zip(self.hosts, self.nics, self.pumps, strict=True)):
             kernel = kernel_counters(host.name)
@@ -244,7 +244,7 @@ class Cluster(Namespaces):
         return reports
 
     def close(self) -> None:
-        """Ends the hosts' processes, then the NICs, and removes everything. A second call does nothing."""
+        """End the hosts' processes, then the NICs, and remove everything. A second call does nothing."""
         try:
             super().close()
         finally:

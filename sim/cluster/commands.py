@@ -110,7 +110,10 @@ class Event:
 def verilog_for(
     kinds: Sequence[str], codecs: Sequence[str] | None, given: Path | None, step: Callable[[str], None]
 ) -> Path | dict[str, Path] | None:
-    """The Verilog to simulate: the given file, or one newly written per codec. None without an RTL NIC."""
+    """Return the Verilog to simulate: the given file, or one newly written per codec.
+
+    None without an RTL NIC.
+    """
     if "rtl" not in kinds:
         return None
     from ..nic_verilog import nic_verilog
@@ -126,7 +129,7 @@ def verilog_for(
 
 @contextmanager
 def _option(name: str) -> Iterator[None]:
-    """A context that turns a ``ValueError`` into a usage error of this option."""
+    """Turn a ``ValueError`` in this context into a usage error of this option."""
     try:
         yield
     except ValueError as error:
@@ -145,7 +148,7 @@ def _check_numbers(hosts: int, limit: float | None) -> None:
 def _nics(
     hosts: int, nic: str, codec: str | None, k: int, mode: str | None
 ) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Kind and codec of every host's NIC; the codecs are None if no option names them."""
+    """Return kind and codec of every host's NIC; the codecs are None if no option names them."""
     with _option("--nic"):
         kinds = parse_kinds(nic, hosts)
     with _option("--codec"):
@@ -160,7 +163,7 @@ def _nics(
 
 
 def _events(texts: Sequence[str] | None, kinds: Sequence[str]) -> list[Event]:
-    """The register writes of ``--at``, by time."""
+    """Return the register writes of ``--at``, by time."""
     with _option("--at"):
         events = sorted((Event(text, len(kinds)) for text in texts or []), key=lambda event: event.seconds)
         for event in events:
@@ -258,7 +261,7 @@ def run(
 
 
 def check_congestion(name: str | None) -> None:
-    """Raises ``ValueError`` for a TCP congestion control that this kernel has not loaded."""
+    """Raise ``ValueError`` for a TCP congestion control that this kernel has not loaded."""
     try:
         known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     except OSError:
@@ -268,7 +271,7 @@ def check_congestion(name: str | None) -> None:
 
 
 def _byte(text: str) -> int:
-    """0..255 from decimal or hexadecimal text. Raises ``ValueError`` for anything else."""
+    """Read 0..255 from decimal or hexadecimal text. Raise ``ValueError`` for anything else."""
     try:
         value = int(text, 0)
     except ValueError:
@@ -285,11 +288,11 @@ class Status:
         self._status = console.status("starting")
 
     def say(self, text: str) -> None:
-        """Replaces the text."""
+        """Replace the text."""
         self._status.update(Text(text))
 
     def stop(self) -> None:
-        """Removes the line. A second call does nothing."""
+        """Remove the line. A second call does nothing."""
         self._status.stop()
 
     def __enter__(self) -> Self:
@@ -304,7 +307,7 @@ def _attend(
     cluster: Cluster, program: list[str], events: list[Event], errors: Console, shown: bool,
     limit: float | None, out: TextIO,
 ) -> int:  # fmt: skip
-    """Runs the program to its end, with events and live view, and writes its output to ``out``.
+    """Run the program to its end, with events and live view, and write its output to ``out``.
 
     Returns its exit status.
     """

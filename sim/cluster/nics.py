@@ -50,7 +50,7 @@ class Nic(ABC):
         self.tx_beats = self.rx_beats = 0
 
     def exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
-        """Passes frames from the host and from the wire through both engines concurrently.
+        """Pass frames from the host and from the wire through both engines concurrently.
 
         Returns the frames for the wire, and those for the host with their bad marks.
         """
@@ -68,14 +68,14 @@ class Nic(ABC):
     ) -> tuple[list[bytes], list[WireFrame]]: ...
 
     def read(self, name: str) -> int:
-        """Reads a register or a 64-bit counter of its codec over AXI4-Lite.
+        """Read a register or a 64-bit counter of its codec over AXI4-Lite.
 
         Raises ``KeyError`` for an unknown name.
         """
         return self.read_all([name])[name]
 
     def read_all(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Reads registers by name, by default every counter. Empty if the NIC has no registers."""
+        """Read registers by name, by default every counter. Empty if the NIC has no registers."""
         if not self.registers:
             return {}
         known = self.codec.registers
@@ -85,20 +85,20 @@ class Nic(ABC):
             return {register.name: self._register(register) for register in wanted}
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register over AXI4-Lite."""
+        """Write a register over AXI4-Lite."""
         register = self.codec.registers[name]
         if register.access == "ro" or not self.registers:
             raise ValueError(f"register {name} cannot be written at a NIC of kind {self.kind!r}")
         self.write_word(register.offset, value)
 
     def read_word(self, address: int) -> int:
-        """Reads the 32 bits at a byte address."""
+        """Read the 32 bits at a byte address."""
         with self.lock:
             self._settle()
             return self._read_word(address)
 
     def write_word(self, address: int, value: int) -> None:
-        """Writes the 32 bits at a byte address."""
+        """Write the 32 bits at a byte address."""
         _log.info("%s NIC: write %#x to %#05x", self.kind, value, address)
         with self.lock:
             self._write_word(address, value)
@@ -118,7 +118,7 @@ class Nic(ABC):
         raise ValueError(f"a NIC of kind {self.kind!r} has no register at {address:#x}")
 
     def close(self) -> None:
-        """Frees the model."""
+        """Free the model."""
         return
 
 
@@ -238,7 +238,7 @@ class GoldenNic(Nic):
 
 
 def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
-    """Writes the parameters of a bound 2^-k. ``mode`` applies to NICs whose codec has modes.
+    """Write the parameters of a bound 2^-k. ``mode`` applies to NICs whose codec has modes.
 
     Raises ``ValueError`` for an unknown k or mode.
     """
@@ -248,7 +248,10 @@ def set_bound(nic: Nic, k: int, mode: str | None = None) -> None:
 
 
 def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list[str]:
-    """The words of a list with commas, one for all hosts or one per host. ``what`` is a noun for messages."""
+    """Split a list of words with commas, one for all hosts or one per host.
+
+    ``what`` is a noun for messages.
+    """
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in known:
@@ -261,10 +264,10 @@ def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list
 
 
 def parse_kinds(text: str, hosts: int) -> list[str]:
-    """The kind of each host's NIC, from "rtl" (for all) or "rtl,none,golden" (one per host)."""
+    """Return the kind of each host's NIC, from "rtl" (for all) or "rtl,none,golden" (one per host)."""
     return _one_or_each(text, hosts, KINDS, "NIC")
 
 
 def parse_codecs(text: str, hosts: int) -> list[str]:
-    """The codec of each host's NIC, from "planes" (for all) or "paper,planes" (one per host)."""
+    """Return the codec of each host's NIC, from "planes" (for all) or "paper,planes" (one per host)."""
     return _one_or_each(text, hosts, list(NIC_CODECS), "codec")

@@ -27,12 +27,15 @@ Line = Callable[[str, bytes], None]
 
 
 def is_launcher(argv: Sequence[str]) -> bool:
-    """Whether the program is mpirun, which starts the processes on all hosts itself."""
+    """Tell whether the program is mpirun, which starts the processes on all hosts itself."""
     return Path(argv[0]).name in _LAUNCHERS
 
 
 def environment(hosts: Sequence[Host], rank: int) -> dict[str, str]:
-    """Variables that a program gets in addition to this process's environment (``docs/cluster.md``)."""
+    """Return the variables that a program gets in addition to this process's environment.
+
+    ``docs/cluster.md`` lists them.
+    """
     first = hosts[0].address
     return {
         "INCEPTIONN_RANK": str(rank),
@@ -84,7 +87,7 @@ class Program:
             self._threads.append(thread)
 
     def wait(self, seconds: float) -> int | None:
-        """Waits at most ``seconds``. Returns the exit status if all processes have ended, else None.
+        """Wait at most ``seconds``. Return the exit status if all processes have ended, else None.
 
         The status is that of the first process that failed, or 128 plus the signal's number if a signal ended
         it. The other processes are terminated five seconds after a failure.
@@ -116,7 +119,7 @@ class Program:
         return self.status
 
     def stop(self) -> None:
-        """Asks all processes to end, with SIGTERM."""
+        """Ask all processes to end, with SIGTERM."""
         for process in self.processes:
             if process.poll() is None:
                 process.terminate()

@@ -59,11 +59,11 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name=f"nic{number}", daemon=True)
 
     def start(self) -> None:
-        """Begins to move frames."""
+        """Begin to move frames."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread. Frames in flight are dropped."""
+        """End the thread. Frames in flight are dropped."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(30)

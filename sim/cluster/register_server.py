@@ -25,7 +25,7 @@ _WORDS = {address: register for codec in CODECS for address, register in registe
 
 
 def answer(request: str, nics: Sequence[Nic]) -> str:
-    """The answer to a request, without a newline."""
+    """Return the answer to a request, without a newline."""
     try:
         host, action, *numbers = request.split()
         address, *values = (int(number, 0) for number in numbers)
@@ -75,7 +75,7 @@ class RegisterServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops answering, and removes the socket."""
+        """Stop answering, and remove the socket."""
         self._server.shutdown()
         self._server.server_close()
         self._path.unlink(missing_ok=True)

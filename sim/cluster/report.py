@@ -137,7 +137,7 @@ class Report:
         return moved / spent if spent else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures, including derived ones, for JSON."""
+        """Return all figures, including derived ones, for JSON."""
         hosts = []
         for host in self.hosts:
             facts = asdict(host)
@@ -159,7 +159,7 @@ class Report:
 
 
 def live_table(registers: Mapping[str, Mapping[str, int]], kinds: Mapping[str, str]) -> Table:
-    """The live view of a running cluster, by host, from the NICs' registers only."""
+    """Tabulate the live view of a running cluster, by host, from the NICs' registers only."""
     codecs = {
         codec_of_counters(values).name: codec_of_counters(values) for values in registers.values() if values
     }
@@ -186,7 +186,7 @@ def _ratio(host: HostReport) -> str:
 
 
 def _classes(codec: NicCodec) -> str:
-    """The heading of `_shares`: ``tags 00/01/10/11 %``."""
+    """Return the heading of `_shares`: ``tags 00/01/10/11 %``."""
     return f"{codec.spec.plane}s {'/'.join(name for name, _ in codec.spec.shares)} %"
 
 
@@ -198,7 +198,7 @@ def _shares(host: HostReport) -> str:
 
 
 def end_table(report: Report) -> Table:
-    """The report of a run, with one column per host."""
+    """Tabulate the report of a run, with one column per host."""
     headings = [f"{host.name} ({host.nic})" for host in report.hosts]
     table = Table(f"{len(report.hosts)} hosts, {report.seconds:.1f} s", "", *headings)
 

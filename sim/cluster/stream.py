@@ -23,12 +23,12 @@ _CHUNK = 1 << 18
 
 
 def gradients(count: int) -> bytes:
-    """Laplace-distributed values with a scale of 3e-3, similar to a layer's gradients."""
+    """Make Laplace-distributed values with a scale of 3e-3, similar to a layer's gradients."""
     return (np.random.default_rng(1).laplace(size=count) * 3e-3).astype("<f4").tobytes()
 
 
 def send(host: str, port: int, size: int) -> None:
-    """Sends ``size`` bytes, and waits until the other side has received them."""
+    """Send ``size`` bytes, and wait until the other side has received them."""
     data = gradients(1 << 18)
     with _connected(host, port) as connection:
         left = size
@@ -40,7 +40,7 @@ def send(host: str, port: int, size: int) -> None:
 
 
 def _mark(sock: socket.socket) -> None:
-    """Marks a socket's packets.
+    """Mark a socket's packets.
 
     At the measured MTUs, segments are multiples of 4 bytes without further settings.
     """
@@ -49,7 +49,7 @@ def _mark(sock: socket.socket) -> None:
 
 
 def _connected(host: str, port: int) -> socket.socket:
-    """A marked connection. Tries again while the other host does not listen yet."""
+    """Return a marked connection. Try again while the other host does not listen yet."""
     deadline = time.monotonic() + PATIENCE
     while True:
         connection = socket.socket()
@@ -66,7 +66,7 @@ def _connected(host: str, port: int) -> socket.socket:
 
 
 def receive(listener: socket.socket) -> dict[str, float]:
-    """Accepts a connection and reads it to its end."""
+    """Accept a connection and read it to its end."""
     connection, _ = listener.accept()
     connection.settimeout(PATIENCE)
     buffer, total, begin = bytearray(_CHUNK), 0, 0.0
@@ -78,7 +78,7 @@ def receive(listener: socket.socket) -> dict[str, float]:
 
 
 def main(port: str, size: str, take: str, target: str = "") -> None:
-    """Runs both directions concurrently."""
+    """Run both directions concurrently."""
     begin = time.process_time()
     came: dict[str, float] = {"bytes": 0}
     sender = threading.Thread(target=send, args=(target, int(port), int(size)), daemon=True)

@@ -19,7 +19,7 @@ MANTISSAS = (0, 1, 0x20, 0x3F, 0x40, 0x41, 0x7E, 0x7F)
 
 
 def lanes() -> dict[str, Any]:
-    """``bf16_lanes.json``: the lane codec, both ways."""
+    """Make ``bf16_lanes.json``: the lane codec, both ways."""
     inputs = np.array([s << 15 | e << 7 | m for e in EXPONENTS for m in MANTISSAS for s in (0, 1)], np.uint16)
     sets = []
     for k in BOUNDS:
@@ -65,7 +65,7 @@ MALFORMED = (
 
 
 def blocks() -> dict[str, Any]:
-    """``bf16_blocks.json``: blocks of every payload kind, and malformed blocks."""
+    """Make ``bf16_blocks.json``: blocks of every payload kind, and malformed blocks."""
     good = []
     for kind in values.KINDS:
         for k in BOUNDS if kind == "edges" else (wire.DEFAULT_K,):

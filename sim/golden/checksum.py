@@ -14,14 +14,14 @@ def word_sum(data: bytes) -> int:
 
 
 def fold(total: int) -> int:
-    """A sum of words folded to 16 bits with end-around carry; 0 only for 0."""
+    """Fold a sum of words to 16 bits with end-around carry; 0 only for 0."""
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return total
 
 
 def update(checksum: int, before: int, after: int) -> int:
-    """A checksum field after words of sum ``before`` became words of sum ``after``.
+    """Update a checksum field after words of sum ``before`` became words of sum ``after``.
 
     RFC 1624 equation 3, ``HC' = ~(~HC + ~m + m')``, over any number of words: the result is in
     0..65534. A wrong checksum stays wrong by the same amount.
@@ -30,6 +30,6 @@ def update(checksum: int, before: int, after: int) -> int:
 
 
 def pseudo_header_sum(source: int, destination: int, protocol: int, length: int) -> int:
-    """Word sum of the IPv4 pseudo header (RFC 9293 section 3.1, RFC 768)."""
+    """Sum the words of the IPv4 pseudo header (RFC 9293 section 3.1, RFC 768)."""
     addresses = source.to_bytes(4, "big") + destination.to_bytes(4, "big")
     return word_sum(addresses) + protocol + length

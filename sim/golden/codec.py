@@ -51,7 +51,10 @@ class Fault:
 
 
 def bits_of(x: Any) -> Bits:
-    """Bit patterns ``uint32[n]`` of a NumPy float32 array of any shape, in C order; else ``TypeError``."""
+    """Return the bit patterns ``uint32[n]`` of a float32 array of any shape, in C order.
+
+    ``TypeError`` for anything but a NumPy float32 array.
+    """
     if not isinstance(x, np.ndarray):
         raise TypeError(f"values must be a float32 array, not {type(x)!r}")
     if x.dtype != np.float32:
@@ -60,14 +63,17 @@ def bits_of(x: Any) -> Bits:
 
 
 def resolve(error_bound: float, mode: str, params: Parameters | None = None) -> Parameters:
-    """``params`` if given, else those of the bound and mode. Raises ``ValueError`` if they are not valid."""
+    """Return ``params`` if given, else those of the bound and mode.
+
+    Raises ``ValueError`` if they are not valid.
+    """
     if params is None:
         return wire.parameters(wire.error_bound_exponent(error_bound), mode)
     return checked(params)
 
 
 def checked(params: Parameters) -> Parameters:
-    """``params`` itself. Raises ``ValueError`` if hardware would not compress with these numbers."""
+    """Return ``params``. Raise ``ValueError`` if hardware would not compress with these numbers."""
     if not params.valid:
         raise ValueError(f"parameters must satisfy 1 <= e0 <= t <= 127 and t <= b <= 255, not {params!r}")
     return params
@@ -77,7 +83,7 @@ def checked(params: Parameters) -> Parameters:
 
 
 def compress_lanes(bits: Bits, params: Parameters) -> tuple[NDArray[np.uint8], Bits]:
-    """Algorithm 2 on every lane: ``uint32[n]`` to tags ``uint8[n]`` and vectors ``uint32[n]``.
+    """Apply Algorithm 2 to every lane: ``uint32[n]`` to tags ``uint8[n]`` and vectors ``uint32[n]``.
 
     A vector's unused high bits are zero. A shift that leaves none of the kept bits gives a vector
     of zero magnitude (with its sign).
@@ -107,10 +113,10 @@ def compress_lanes(bits: Bits, params: Parameters) -> tuple[NDArray[np.uint8], B
 
 
 def decompress_lanes(tags: NDArray[np.uint8], vectors: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]]:
-    """Algorithm 3 on every lane: tags and vectors to ``uint32[n]``, and which vectors are impossible.
+    """Apply Algorithm 3 to every lane: tags and vectors to ``uint32[n]``, and tell the impossible ones.
 
-    A vector is impossible when its exponent would fall below 1 (8-bit class, ``b`` small); its lane
-    is then 0. Zero magnitude gives +0.0 whatever the sign.
+    A vector is impossible when its exponent would fall below 1 (8-bit class, ``b`` small); its lane is then
+    0. Zero magnitude gives +0.0 whatever the sign.
     """
     width = np.where(tags == Tag.BITS8, 7, 15)
     s = (vectors >> width.astype(np.uint32)) & 1
@@ -128,13 +134,16 @@ def decompress_lanes(tags: NDArray[np.uint8], vectors: Bits, b: int) -> tuple[Bi
 
 
 def compress_lane(f: int, params: Parameters) -> tuple[Tag, int]:
-    """Algorithm 2 on one lane: 32 bits to tag and vector."""
+    """Apply Algorithm 2 to one lane: 32 bits to tag and vector."""
     tags, vectors = compress_lanes(np.array([f], np.uint32), params)
     return Tag(int(tags[0])), int(vectors[0])
 
 
 def decompress_lane(tag: int, v: int, b: int) -> int:
-    """Algorithm 3 on one lane: tag and vector to 32 bits. Raises ``ValueError`` for an impossible vector."""
+    """Apply Algorithm 3 to one lane: tag and vector to 32 bits.
+
+    Raises ``ValueError`` for an impossible vector.
+    """
     bits, impossible = decompress_lanes(np.array([tag], np.uint8), np.array([v], np.uint32), b)
     if impossible[0]:
         raise ValueError(f"the exponent of an 8-bit vector at base {b} falls below 1: {v:#04x}")
@@ -145,7 +154,10 @@ def decompress_lane(tag: int, v: int, b: int) -> int:
 
 
 def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
-    """Tag plane and data of the lanes, ``2 * ceil(n / 8)`` bytes and 0..4 bytes per lane."""
+    """Pack the lanes' tag plane and data.
+
+    They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane.
+    """
     plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
     plane[: len(tags)] = tags
     words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
@@ -200,7 +212,7 @@ def examine_block(
 
 
 def compress_block(x: NDArray[np.float32], params: Parameters) -> bytes:
-    """The block of a float32 array of 1..2304 values (any shape, C order).
+    """Make the block of a float32 array of 1..2304 values (any shape, C order).
 
     Raises ``ValueError`` for another count or parameters that are not valid, ``TypeError`` for another type.
     """
@@ -211,7 +223,7 @@ def compress_block(x: NDArray[np.float32], params: Parameters) -> bytes:
 
 
 def decompress_block(block: bytes, count: int, b: int) -> NDArray[np.float32]:
-    """The ``float32[count]`` of a block. ``MalformedError`` (a ``ValueError``) names the byte offset."""
+    """Decompress the ``float32[count]`` of a block. ``MalformedError`` (a ``ValueError``) names the byte."""
     if not 1 <= count <= wire.MAX_LANES:
         raise ValueError(f"a block has 1..{wire.MAX_LANES} lanes, not {count}")
     if not 0 <= b <= 255:
@@ -232,7 +244,7 @@ def compress(
     *,
     params: Parameters | None = None,
 ) -> bytes:
-    """The stream of a float32 array of any shape: the blocks of 2048 lanes each, back to back.
+    """Compress a float32 array of any shape to a stream of blocks of 2048 lanes each, back to back.
 
     ``params`` replaces bound and mode by plain numbers. Raises ``ValueError`` for a bound that is not 2**-k
     with k = 1..14, an unknown mode or invalid numbers, ``TypeError`` for another type of array.
@@ -253,7 +265,7 @@ def decompress(
     *,
     params: Parameters | None = None,
 ) -> NDArray[np.float32]:
-    """The ``float32[count]`` of a stream made with the same bound and mode (or ``params``).
+    """Decompress the ``float32[count]`` of a stream made with the same bound and mode (or ``params``).
 
     ``MalformedError`` (a ``ValueError``) names the byte offset from the start of the stream.
     """
@@ -287,7 +299,7 @@ def lossy(
     *,
     params: Parameters | None = None,
 ) -> NDArray[np.float32]:
-    """What decompressing the compressed ``x`` gives, in the shape of ``x``."""
+    """Return what decompressing the compressed ``x`` gives, in the shape of ``x``."""
     params = resolve(error_bound, mode, params)
     bits, _ = decompress_lanes(*compress_lanes(bits_of(x), params), params.b)
     return bits.view(np.float32).reshape(x.shape)
@@ -300,6 +312,6 @@ def histogram(
     *,
     params: Parameters | None = None,
 ) -> NDArray[np.int64]:
-    """``int64[4]``: how many lanes of ``x`` have each tag (the paper's Table III)."""
+    """Count the lanes of ``x`` with each tag, as ``int64[4]`` (the paper's Table III)."""
     tags, _ = compress_lanes(bits_of(x), resolve(error_bound, mode, params))
     return np.bincount(tags, minlength=4).astype(np.int64)

@@ -33,7 +33,7 @@ class FlowTable:
         self._entries: list[tuple[Flow, int] | None] = [None] * wire.FLOW_TABLE_SIZE
 
     def phase(self, flow: Flow) -> int | None:
-        """The flow's phase, 0..3, or ``None`` if the table does not hold it."""
+        """Return the flow's phase, 0..3, or ``None`` if the table does not hold it."""
         entry = self._entries[flow.slot]
         return entry[1] if entry and entry[0] == flow else None
 

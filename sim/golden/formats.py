@@ -58,13 +58,13 @@ class Format(ABC):
         return f"{self.spec.plane}s"
 
     def shim(self, number: int, length: int) -> bytes:
-        """The 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""
+        """Return the 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""
         magic = wire.SHIM_MAGIC.to_bytes(2, "big")
         return magic + bytes([self.spec.version, number]) + length.to_bytes(2, "big") + bytes(2)
 
     @abstractmethod
     def accepts(self, number: int) -> bool:
-        """Whether byte 3 of a received shim is valid."""
+        """Tell whether byte 3 of a received shim is valid."""
 
     @abstractmethod
     def pack(self, lanes: Any) -> Packed:
@@ -127,6 +127,6 @@ _FORMATS: dict[str, Any] = {form.spec.name: form for form in (Paper, Planes)}
 
 
 def format_of(parameters: wire.CodecParameters) -> Format:
-    """The format of an engine with these numbers."""
+    """Return the format of an engine with these numbers."""
     found: Format = _FORMATS[parameters.codec](parameters)
     return found

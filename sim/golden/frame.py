@@ -80,7 +80,7 @@ class EngineConfig:
         return tuple(self.forms)
 
     def form_of(self, tos: int) -> Format:
-        """What the transmit engine makes of a tagged frame with this ToS byte."""
+        """Return the format into which the transmit engine compresses tagged frames with this ToS byte."""
         return next(form for tag, form in self.forms.items() if not (tag ^ tos) & self.tos_mask)
 
 
@@ -104,7 +104,7 @@ class Result:
 
 
 def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum: int) -> bytearray:
-    """The headers of ``frame`` for another IP total length and TCP or UDP checksum."""
+    """Return the headers of ``frame`` with another IP total length and TCP or UDP checksum."""
     head = bytearray(frame[: headers.payload])
     l3, l4 = headers.l3, headers.l4
     head[l3 + 2 : l3 + 4] = total_length.to_bytes(2, "big")
@@ -120,7 +120,10 @@ def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum:
 
 
 def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
-    """Step 20: the flow's phase; a flow that the table does not hold is learnt from this segment."""
+    """Do step 20: return the flow's phase.
+
+    A flow that the table does not hold is learnt from this segment.
+    """
     phase = flows.phase(headers.flow)
     if phase is None:
         flows.learn(headers.flow, headers.sequence)
@@ -129,7 +132,7 @@ def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
 
 
 def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result | Verdict:
-    """Steps 21 and 22: the frame with shim and block, or why it is not sent."""
+    """Do steps 21 and 22: return the frame with shim and block, or the verdict against it."""
     payload = frame[headers.payload : headers.end]
     form = config.form_of(headers.tos)
     block, lanes, counts = form.pack(np.frombuffer(payload, form.word))
@@ -154,7 +157,7 @@ def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result 
 
 
 def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = False) -> Result:
-    """The compression engine, host to wire. ``flows`` is its state from frame to frame.
+    """Act as the compression engine, host to wire. ``flows`` is its state from frame to frame.
 
     ``bad``: the frame arrived marked bad. Any verdict but ``COMPRESSED`` leaves the frame as it is.
     """
@@ -191,7 +194,7 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
 
 
 def _announced(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict | tuple[int, Format]:
-    """Steps 17 to 20: the payload length and the lanes that a valid shim announces, or why there is none."""
+    """Do steps 17 to 20: return the payload length and lanes that a valid shim announces, or a verdict."""
     at = headers.payload
     if headers.payload_bytes < wire.SHIM_BYTES:
         return Verdict.NO_SHIM
@@ -215,7 +218,7 @@ def _announced(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict 
 
 
 def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Result:
-    """Step 21: the frame with its payload restored to the ``length`` bytes that the shim announces."""
+    """Do step 21: restore the frame's payload to the ``length`` bytes that the shim announces."""
     at = headers.payload
     block = frame[at + wire.SHIM_BYTES : headers.end]
     size = headers.payload_bytes - wire.SHIM_BYTES
@@ -235,11 +238,11 @@ def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Resu
 
 
 def receive(frame: bytes, config: EngineConfig, bad: bool = False) -> Result:
-    """The decompression engine, wire to host. It keeps no state.
+    """Act as the decompression engine, wire to host. It keeps no state.
 
     ``bad``: the frame arrived marked bad. With a valid shim it is restored nevertheless, since the engine
-    cuts through and the mark comes last; its verdict is ``BAD`` and it leaves marked bad. Any verdict but
-    ``RESTORED`` and ``MALFORMED`` otherwise leaves the frame as it is.
+    cuts through and the mark is on the last beat; its verdict is ``BAD`` and it leaves marked bad. Otherwise
+    any verdict but ``RESTORED`` and ``MALFORMED`` leaves the frame unchanged.
     """
     frame = bytes(frame)
     if not config.enable:

@@ -25,7 +25,7 @@ MINIMUM_FRAME = 60
 
 
 def ethernet(payload: bytes, ethertype: int = wire.ETHERTYPE_IPV4, vlan: int | None = None) -> bytes:
-    """A frame; ``vlan`` is the tag control information of an 802.1Q tag."""
+    """Make a frame; ``vlan`` is the tag control information of an 802.1Q tag."""
     tag = b"" if vlan is None else struct.pack("!HH", wire.ETHERTYPE_VLAN, vlan)
     return MACS + tag + struct.pack("!H", ethertype) + payload
 
@@ -41,7 +41,7 @@ def ipv4(
     fragment: int = 0x4000,
     options: bytes = b"",
 ) -> bytes:
-    """An IPv4 packet. ``fragment``: flags and fragment offset (default: don't fragment)."""
+    """Make an IPv4 packet. ``fragment``: flags and fragment offset (default: don't fragment)."""
     header = struct.pack(
         "!BBHHHBBHII",
         0x45 + len(options) // 4,
@@ -72,7 +72,10 @@ def tcp(
     padding: bytes = b"",
     **ip: Any,
 ) -> bytes:
-    """A TCP frame; ``tcp_options`` is a multiple of 4 bytes, at most 40; ``ip`` as for :func:`ipv4`."""
+    """Make a TCP frame.
+
+    ``tcp_options`` is a multiple of 4 bytes, at most 40; ``ip`` as for :func:`ipv4`.
+    """
     offset = (20 + len(tcp_options)) // 4
     header = struct.pack(
         "!HHIIBBHHH", source_port, destination_port, sequence & 0xFFFFFFFF, 0, offset << 4, flags, 512, 0, 0
@@ -90,7 +93,7 @@ def udp(
     padding: bytes = b"",
     **ip: Any,
 ) -> bytes:
-    """A UDP frame with a checksum; ``ip`` as for :func:`ipv4`."""
+    """Make a UDP frame with a checksum; ``ip`` as for :func:`ipv4`."""
     header = struct.pack("!HHHH", source_port, destination_port, 8 + len(payload), 0)
     datagram = _with_checksum(header + payload, wire.PROTOCOL_UDP, 6, ip)
     return ethernet(ipv4(datagram, wire.PROTOCOL_UDP, **ip), vlan=vlan) + padding

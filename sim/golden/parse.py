@@ -45,14 +45,14 @@ SHIM = {"magic": (0, 15), "version": (16, 23), "number": (24, 31), "length": (32
 
 
 def read(frame: bytes, at: int, field: tuple[int, int]) -> int:
-    """The value of a field of the header at byte ``at``."""
+    """Read the value of a field of the header at byte ``at``."""
     first, last = field
     number = int.from_bytes(frame[at + first // 8 : at + last // 8 + 1], "big")
     return number >> (7 - last % 8) & ((1 << (last - first + 1)) - 1)
 
 
 def be16(frame: bytes, at: int) -> int:
-    """The big-endian 16-bit field at byte ``at``."""
+    """Read the big-endian 16-bit field at byte ``at``."""
     return frame[at] << 8 | frame[at + 1]
 
 
@@ -102,7 +102,7 @@ class Headers:
 
 
 def _network_layer(frame: bytes) -> Verdict | int:
-    """Steps 4 to 6: the offset of the IPv4 header, or why there is none."""
+    """Do steps 4 to 6: return the offset of the IPv4 header, or the verdict if there is none."""
     if len(frame) < ETHERNET_BYTES:
         return Verdict.TRUNCATED
     l3 = ETHERNET_BYTES
@@ -124,7 +124,7 @@ def _network_layer(frame: bytes) -> Verdict | int:
 
 
 def _internet_header(frame: bytes, l3: int, tags: Collection[int], tos_mask: int) -> Verdict | None:
-    """Steps 7 to 12: why the IPv4 header rules the frame out."""
+    """Do steps 7 to 12: return the verdict with which the IPv4 header rules the frame out, if any."""
     if len(frame) < l3 + IPV4_BYTES:
         return Verdict.TRUNCATED
     if read(frame, l3, IPV4["version"]) != 4:
@@ -143,11 +143,11 @@ def _internet_header(frame: bytes, l3: int, tags: Collection[int], tos_mask: int
 def parse(
     frame: bytes, tags: Collection[int], tos_mask: int, *, whole: bool
 ) -> tuple[Verdict | None, Headers | None]:
-    """Steps 4 to 16: the verdict that the headers alone give, if any, and the headers.
+    """Do steps 4 to 16: return the verdict that the headers alone give, if any, and the headers.
 
-    ``tags`` are the ToS bytes of tagged frames. The headers come for no verdict, ``SYN`` and ``NO_CHECKSUM``.
-    ``whole`` (transmit) also asks that the frame reach its announced end; the receive engine, which cuts
-    through, cannot know.
+    ``tags`` are the ToS bytes of tagged frames. The headers are returned for no verdict, ``SYN`` and
+    ``NO_CHECKSUM``. ``whole`` (transmit) also requires that the frame reach its announced end; the receive
+    engine, which cuts through, cannot know.
     """
     l3 = _network_layer(frame)
     if isinstance(l3, Verdict):

@@ -49,7 +49,7 @@ class Lanes:
 
 
 def checked(e0: int) -> int:
-    """``e0`` itself. Raises ``ValueError`` if it is not 113..126."""
+    """Return ``e0``. Raise ``ValueError`` if it is not 113..126."""
     if not wire.PlanesParameters(e0).valid:
         raise ValueError(f"E0 of the planes codec must be 113..126, not {e0!r}")
     return e0
@@ -60,7 +60,7 @@ def _e0(error_bound: float) -> int:
 
 
 def _step(e0: int) -> float:
-    """D: twice the error bound."""
+    """Return D, twice the error bound."""
     return math.ldexp(1.0, e0 - wire.EXPONENT_BIAS + 1)
 
 
@@ -69,12 +69,15 @@ def _code_plane_bytes(groups: int) -> int:
 
 
 def _word(kind: LaneType) -> np.dtype[Any]:
-    """The little-endian word of a lane."""
+    """Return the little-endian word of a lane."""
     return np.dtype(f"<u{kind.bytes}")
 
 
 def _words(x: NDArray[Any], kind: LaneType) -> Words:
-    """The bits of an array: float32, or uint16 that hold bf16. ``TypeError`` for another type."""
+    """Return the bits of an array: float32, or uint16 that hold bf16.
+
+    ``TypeError`` for another type.
+    """
     if kind is FP32_LANES:
         return bits_of(x)
     if not isinstance(x, np.ndarray) or x.dtype != np.uint16:
@@ -99,7 +102,10 @@ def compress_lanes(bits: Words, e0: int, kind: LaneType = FP32_LANES) -> Lanes:
 
 
 def decompress_lanes(z: Bits, e0: int, kind: LaneType = FP32_LANES) -> Words:
-    """The values' bits of integers of up to 15 bits; bf16 drops what is beyond its significand."""
+    """Return the values' bits of integers of up to 15 bits.
+
+    bf16 drops the bits beyond its significand.
+    """
     s = z & 1
     q = (z >> 1) + s
     word = s << 31 | (q * _step(checked(e0))).astype(np.float32).view(np.uint32)
@@ -110,14 +116,14 @@ def decompress_lanes(z: Bits, e0: int, kind: LaneType = FP32_LANES) -> Words:
 
 
 def _in_groups(lanes: NDArray[Any], kind: LaneType) -> NDArray[Any]:
-    """``[G, group_lanes]``, absent lanes zero."""
+    """Arrange lanes as ``[G, group_lanes]``, absent lanes zero."""
     groups = np.zeros((-(-len(lanes) // kind.group_lanes), kind.group_lanes), lanes.dtype)
     groups.reshape(-1)[: len(lanes)] = lanes
     return groups
 
 
 def group_codes(lanes: Lanes, kind: LaneType = FP32_LANES) -> Codes:
-    """``uint8[G]``, 0..15: the code of each group."""
+    """Return the code, 0..15, of each group, as ``uint8[G]``."""
     every_bit = np.bitwise_or.reduce(_in_groups(lanes.z, kind), axis=1)
     width = np.frexp(every_bit.astype(np.float64))[1]  # bit length; exact, 0 for 0
     raw = _in_groups(lanes.raw, kind).any(axis=1)
@@ -125,7 +131,7 @@ def group_codes(lanes: Lanes, kind: LaneType = FP32_LANES) -> Codes:
 
 
 def pack_block(lanes: Lanes, kind: LaneType = FP32_LANES) -> bytes:
-    """Code plane and data of the lanes."""
+    """Pack the lanes' code plane and data."""
     codes = group_codes(lanes, kind)
     nibbles = np.zeros(2 * _code_plane_bytes(len(codes)), np.uint8)
     nibbles[: len(codes)] = codes
@@ -141,7 +147,10 @@ def pack_block(lanes: Lanes, kind: LaneType = FP32_LANES) -> bytes:
 
 
 def read_codes(block: bytes, groups: int) -> Codes:
-    """``uint8[4 * ceil(G / 4)]``: every nibble of a whole code plane, those past the last group too."""
+    """Read every nibble of a whole code plane, as ``uint8[4 * ceil(G / 4)]``.
+
+    Those past the last group are included.
+    """
     plane = np.frombuffer(block, np.uint8, _code_plane_bytes(groups))
     return np.stack((plane & 15, plane >> 4), axis=1).reshape(-1)
 
@@ -204,9 +213,10 @@ def examine_block(
 
 
 def compress_block(x: NDArray[Any], e0: int, kind: LaneType = FP32_LANES) -> bytes:
-    """The block of a float32 array of 1..2304 values, or of 1..4608 bf16 as uint16 (any shape, C order).
+    """Make the block of a float32 array of 1..2304 values, or of 1..4608 bf16 as uint16.
 
-    Raises ``ValueError`` for another count or an E0 outside 113..126, ``TypeError`` for another type.
+    The array has any shape, and is read in C order. Raises ``ValueError`` for another count or an E0 outside
+    113..126, ``TypeError`` for another type.
     """
     words = _words(x, kind)
     if not 1 <= len(words) <= kind.max_lanes:
@@ -215,7 +225,7 @@ def compress_block(x: NDArray[Any], e0: int, kind: LaneType = FP32_LANES) -> byt
 
 
 def decompress_block(block: bytes, count: int, e0: int, kind: LaneType = FP32_LANES) -> NDArray[Any]:
-    """The ``float32[count]`` of a block, or its bf16 as ``uint16[count]``.
+    """Decompress the ``float32[count]`` of a block, or its bf16 as ``uint16[count]``.
 
     ``MalformedError`` (a ``ValueError``) names the byte offset.
     """
@@ -231,7 +241,7 @@ def decompress_block(block: bytes, count: int, e0: int, kind: LaneType = FP32_LA
 
 
 def compress(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -> bytes:
-    """The stream of a float32 array of any shape: the blocks of 2048 lanes each, back to back.
+    """Compress a float32 array of any shape to a stream of blocks of 2048 lanes each, back to back.
 
     Raises ``ValueError`` for a bound that is not 2**-k with k = 1..14, ``TypeError`` for another type of
     array.
@@ -241,7 +251,7 @@ def compress(x: NDArray[np.float32], error_bound: float = DEFAULT_ERROR_BOUND) -
 
 
 def decompress(stream: bytes, count: int, error_bound: float = DEFAULT_ERROR_BOUND) -> NDArray[np.float32]:
-    """The ``float32[count]`` of a stream made with the same bound.
+    """Decompress the ``float32[count]`` of a stream made with the same bound.
 
     ``MalformedError`` (a ``ValueError``) names the byte offset from the start of the stream.
     """
@@ -272,13 +282,13 @@ def decompress(stream: bytes, count: int, error_bound: float = DEFAULT_ERROR_BOU
 def lossy(
     x: NDArray[Any], error_bound: float = DEFAULT_ERROR_BOUND, kind: LaneType = FP32_LANES
 ) -> NDArray[Any]:
-    """What decompressing the compressed ``x`` gives, in its shape and type."""
+    """Return what decompressing the compressed ``x`` gives, in its shape and type."""
     return compress_lanes(_words(x, kind), _e0(error_bound), kind).bits.view(x.dtype).reshape(x.shape)
 
 
 def histogram(
     x: NDArray[Any], error_bound: float = DEFAULT_ERROR_BOUND, kind: LaneType = FP32_LANES
 ) -> NDArray[np.int64]:
-    """``int64[16]``: how many groups of ``x`` have each code."""
+    """Count the groups of ``x`` with each code, as ``int64[16]``."""
     codes = group_codes(compress_lanes(_words(x, kind), _e0(error_bound), kind), kind)
     return np.bincount(codes, minlength=wire.CODES).astype(np.int64)

@@ -20,7 +20,7 @@ BOUNDS = range(wire.MIN_K, wire.MAX_K + 1)
 
 
 def lanes() -> dict[str, Any]:
-    """``planes_lanes.json``: the lane codec, both ways."""
+    """Make ``planes_lanes.json``: the lane codec, both ways."""
     edges = [s << 31 | e << 23 | m for e in EXPONENTS for m in MANTISSAS for s in (0, 1)]
     inputs = np.array(list(dict.fromkeys([*values.SPECIAL, *edges])), np.uint32)
     sets = []
@@ -65,7 +65,7 @@ MALFORMED = (
 
 
 def blocks() -> dict[str, Any]:
-    """``planes_blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
+    """Make ``planes_blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
     good = []
     for kind in values.KINDS:
         for k in BOUNDS if kind == "edges" else (wire.DEFAULT_K,):

@@ -31,33 +31,36 @@ EDGE_MANTISSAS = (0, 1, 0x0000FF, 0x000100, 0x007FFF, 0x00FFFF, 0x010000, 0x4000
 
 
 def _number(source: random.Random, low: int, high: int) -> int:
-    """A number of either sign with a biased exponent in low..high."""
+    """Draw a number of either sign with a biased exponent in low..high."""
     return source.getrandbits(1) << 31 | source.randint(low, high) << 23 | source.getrandbits(23)
 
 
 def zeros(count: int, source: random.Random) -> Bits:
-    """All +0.0."""
+    """Return +0.0 in all lanes."""
     return np.zeros(count, np.uint32)
 
 
 def gradients(count: int, source: random.Random) -> Bits:
-    """Peaked around zero (the paper's Fig. 5): three of four below 2**-10, the rest up to 2**-3."""
+    """Draw values peaked around zero (the paper's Fig. 5).
+
+    Three of four are below 2**-10, the rest up to 2**-3.
+    """
     limits = [(100, 116) if source.getrandbits(2) else (117, 123) for _ in range(count)]
     return np.array([_number(source, *limit) for limit in limits], np.uint32)
 
 
 def fractions(count: int, source: random.Random) -> Bits:
-    """All classes but the raw one: magnitudes in [2**-17, 1)."""
+    """Draw all classes but the raw one: magnitudes in [2**-17, 1)."""
     return np.array([_number(source, 110, 126) for _ in range(count)], np.uint32)
 
 
 def large(count: int, source: random.Random) -> Bits:
-    """Magnitudes of 1 and more: incompressible."""
+    """Draw magnitudes of 1 and more: incompressible."""
     return np.array([_number(source, 127, 254) for _ in range(count)], np.uint32)
 
 
 def edges(count: int, source: random.Random) -> Bits:
-    """Special values and class edges."""
+    """Draw special values and class edges."""
     return np.array(
         [
             source.choice(SPECIAL)
@@ -70,7 +73,7 @@ def edges(count: int, source: random.Random) -> Bits:
 
 
 def noise(count: int, source: random.Random) -> Bits:
-    """Random bits."""
+    """Draw random bits."""
     return np.array([source.getrandbits(32) for _ in range(count)], np.uint32)
 
 
@@ -81,11 +84,11 @@ KINDS: dict[str, Callable[[int, random.Random], Bits]] = {
 
 
 def payload(kind: str, count: int, seed: int = 0) -> bytes:
-    """The bytes, as they lie in a frame, of ``count`` values of a kind."""
+    """Return the bytes, as they lie in a frame, of ``count`` values of a kind."""
     return KINDS[kind](count, random.Random(f"{kind} {count} {seed}")).astype("<u4").tobytes()
 
 
 def bf16_payload(kind: str, count: int) -> bytes:
-    """The bytes of ``count`` bf16 values of a kind: the upper halves of fp32 values."""
+    """Return the bytes of ``count`` bf16 values of a kind: the upper halves of fp32 values."""
     words = np.frombuffer(payload(kind, count), "<u4")
     return (words >> 16).astype("<u2").tobytes()

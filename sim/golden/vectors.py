@@ -49,7 +49,7 @@ def _settings() -> Iterable[tuple[dict[str, Any], Parameters]]:
 
 
 def lane_inputs() -> codec.Bits:
-    """Special values, and every sign and edge mantissa at every class edge of every bound."""
+    """Return special values, and every sign and edge mantissa at every class edge of every bound."""
     numbers = [
         sign << 31 | exponent << 23 | mantissa
         for exponent in sorted({*range(111, 129), *SPECIAL_EXPONENTS})
@@ -60,7 +60,7 @@ def lane_inputs() -> codec.Bits:
 
 
 def lanes() -> dict[str, Any]:
-    """``lanes.json``: the lane codec, both ways."""
+    """Make ``lanes.json``: the lane codec, both ways."""
     inputs = lane_inputs()
     sets = []
     for name, params in _settings():
@@ -108,12 +108,12 @@ def lanes() -> dict[str, Any]:
 
 
 def _digits(vector: int, tag: int) -> str:
-    """The vector in hexadecimal, most significant digit first; a dot for the empty one."""
+    """Format the vector in hexadecimal, most significant digit first; a dot for the empty one."""
     return f"{vector:0{2 * wire.TAG_BYTES[tag]}x}" if tag else "."
 
 
 def blocks() -> dict[str, Any]:
-    """``blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
+    """Make ``blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
     good = []
     for kind in values.KINDS:
         for name, params in _settings():
@@ -183,7 +183,7 @@ def _block(name: dict[str, Any], params: Parameters, kind: str, data: bytes) -> 
 
 
 def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
-    """``transmit.json`` or ``receive.json`` of a codec, and the frames of its two captures."""
+    """Make ``transmit.json`` or ``receive.json`` of a codec, and the frames of its two captures."""
     transmitting = direction == "transmit"
     sequences = (cases.transmit_sequences if transmitting else cases.receive_sequences)(codec_name)
     rows, arrived, left = [], [], []
@@ -230,13 +230,13 @@ def _step(case: cases.Case, result: Result, number: int, config: EngineConfig) -
 
 
 def _write_json(path: Path, content: Any) -> None:
-    """One line per case, so that a change shows as one."""
+    """Write one line per case, so that a change shows as one."""
     text = json.dumps(content, separators=(",", ":"), sort_keys=False)
     path.write_text(text.replace("},{", "},\n{").replace("[{", "[\n{") + "\n", encoding="ascii")
 
 
 def _write_pcap(path: Path, packets: list[bytes]) -> None:
-    """A capture (microseconds, Ethernet) with one frame per millisecond of 1970."""
+    """Write a capture (microseconds, Ethernet) with one frame per millisecond of 1970."""
     from scapy.utils import RawPcapWriter
 
     writer = RawPcapWriter(str(path), linktype=1, endianness="<", snaplen=65535)
@@ -271,7 +271,7 @@ def write(directory: Path) -> list[Path]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m inceptionn.sim.golden.vectors", description=__doc__.split("\n")[0]
     )

@@ -121,26 +121,26 @@ class InlineModel(LoadedModel):
         return int(self._call("cycles"))
 
     def run(self, picoseconds: int) -> None:
-        """Advances the simulated time."""
+        """Advance the simulated time."""
         self._call("run", self.now + picoseconds)
 
     def reset(self, domain: int, on: bool) -> None:
-        """Asserts or releases the reset of one clock domain."""
+        """Assert or release the reset of one clock domain."""
         self._call("reset", domain, on)
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
-        """Queues a frame without FCS at the PHY of a port, to be sent at ``start`` or later.
+        """Queue a frame without FCS at the PHY of a port, to be sent at ``start`` or later.
 
         Unless ``good``, its FCS is wrong.
         """
         self._call("send", PORTS.index(port), frame, len(frame), start, good)
 
     def idle(self, port: str) -> bool:
-        """Whether the PHY of a port has nothing more to send to the device."""
+        """Tell whether the PHY of a port has nothing more to send to the device."""
         return bool(self._call("idle", PORTS.index(port)))
 
     def taken(self, port: str) -> list[Arrived]:
-        """The frames that have left a port since the last call."""
+        """Return the frames that have left a port since the last call."""
         frames, number = [], PORTS.index(port)
         while (length := self._call("waiting", number)) >= 0:
             data, times = ctypes.create_string_buffer(max(1, length)), (ctypes.c_uint64 * 2)()
@@ -151,17 +151,17 @@ class InlineModel(LoadedModel):
     # The serial line.
 
     def say(self, text: str) -> None:
-        """Sends characters to the device, which takes simulated time."""
+        """Send characters to the device, which takes simulated time."""
         self._call("say", text.encode())
 
     def hear(self) -> str:
-        """Characters that the device has sent since the last call, at most 255."""
+        """Return the characters that the device has sent since the last call, at most 255."""
         text = ctypes.create_string_buffer(256)
         self._call("hear", text)
         return text.value.decode("ascii", "replace")
 
     def ask(self, line: str) -> str:
-        """Sends a line and returns the answer, without its newline. Raises `NoAnswer` after 0.8 ms."""
+        """Send a line and return the answer, without its newline. Raise `NoAnswer` after 0.8 ms."""
         self.say(f"{line}\r")
         heard, limit = "", self.now + _PATIENCE
         while not heard.endswith("\n"):
@@ -172,25 +172,25 @@ class InlineModel(LoadedModel):
         return heard.strip()
 
     def read(self, name: str) -> int:
-        """A register or a 64-bit counter by its name in `inline_registers`, over the serial line."""
+        """Read a register or a 64-bit counter by its name in `inline_registers`, over the serial line."""
         register = self.registers[name]
         offsets = range(register.offset, register.offset + register.width // 8, DATA_WIDTH // 8)
         return sum(self.read_word(at) << 8 * (at - register.offset) for at in offsets)
 
     def read_word(self, address: int) -> int:
-        """The 32 bits at a byte address."""
+        """Read the 32 bits at a byte address."""
         answer = self.ask(f"r {address:x}")
         if answer == "error":
             raise NoAnswer(f"the device refuses the read of {address:#x}")
         return int(answer, 16)
 
     def write_word(self, address: int, value: int) -> None:
-        """Writes the 32 bits at a byte address."""
+        """Write the 32 bits at a byte address."""
         if self.ask(f"w {address:x} {value:x}") != "ok":
             raise NoAnswer(f"the device refuses the write to {address:#x}")
 
     def counters(self) -> dict[str, int]:
-        """Every 64-bit counter by name."""
+        """Read every 64-bit counter by name."""
         return {
             register.name: self.read(register.name) for register in self.registers if register.width == 64
         }

@@ -45,7 +45,7 @@ class Side:
         self._written_off = 0
 
     def feed(self, window: int | None) -> None:
-        """Gives the host's next frames to its MAC, as many as ``window`` allows, or all if it is None."""
+        """Give the host's next frames to its MAC, as many as ``window`` allows, or all if it is None."""
         gone = self._left() + self._written_off
         while self.sent < len(self.to_send) and (window is None or self._sent_bytes - gone < window):
             frame = self.to_send[self.sent]
@@ -54,13 +54,14 @@ class Side:
             self._sent_bytes += len(frame)
 
     def write_off(self) -> None:
-        """Counts frames that the host has sent and that have not left on the cable as lost, which frees the
-        window.
+        """Count frames that the host sent and that have not left on the cable as lost.
+
+        This frees the window.
         """
         self._written_off = self._sent_bytes - self._left()
 
     def _left(self) -> int:
-        """Bytes of as many frames as have left on the cable."""
+        """Return the total bytes of the frames that have left on the cable."""
         return sum(map(len, self.to_send[: len(self.wire)]))
 
 
@@ -93,7 +94,7 @@ class Pair:
         ]
 
     def close(self) -> None:
-        """Frees both models. A second call does nothing."""
+        """Free both models. A second call does nothing."""
         for side in self.sides:
             side.model.close()
 
@@ -106,7 +107,7 @@ class Pair:
         self.close()
 
     def slice(self) -> bool:
-        """Advances both sides by one slice of time. Returns whether any frame moved."""
+        """Advance both sides by one slice of time. Return whether any frame moved."""
         moved = False
         for side in self.sides:
             side.model.run(SLICE)
@@ -133,7 +134,7 @@ class Pair:
         progress: Callable[[int], None] = lambda frames: None,
         each: Callable[[], None] = lambda: None,
     ) -> None:
-        """Sends frames from each side's host, until nothing has moved for 2 ms.
+        """Send frames from each side's host, until nothing has moved for 2 ms.
 
         ``window``: bytes that a host has in its device at most; None: it sends at its line's rate.
         ``each`` is called after every slice, ``progress`` with the number of frames on the cable since.
@@ -159,10 +160,10 @@ class Pair:
                 raise Stuck(f"device {name} stopped: {left} of {len(side.to_send)} frames were not sent")
 
     def counter_mismatches(self) -> list[str]:
-        """Contradictions among the counters of both devices, read over serial lines. Empty if all agree.
+        """List contradictions among the counters of both devices, read over serial lines.
 
-        Each frame from a host or the cable must be received, pass an engine and be sent, and be counted at
-        each step.
+        The list is empty if all agree. Each frame from a host or the cable must be received, pass an engine
+        and be sent, and be counted at each step.
         """
         wrong = []
         for name, side in zip("AB", self.sides, strict=True):

@@ -17,7 +17,7 @@ DOMAINS = ("sync", MAC_DOMAIN, "host_rx", "network_rx")
 
 
 def _pins(domain: str) -> tuple[str, str]:
-    """Names of a domain's clock and reset."""
+    """Return the names of a domain's clock and reset."""
     prefix = "" if domain == "sync" else f"{domain}_"
     return f"{prefix}clk", f"{prefix}rst"
 

@@ -22,14 +22,15 @@ LEAST_GAIN = 3.0
 
 
 def configured(codec: str, k: int = 10) -> EngineConfig:
-    """The golden model's settings for a bound of 2^-k."""
+    """Return the golden model's settings for a bound of 2^-k."""
     return EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(k))
 
 
 def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:
-    """Differences of the wire or the far host from the golden model. Empty if there are none.
+    """List differences of the wire or the far host from the golden model.
 
-    ``frames`` are all that the host of ``sender`` ever sent through devices fresh out of reset.
+    The list is empty if there are none. ``frames`` are all that the host of ``sender`` ever sent through
+    devices fresh out of reset.
     """
     flows = FlowTable()
     wire = [
@@ -54,7 +55,7 @@ def _compared(place: str, arrived: Sequence[Arrived], expected: Sequence[bytes])
 
 
 def gradients(count: int, scale: float, *, tagged: bool = True, seed: int = 1) -> list[bytes]:
-    """TCP segments of one connection that carry fp32 values of a Laplace distribution."""
+    """Make TCP segments of one connection that carry fp32 values of a Laplace distribution."""
     values = np.random.default_rng(seed).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
     return [
         packets.tcp(
@@ -81,15 +82,16 @@ class Gain:
 
 
 def rate(arrived: Sequence[Arrived]) -> float:
-    """Rate of frames in Mbit/s from the end of the first to the end of the last, without FCS, preamble and
-    gap.
+    """Return the rate of frames in Mbit/s from the end of the first to the end of the last.
+
+    FCS, preamble and gap do not count.
     """
     bits = 8 * sum(len(frame.data) for frame in arrived[1:])
     return bits * 1e6 / (arrived[-1].end - arrived[0].end)
 
 
 def gain(pair: Pair, scale: float, frames: int, progress: Callable[[int], None] = lambda n: None) -> Gain:
-    """Measures the gain of one kind of gradients."""
+    """Measure the gain of one kind of gradients."""
     rates = []
     for tagged in (False, True):
         before = len(pair.sides[1].host)

@@ -17,12 +17,12 @@ from pathlib import Path
 
 
 def build_root() -> Path:
-    """``build/sim`` of the working directory, or of ``$INCEPTIONN_BUILD``."""
+    """Return ``build/sim`` of the working directory, or of ``$INCEPTIONN_BUILD``."""
     return (Path(os.environ.get("INCEPTIONN_BUILD", "build")) / "sim").resolve()
 
 
 def digest(*parts: str) -> str:
-    """A hash, of 16 digits, of texts and of where each ends."""
+    """Hash texts and where each ends, to 16 digits."""
     key = hashlib.sha256()
     for data in (part.encode() for part in parts):
         key.update(len(data).to_bytes(8, "little") + data)
@@ -31,9 +31,9 @@ def digest(*parts: str) -> str:
 
 @contextmanager
 def built_once(folder: Path) -> Iterator[Path | None]:
-    """An empty folder to build in, which becomes ``folder`` when the block ends well; None if it exists.
+    """Yield an empty folder to build in, which becomes ``folder`` when the block ends well.
 
-    A lock beside it keeps other processes waiting meanwhile.
+    It yields None if ``folder`` exists. A lock beside it keeps other processes waiting meanwhile.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_name(folder.name + ".lock"), "w") as lock:
@@ -51,7 +51,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
 
 
 def keep_source(text: str, name: str) -> Path:
-    """Path of the file ``{name}.v`` of that text in the cache."""
+    """Return the path of the file ``{name}.v`` of that text in the cache."""
     folder = build_root() / f"{name}-{digest(text)}"
     with built_once(folder) as scratch:
         if scratch is not None:

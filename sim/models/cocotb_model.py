@@ -24,10 +24,10 @@ _TIMESCALE = "1ns/1ps"
 
 
 def build_library(verilog: str, module: str) -> Path:
-    """Folder of module ``module`` as a Verilator library: its wrapper ``{module}.sv`` and object files.
+    """Build module ``module`` as a Verilator library: its wrapper ``{module}.sv`` and object files.
 
-    A model that instantiates it needs the wrapper among its sources and the objects when it is linked, and
-    builds in a fraction of the time. The wrapper is DPI, so only Verilator takes it.
+    Returns its folder. A model that instantiates it needs the wrapper among its sources and the objects when
+    it is linked, and builds in a fraction of the time. The wrapper is DPI, so only Verilator takes it.
     """
     kind = Kind(
         keep=("*.o", "*.sv"),
@@ -41,10 +41,11 @@ def build_library(verilog: str, module: str) -> Path:
 def build_verilator(
     verilog: str, top: str, waves: WaveFormat | None = None, libraries: Mapping[str, str] | None = None
 ) -> Path:
-    """Folder of the executable for module ``top`` of the text ``verilog``, able to write ``waves``.
+    """Build the executable for module ``top`` of the text ``verilog``, able to write ``waves``.
 
-    ``libraries``: modules that ``verilog`` instantiates and does not hold, name to Verilog text; each is
-    built once for all models (:func:`build_library`). Their insides are not in the waves.
+    Returns its folder. ``libraries``: modules that ``verilog`` instantiates and does not hold, name to
+    Verilog text; each is built once for all models (:func:`build_library`). Their insides are not in the
+    waves.
     """
     import cocotb_tools.config
 
@@ -73,7 +74,10 @@ def build_verilator(
 
 
 def build_icarus(verilog: str, top: str, waves: WaveFormat | None = None) -> Path:
-    """Folder of the ``vvp`` program for module ``top``; `ToolMissing` without Icarus Verilog."""
+    """Build the ``vvp`` program for module ``top``; return its folder.
+
+    Raises `ToolMissing` without Icarus Verilog.
+    """
     compiler = find_icarus()
     version = run_tool([compiler, "-V"]).partition("\n")[0]
     dump = (

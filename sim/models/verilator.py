@@ -45,7 +45,7 @@ class Kind:
 
 
 def _units(sources: Sequence[Path]) -> list[tuple[list[Path], bool]]:
-    """Files that are compiled as one, the longest unit first; and whether they are of the slow path.
+    """Group files that are compiled as one, the longest unit first; tell which are of the slow path.
 
     Every generated file includes the same headers. They take a second to read, and most models' own code
     takes far less.
@@ -72,7 +72,7 @@ def _bytes_in(paths: Sequence[Path]) -> int:
 
 
 def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
-    """Objects of C++ files, into ``folder``."""
+    """Compile C++ files to objects in ``folder``."""
     compiler = [find_compiler(), *_COMPILE, *flags]
     units = _units(sources)
     commands: list[list[str | Path]] = []
@@ -84,7 +84,10 @@ def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level:
 
 
 def _compiler_version() -> str:
-    """The compiler's version; if it is gone, its last known version: built models still run."""
+    """Return the compiler's version; if it is gone, its last known version.
+
+    Built models then still run.
+    """
     noted = build_root() / "compiler-version"
     try:
         version = run_tool([find_compiler(), "--version"])
@@ -101,10 +104,10 @@ def _compiler_version() -> str:
 def build(
     kind: Kind, top: str, files: Mapping[str, str], parts: Sequence[Path] = (), step: Step = lambda text: None
 ) -> Path:
-    """Folder of the model of module ``top``, built unless it is in the cache.
+    """Build the model of module ``top``, unless it is in the cache, and return its folder.
 
-    ``files``: names and texts of what it is made from: Verilog and Verilator's configuration, which Verilator
-    reads in this order, and C++. ``parts``: folders of models whose objects are linked too. Raises
+    ``files``: names and texts of its sources: Verilog and Verilator's configuration, which Verilator reads in
+    this order, and C++. ``parts``: folders of models whose objects are linked too. Raises
     :class:`~inceptionn.sim.models.tools.ToolMissing` or :class:`~inceptionn.sim.models.tools.ToolError`.
     """
     binary, root = find_verilator()

@@ -17,7 +17,10 @@ WaveFormat = Literal["vcd", "fst"]
 
 @cache
 def fst_available() -> bool:
-    """Whether Verilator's FST writer can be compiled: it needs the headers of zlib and lz4."""
+    """Tell whether Verilator's FST writer can be compiled.
+
+    It needs the headers of zlib and lz4.
+    """
     probe = "#include <zlib.h>\n#include <lz4.h>\n"
     try:
         compiler = find_compiler()
@@ -28,7 +31,7 @@ def fst_available() -> bool:
 
 
 def wave_format(path: Path, simulator: Simulator) -> WaveFormat:
-    """Format of a wave file by its suffix.
+    """Return the format of a wave file by its suffix.
 
     Raises ``ValueError`` for a suffix other than .vcd and .fst, and
     :class:`~inceptionn.sim.models.tools.ToolMissing` for FST with Verilator where its headers are missing.

@@ -25,35 +25,35 @@ _STEP = 2.0**-9
 
 
 def plane_bytes(codec: str, payload: int) -> int:
-    """Bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
+    """Return the bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
     return CODECS[codec].plane_bytes(-(-payload // LANE_BYTES))
 
 
 def repeated(lanes: Sequence[float]) -> Values:
-    """A payload that repeats these values."""
+    """Make a payload that repeats these values."""
     return lambda random, n: np.resize(np.array(lanes, "<f4"), n)
 
 
 def gradients(random: np.random.Generator, n: int) -> NDArray[np.float32]:
-    """Values with the heavy-tailed spread of a gradient."""
+    """Draw values with the heavy-tailed spread of a gradient."""
     return (random.standard_t(3, n) * 3e-3).astype("<f4")
 
 
 def _of_code(code: int) -> list[float]:
-    """A group of this code, 0..14: its largest integer has that many bits."""
+    """Make a group of this code, 0..14: its largest integer has that many bits."""
     largest = 2.0 ** (code - 2) * _STEP if code > 1 else -_STEP * code
     return [0.0] * (GROUP_LANES - 1) + [largest]
 
 
 def _little_saved(random: np.random.Generator, n: int) -> NDArray[np.float32]:
-    """For the paper's codec: a block that with its shim is 4 bytes shorter than the payload."""
+    """Draw a block of the paper's codec that with its shim is 4 bytes shorter than the payload."""
     values = np.full(n, 1.5, "<f4")
     values[: -(-n // GROUP_LANES) + SHIM_BYTES // 2 + 2] = 0.3  # two bytes saved each
     return values
 
 
 def _little_saved_planes(random: np.random.Generator, n: int) -> NDArray[np.float32]:
-    """For the planes codec: a block that with its shim is 1 to 32 bytes shorter than the payload."""
+    """Draw a block of the planes codec that with its shim is 1 to 32 bytes shorter than the payload."""
     raw = BURST_BYTES * -(-n // GROUP_LANES)
     grown = SHIM_BYTES + plane_bytes("planes", LANE_BYTES * n) + raw - LANE_BYTES * n
     values = np.full(n, 64.0, "<f4")

@@ -113,7 +113,7 @@ class Performance:
         return {kind: most + extra for kind, most in MOST_LATENCY.items()}
 
     def shortfalls(self) -> list[str]:
-        """One line for each figure that misses its limit."""
+        """Return one line for each figure that misses its limit."""
         lines = [
             f"{r.direction} {r.kind}, MTU {r.mtu}, payload at {r.payload_at}: {r.figure:.3f} beats per cycle"
             for r in self.rates
@@ -132,17 +132,20 @@ class Performance:
         return lines
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         return asdict(self)
 
 
 def beats(length: int, beat_bytes: int = BURST_BYTES) -> int:
-    """Beats of a frame of ``length`` bytes on a stream of this width."""
+    """Count the beats of a frame of ``length`` bytes on a stream of this width."""
     return -(-length // beat_bytes)
 
 
 def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) -> float:
-    """Beats per cycle of the frames (by length) from the second quarter on, without the last frame."""
+    """Return the beats per cycle of the frames (by length), from the second quarter on.
+
+    The last frame does not count.
+    """
     begin = len(frames) // 4
     moved = sum(beats(length, nic.beat_bytes) for length in frames[begin:-1])
     return moved / (first_beats[-1] - first_beats[begin])
@@ -152,7 +155,7 @@ def segments(
     values: Values, mtu: int, count: int, *,
     options: bytes = b"", tos: int = DEFAULT_TOS, seed: int = 1,
 ) -> list[bytes]:  # fmt: skip
-    """Full-size TCP segments of one flow, back to back in its sequence space."""
+    """Make full-size TCP segments of one flow, back to back in its sequence space."""
     random = np.random.default_rng(seed)
     size = (mtu - 40 - len(options)) & ~3
     return [
@@ -192,7 +195,10 @@ def one_rate(
     sent: list[bytes],
     came: list[Output],
 ) -> Rate:
-    """The rate of a run. Raises ``RuntimeError`` if the engine did not treat the frames as the kind says."""
+    """Return the rate of a run.
+
+    Raises ``RuntimeError`` if the engine did not treat the frames as the kind says.
+    """
     host, wire = (sent, came) if direction == "transmit" else (came, sent)
     lengths = [len(f.data if isinstance(f, Output) else f) for f in host]
     on_wire = [len(f.data if isinstance(f, Output) else f) for f in wire]
@@ -255,10 +261,11 @@ def _latency(nic: VerilatedNic, kind: str, frame: bytes, outputs: list[Output], 
 
 
 def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) -> Performance:
-    """All figures of a NIC in its reset configuration; 300 thousand cycles (paper), a million (planes).
+    """Measure all figures of a NIC in its reset configuration.
 
-    The counters move and the flow of the test segments stays in the flow table. ``step`` gets the
-    current step as text. Raises ``RuntimeError`` if a frame is not treated as the kind says.
+    It takes 300 thousand cycles (paper), or a million (planes). The counters move and the flow of the test
+    segments stays in the flow table. ``step`` gets the current step as text. Raises ``RuntimeError`` if a
+    frame is not treated as the kind says.
     """
     step("measuring throughput")
     rates = tuple(_rates(nic))

@@ -35,7 +35,7 @@ class Ratio:
 
 
 def payloads(frames: Iterable[bytes]) -> list[bytes]:
-    """The payloads that an engine out of reset would compress, or send raw for their size alone."""
+    """Return the payloads that an engine out of reset would compress, or send raw only for their size."""
     config, flows, found = EngineConfig(), FlowTable(), []
     for frame in frames:
         if transmit(frame, config, flows).verdict in _ELIGIBLE:
@@ -46,7 +46,7 @@ def payloads(frames: Iterable[bytes]) -> list[bytes]:
 
 
 def ratios(frames: Sequence[bytes], bounds: Sequence[int] = BOUNDS) -> list[Ratio]:
-    """The ratio of each codec at each bound, paper in mode ``bounded``."""
+    """Return the ratio of each codec at each bound, paper in mode ``bounded``."""
     found, sent = [], payloads(frames)
     for name, codec in NIC_CODECS.items():
         for k in bounds:

@@ -21,7 +21,10 @@ class ChecksumError(ValueError):
 
 
 def _ip(frame: bytes) -> Any:
-    """The IPv4 packet in a frame as scapy sees it, without Ethernet padding; None without a complete one."""
+    """Return the IPv4 packet in a frame as scapy sees it, without Ethernet padding.
+
+    None without a complete one.
+    """
     try:
         packet = Ether(frame)
     except struct.error:  # it ends inside a header
@@ -36,14 +39,14 @@ def _ip(frame: bytes) -> Any:
 
 
 def _layer(ip: Any) -> Any:
-    """The TCP or UDP layer of a packet that is not a fragment, or None."""
+    """Return the TCP or UDP layer of a packet that is not a fragment, or None."""
     if ip.frag or ip.flags.MF:
         return None
     return ip[TCP] if TCP in ip else ip[UDP] if UDP in ip else None
 
 
 def payload_offset(frame: bytes) -> int:
-    """Where the TCP or UDP payload of a frame begins."""
+    """Return the offset of a frame's TCP or UDP payload."""
     packet = Ether(frame)
     ip = packet[IP]
     header = 4 * packet[TCP].dataofs if TCP in packet else 8
@@ -51,7 +54,10 @@ def payload_offset(frame: bytes) -> int:
 
 
 def valid(frame: bytes) -> tuple[bool | None, bool | None]:
-    """Whether the IP header checksum, and the TCP or UDP checksum, are right; None where there is none."""
+    """Tell whether the IP header checksum, and the TCP or UDP checksum, are right.
+
+    None where there is none.
+    """
     ip = _ip(frame)
     if ip is None:
         return None, None
@@ -67,7 +73,7 @@ def valid(frame: bytes) -> tuple[bool | None, bool | None]:
 
 
 def check(sent: bytes, wire: bytes, host: bytes, compressed: bool) -> list[str]:
-    """Names of the checksums on one frame's path that were right, out of `IP_HEADER`, `HOST`, `WIRE`.
+    """Name the checksums on one frame's path that were right, out of `IP_HEADER`, `HOST`, `WIRE`.
 
     A checksum that was right when the frame was sent must be right at every place. The exception is a
     compressed frame on the wire, which no host may accept: its TCP or UDP checksum is already the restored

@@ -12,14 +12,14 @@ from .totals import ReplayError, Totals
 
 
 def read_counter(nic: VerilatedNic, name: str, codec: NicCodec = NIC_CODECS["paper"]) -> int:
-    """A 64-bit counter, low word first; ``codec`` tells which counters there are."""
+    """Read a 64-bit counter, low word first; ``codec`` tells which counters there are."""
     register = codec.registers[name]
     low = nic.read(register.offset)
     return nic.read(register.offset + 4) << 32 | low
 
 
 def reconcile(nic: VerilatedNic, totals: Totals) -> int:
-    """Checks the counters of a NIC that has seen this replay and nothing else; returns their number.
+    """Check the counters of a NIC that has seen only this replay; return their number.
 
     It checks all counters but ``RX_BYTES_OUT``. Raises `ReplayError` naming the first one that disagrees.
     """
@@ -47,7 +47,7 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
 
 
 def identify(nic: VerilatedNic) -> NicCodec:
-    """The codec that the NIC's registers tell. Raises `ReplayError` if this is no INCEPTIONN NIC."""
+    """Read the codec from the NIC's registers. Raise `ReplayError` if this is no INCEPTIONN NIC."""
     try:
         return read_codec(nic.read)
     except ValueError as error:
@@ -55,7 +55,7 @@ def identify(nic: VerilatedNic) -> NicCodec:
 
 
 def configure(nic: VerilatedNic, settings: CodecParameters) -> None:
-    """Writes the codec's settings. Raises `ReplayError` if the NIC has another codec."""
+    """Write the codec's settings. Raise `ReplayError` if the NIC has another codec."""
     found, wanted = identify(nic), codec_of(settings)
     if found != wanted:
         raise ReplayError(f"the NIC has the codec {found.name}, not {wanted.name}")

@@ -50,7 +50,7 @@ class Replay:
     results: list[tuple[Result, Result]]
 
     def frames_csv(self, sent: Sequence[bytes]) -> str:
-        """A line for each frame: its bytes at the host and on the wire, and both verdicts."""
+        """Write a line for each frame: its bytes at the host and on the wire, and both verdicts."""
         lines = ["frame,host_bytes,wire_bytes,transmit,receive"]
         for number, (frame, wire, (out, back)) in enumerate(zip(sent, self.wire, self.results, strict=True)):
             lines.append(f"{number},{len(frame)},{len(wire)},{out.verdict.name},{back.verdict.name}")
@@ -58,7 +58,7 @@ class Replay:
 
 
 def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: Progress) -> Replay:
-    """A whole replay on a NIC fresh out of reset; raises `ReplayError` at the first disagreement."""
+    """Run a whole replay on a NIC fresh out of reset; raise `ReplayError` at the first disagreement."""
     configure(nic, config.parameters)
     begin, cycle = time.perf_counter(), nic.cycle
     task = bar.add_task("both engines", total=2 * len(frames))
@@ -74,7 +74,7 @@ def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: P
 
 
 def _settings(codec: str | None, k: int, mode: str | None) -> CodecParameters:
-    """The codec's numbers; a usage error for a codec, bound or mode that does not exist."""
+    """Return the codec's numbers; raise a usage error for an unknown codec, bound or mode."""
     option = "--codec"
     try:
         spec = codec_spec(DEFAULT_CODEC if codec is None else codec)
@@ -87,7 +87,7 @@ def _settings(codec: str | None, k: int, mode: str | None) -> CodecParameters:
 
 
 def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str, Any]:
-    """What a replay found, for ``--json``."""
+    """Collect the results of a replay, for ``--json``."""
     return {
         "replay": asdict(totals),
         "ratios": [{**asdict(each), "ratio": each.ratio} for each in compared],

@@ -15,7 +15,7 @@ from .totals import Totals
 
 
 def traffic(pcap: Path, totals: Totals) -> Table:
-    """Frames, bytes, lanes, errors, checksums."""
+    """Tabulate frames, bytes, lanes, errors, checksums."""
     table = Table(f"{pcap.name} through both engines, codec {totals.codec}", "", "")
     codec, counted = NIC_CODECS[totals.codec], sum(totals.classes.values())
     rows = [
@@ -38,7 +38,7 @@ def traffic(pcap: Path, totals: Totals) -> Table:
 
 
 def verdicts(totals: Totals) -> Table:
-    """Frames by verdict and engine."""
+    """Tabulate frames by verdict and engine."""
     table = Table("Verdicts", "", "transmit", "receive")
     for name in {**totals.transmit, **totals.receive}:
         counts = (totals.transmit.get(name, 0), totals.receive.get(name, 0))
@@ -47,7 +47,7 @@ def verdicts(totals: Totals) -> Table:
 
 
 def _rows(rates: Iterable[Rate]) -> dict[tuple[str, str], list[Rate]]:
-    """Rates by direction and kind."""
+    """Group rates by direction and kind."""
     rows: dict[tuple[str, str], list[Rate]] = {}
     for rate in rates:
         rows.setdefault((rate.direction, rate.kind), []).append(rate)
@@ -55,7 +55,7 @@ def _rows(rates: Iterable[Rate]) -> dict[tuple[str, str], list[Rate]]:
 
 
 def throughput(figures: Performance) -> Table:
-    """Beats per cycle: the worst of both payload offsets, by MTU."""
+    """Tabulate beats per cycle: the worst of both payload offsets, by MTU."""
     mtus = sorted({rate.mtu for rate in figures.rates})
     heads = [f"MTU {mtu}" for mtu in mtus]
     table = Table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
@@ -69,7 +69,7 @@ def throughput(figures: Performance) -> Table:
 
 
 def latency(figures: Performance) -> Table:
-    """Idle cycles and latencies."""
+    """Tabulate idle cycles and latencies."""
     table = Table("Cycles", "", "measured", "at most")
     for idle in figures.idle:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
@@ -82,7 +82,7 @@ def latency(figures: Performance) -> Table:
 
 
 def codecs(compared: Sequence[Ratio]) -> Table:
-    """Ratios by codec and bound."""
+    """Tabulate ratios by codec and bound."""
     bounds = list(dict.fromkeys(each.k for each in compared))
     table = Table(
         "Ratio of the tagged payloads by codec, shims included", "bound", *NIC_CODECS, "planes / paper"
@@ -101,7 +101,7 @@ def print_tables(
     figures: Performance | None,
     compared: Sequence[Ratio],
 ) -> None:
-    """All tables of a replay; ``figures`` may be None where nothing was measured."""
+    """Print all tables of a replay; ``figures`` may be None where nothing was measured."""
     tables = [traffic(pcap, totals), verdicts(totals), codecs(compared)]
     if figures is not None:
         tables += [throughput(figures), latency(figures)]

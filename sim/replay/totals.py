@@ -63,7 +63,7 @@ class Totals:
 
 
 def _first_difference(number: int, place: str, output: Output, expected: Result) -> str | None:
-    """What is wrong with one frame, or None."""
+    """Say what is wrong with one frame, or return None."""
     limit = expected.unspecified_from
     if len(output.data) != len(expected.frame):
         what = f"{len(output.data)} bytes instead of {len(expected.frame)}"
@@ -82,7 +82,10 @@ def compare(
     sent: Sequence[bytes], wire: Sequence[Output], host: Sequence[Output], config: EngineConfig,
     tick: Callable[[], None] = lambda: None,
 ) -> list[tuple[Result, Result]]:  # fmt: skip
-    """The golden model's results for ``sent``, transmit and receive; raises `ReplayError` at a difference."""
+    """Return the golden model's results for ``sent``, transmit and receive.
+
+    Raises `ReplayError` at a difference.
+    """
     flows, results = FlowTable(), []
     for number, (frame, on_wire, at_host) in enumerate(zip(sent, wire, host, strict=True)):
         expected = transmit(frame, config, flows)
@@ -97,7 +100,10 @@ def compare(
 
 
 def _errors(sent: bytes, restored: bytes, payload: int, exact: int) -> tuple[float, int]:
-    """Largest error of a frame's floats below the exponent ``exact``, and how many of the others changed."""
+    """Return the largest error of a frame's floats below the exponent ``exact``.
+
+    Also returns how many of the others changed.
+    """
     before = np.frombuffer(sent[: len(restored)], "<u4", offset=payload)
     after = np.frombuffer(restored, "<u4", offset=payload)
     small = (before >> 23 & 0xFF) < exact
@@ -109,7 +115,10 @@ def tally(
     sent: Sequence[bytes], wire: Sequence[Output], host: Sequence[Output],
     results: Sequence[tuple[Result, Result]], config: EngineConfig, tick: Callable[[], None] = lambda: None,
 ) -> Totals:  # fmt: skip
-    """Sums, errors and checksums of a replay; raises `ReplayError` for a broken bound or checksum."""
+    """Total the sums, errors and checksums of a replay.
+
+    Raises `ReplayError` for a broken bound or checksum.
+    """
     totals = Totals(frames=len(sent), bound=2.0 ** (config.parameters.e0 - EXPONENT_BIAS))
     codec, exact = codec_of(config.parameters), config.parameters.exact_exponent
     classes, checksums = np.zeros(len(codec.counters), int), Counter[str]()

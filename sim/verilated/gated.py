@@ -20,9 +20,9 @@ _ENGINES = ("compression_engine", "decompression_engine")
 
 
 def gate(verilog: str, top: str = "inceptionn_nic") -> str | None:
-    """The Verilog with the engines' clocks as inputs; None if it is not built as the NIC is.
+    """Return the Verilog with the engines' clocks as inputs; None if it is not built as the NIC is.
 
-    That is: ``top`` holds one instance ``core``, whose instances ``compression_engine`` and
+    The NIC's ``top`` holds one instance ``core``, whose instances ``compression_engine`` and
     ``decompression_engine`` are clocked by its port ``clk``.
     """
     core = re.search(r"^  (\S+) core \($", _module(verilog, top) or "", re.MULTILINE)
@@ -45,13 +45,13 @@ def gate(verilog: str, top: str = "inceptionn_nic") -> str | None:
 
 
 def _module(verilog: str, name: str) -> str | None:
-    """The text of a module, from its first word to its last."""
+    """Return the text of a module, from its first word to its last."""
     found = re.search(rf"^module {re.escape(name)}\(.*?^endmodule$", verilog, re.MULTILINE | re.DOTALL)
     return found[0] if found else None
 
 
 def _with_inputs(module: str) -> str:
-    """A module with the clocks as its first ports."""
+    """Return a module with the clocks as its first ports."""
     module = module.replace("(", f"({', '.join(CLOCKS)}, ", 1)
     head, end, body = module.partition(");\n")
     return head + end + "".join(f"  input {clock};\n  wire {clock};\n" for clock in CLOCKS) + body

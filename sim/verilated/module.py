@@ -101,22 +101,22 @@ class VerilatedModule(LoadedModel):
         return int(self._call("cycle"))
 
     def reset(self) -> None:
-        """Asserts ``aresetn`` for 16 cycles and forgets every frame inside; registers are lost."""
+        """Assert ``aresetn`` for 16 cycles and forget every frame inside; registers are lost."""
         self._call("reset")
 
     def set(self, **inputs: int) -> None:
-        """Sets plain inputs (``cfg_e0=...``) from the next cycle on."""
+        """Set plain inputs (``cfg_e0=...``) from the next cycle on."""
         for name, value in inputs.items():
             if name not in self.interface.inputs:
                 raise ValueError(f"input must be one of {', '.join(self.interface.inputs)}, not {name!r}")
             self._check(self._call("input", name.encode(), value))
 
     def read(self, address: int) -> int:
-        """Reads a 32-bit register over AXI4-Lite; raises `BusError` if the answer is not OKAY."""
+        """Read a 32-bit register over AXI4-Lite; raise `BusError` if the answer is not OKAY."""
         return self._bus(False, address, 0, 0)
 
     def write(self, address: int, value: int, strobes: int = 0xF) -> None:
-        """Writes a 32-bit register over AXI4-Lite; raises `BusError` if the answer is not OKAY."""
+        """Write a 32-bit register over AXI4-Lite; raise `BusError` if the answer is not OKAY."""
         self._bus(True, address, value, strobes)
 
     def _bus(self, write: bool, address: int, value: int, strobes: int) -> int:
@@ -135,7 +135,7 @@ class VerilatedModule(LoadedModel):
     def run(
         self, *packets: Sequence[Packet], loopback: bool = False, **options: Unpack[RunOptions]
     ) -> list[list[Output]]:
-        """Sends one list of packets into each pipe, back to back, and returns the output of each.
+        """Send one list of packets into each pipe, back to back, and return the output of each.
 
         With ``loopback`` the first pipe's output feeds the second pipe's input too, beat by beat through
         a short queue. The call ends 64 quiet cycles after the last frame. Raises `ProtocolError`; and
@@ -180,7 +180,7 @@ class VerilatedModule(LoadedModel):
         return [self._collect(pipe) for pipe in range(pipes)]
 
     def _send(self, pipe: int, batch: Sequence[Packet]) -> int:
-        """Queues packets; returns their beats."""
+        """Queue packets; return their beats."""
         pairs = [(packet, 0) if isinstance(packet, bytes) else packet for packet in batch]
         lengths = np.array([len(data) for data, _ in pairs], np.uint32)
         if len(lengths) and not lengths.all():
@@ -213,5 +213,5 @@ class VerilatedModule(LoadedModel):
         return outputs
 
     def process(self, packets: Sequence[Packet], **options: Unpack[RunOptions]) -> list[Output]:
-        """`run` for a module with one pipe."""
+        """Do `run` for a module with one pipe."""
         return self.run(packets, **options)[0]

@@ -30,7 +30,7 @@ class _Size(NamedTuple):
 
 
 def _size(verilog: str) -> _Size:
-    """A NIC's size: its engines are counted, and share the streams' width.
+    """Return a NIC's size: its engines are counted, and share the streams' width.
 
     Raises ``ValueError`` if they cannot.
     """
@@ -96,21 +96,24 @@ class VerilatedNic(VerilatedModule):
     def exchange(
         self, transmit: Sequence[Packet], receive: Sequence[Packet], **options: Unpack[RunOptions]
     ) -> tuple[list[Output], list[Output]]:
-        """Both engines at a time: what leaves on the wire, and what reaches the host."""
+        """Run both engines at a time; return what leaves on the wire, and what reaches the host."""
         wire, host = self.run(transmit, receive, **options)
         return wire, host
 
     def transmit(self, frames: Sequence[Packet], **options: Unpack[RunOptions]) -> list[Output]:
-        """Frames from the host through the transmit engine alone: what leaves on the wire."""
+        """Send frames from the host through the transmit engine alone; return what leaves on the wire."""
         return self.run(frames, [], **options)[0]
 
     def receive(self, frames: Sequence[Packet], **options: Unpack[RunOptions]) -> list[Output]:
-        """Frames from the wire through the receive engine alone: what reaches the host."""
+        """Send frames from the wire through the receive engine alone; return what reaches the host."""
         return self.run([], frames, **options)[1]
 
     def loopback(
         self, frames: Sequence[Packet], **options: Unpack[RunOptions]
     ) -> tuple[list[Output], list[Output]]:
-        """Frames from the host through both engines: what was on the wire, what reached the host."""
+        """Send frames from the host through both engines.
+
+        Returns what was on the wire, and what reached the host.
+        """
         wire, host = self.run(frames, [], loopback=True, **options)
         return wire, host

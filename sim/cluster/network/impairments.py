@@ -74,7 +74,7 @@ class Impairments:
 
 
 def _ipv4_at(frame: bytes) -> int | None:
-    """Offset of the IPv4 header, after at most one VLAN tag. None for other frames."""
+    """Return the offset of the IPv4 header, after at most one VLAN tag. None for other frames."""
     at = 14 if frame[12:14] != _VLAN.to_bytes(2, "big") else 18
     if frame[at - 2 : at] != ETHERTYPE_IPV4.to_bytes(2, "big") or len(frame) < at + 20:
         return None
@@ -82,8 +82,7 @@ def _ipv4_at(frame: bytes) -> int | None:
 
 
 def with_tos(frame: bytes, value: int, mask: int) -> bytes:
-    """The frame with the bits of ``value`` in its ToS byte where ``mask`` is 1, and an updated header
-    checksum.
+    """Set the bits of ``value`` in the frame's ToS byte where ``mask`` is 1; update the header checksum.
 
     Returns the same object if it is not IPv4 or already has these bits.
     """
@@ -103,7 +102,7 @@ def with_tos(frame: bytes, value: int, mask: int) -> bytes:
 
 
 def with_congestion(frame: bytes) -> bytes:
-    """The frame marked "congestion experienced" if it is ECN-capable; otherwise the same object."""
+    """Mark the frame "congestion experienced" if it is ECN-capable; otherwise return the same object."""
     at = _ipv4_at(frame)
     if at is None or frame[at + 1] & _ECN not in (1, 2):
         return frame

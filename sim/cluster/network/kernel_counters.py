@@ -15,7 +15,7 @@ _CLONE_NEWNET = 0x4000_0000
 
 
 def kernel_counters(namespace: str) -> dict[str, int]:
-    """Counters by name, such as ``TcpInCsumErrors``, ``TcpRetransSegs``, ``IpExtInCEPkts``.
+    """Read counters by name, such as ``TcpInCsumErrors``, ``TcpRetransSegs``, ``IpExtInCEPkts``.
 
     A thread enters the namespace to read them. Raises `NetworkError` if the namespace does not exist.
     """
@@ -42,7 +42,10 @@ def kernel_counters(namespace: str) -> dict[str, int]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """The counters of a table of line pairs, names and numbers. Each line begins with its protocol."""
+    """Read the counters of a table of line pairs, names and numbers.
+
+    Each line begins with its protocol.
+    """
     lines = [line.split() for line in text.splitlines()]
     found = {}
     for names, values in zip(lines[::2], lines[1::2], strict=True):
@@ -53,6 +56,6 @@ def parse(text: str) -> dict[str, int]:
 
 
 def checksum_errors(counters: dict[str, int]) -> dict[str, int]:
-    """Number of packets dropped for a wrong checksum, by protocol."""
+    """Count packets dropped for a wrong checksum, by protocol."""
     names = {"tcp": "TcpInCsumErrors", "udp": "UdpInCsumErrors", "ip": "IpExtInCsumErrors"}
     return {protocol: counters.get(name, 0) for protocol, name in names.items()}

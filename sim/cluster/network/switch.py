@@ -49,7 +49,7 @@ class Port:
         self._sleeping = False
 
     def enter(self, frame: bytes) -> None:
-        """Applies the impairments to a frame, and queues it for the host or drops it."""
+        """Apply the impairments to a frame, and queue it for the host or drop it."""
         with self._lock:
             self._enter(frame)
             if self._sleeping:
@@ -100,11 +100,11 @@ class Port:
         return after
 
     def _backlog(self) -> float:
-        """Seconds of traffic that is queued before a frame that arrives now."""
+        """Return the seconds of traffic that is queued before a frame that arrives now."""
         return max(0.0, self._free_at - time.monotonic())
 
     def _leaves_at(self, frame: bytes) -> float | None:
-        """Time at which a frame that arrives now is due at the host. None if the queue is full."""
+        """Return the time at which a frame that arrives now is due at the host. None if the queue is full."""
         how = self.impairments
         if how.rate is None:
             if len(self._heap) >= MOST_QUEUED:
@@ -117,7 +117,7 @@ class Port:
         return self._free_at + float(how.delay)
 
     def take(self, most: int) -> list[WireFrame]:
-        """Takes at most ``most`` frames that are due, in order."""
+        """Take at most ``most`` frames that are due, in order."""
         heap = self._heap
         if not heap:
             return []
@@ -130,7 +130,7 @@ class Port:
             return frames
 
     def sleep(self) -> float | None:
-        """Notes that the receiver sleeps.
+        """Note that the receiver sleeps.
 
         Returns the seconds until the next frame is due, None if there is none. ``wake`` becomes readable as
         soon as another frame arrives.
@@ -140,7 +140,7 @@ class Port:
             return max(0.0, self._heap[0][0] - time.monotonic()) if self._heap else None
 
     def awake(self) -> None:
-        """Notes that the receiver no longer sleeps."""
+        """Note that the receiver no longer sleeps."""
         with self._lock:
             self._sleeping = False
             with suppress(BlockingIOError):
@@ -152,7 +152,7 @@ class Port:
         return len(self._heap)
 
     def close(self) -> None:
-        """Closes the event descriptor."""
+        """Close the event descriptor."""
         os.close(self.wake)
 
 
@@ -164,7 +164,7 @@ class Switch:
         self._table: dict[bytes, int] = {}
 
     def forward(self, source: int, frame: bytes) -> int:
-        """Forwards a frame to the port where its destination was last seen, or else to all other ports.
+        """Forward a frame to the port where its destination was last seen, or else to all other ports.
 
         Returns the number of ports that it was forwarded to.
         """
@@ -181,11 +181,11 @@ class Switch:
         return len(self.ports) - 1
 
     def impair(self, impairments: Impairments) -> None:
-        """Replaces the impairments of all ports, for frames that arrive from now on."""
+        """Replace the impairments of all ports, for frames that arrive from now on."""
         for port in self.ports:
             port.impairments = impairments
 
     def close(self) -> None:
-        """Closes the event descriptors of the ports."""
+        """Close the event descriptors of the ports."""
         for port in self.ports:
             port.close()

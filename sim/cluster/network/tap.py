@@ -26,7 +26,7 @@ _QUEUE = 4096
 
 
 def available() -> None:
-    """Raises `NetworkUnavailable`, which names what is missing, if TAP devices cannot be made."""
+    """Raise `NetworkUnavailable`, which names the missing part, if TAP devices cannot be made."""
     try:
         os.close(os.open(_DEVICE, os.O_RDWR))
     except OSError as error:
@@ -70,7 +70,7 @@ class Tap:
             raise
 
     def read(self, most: int) -> list[bytes]:
-        """Reads at most ``most`` frames that the host has sent. Empty if there are none now."""
+        """Read at most ``most`` frames that the host has sent. Empty if there are none now."""
         frames: list[bytes] = []
         read, fd = os.read, self.fd
         with suppress(BlockingIOError):
@@ -79,7 +79,7 @@ class Tap:
         return frames
 
     def write(self, frame: bytes) -> bool:
-        """Gives a frame to the host. False if the kernel refuses it (shorter than an Ethernet header)."""
+        """Give a frame to the host. False if the kernel refuses it (shorter than an Ethernet header)."""
         try:
             os.write(self.fd, frame)
         except OSError:
@@ -87,7 +87,7 @@ class Tap:
         return True
 
     def close(self) -> None:
-        """Removes the device."""
+        """Remove the device."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

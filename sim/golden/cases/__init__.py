@@ -29,10 +29,10 @@ CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
 
 
 def transmit_sequences(codec: str = "paper") -> list[Sequence]:
-    """Every case of the transmit engine of a codec, "paper" or "planes", or of bf16 lanes: "bf16"."""
+    """Return every case of the transmit engine of a codec, "paper" or "planes", or of "bf16" lanes."""
     return bf16.transmitted() if codec == "bf16" else transmit.sequences(CODECS[codec])
 
 
 def receive_sequences(codec: str = "paper") -> list[Sequence]:
-    """Every case of the receive engine of a codec, "paper" or "planes", or of bf16 lanes: "bf16"."""
+    """Return every case of the receive engine of a codec, "paper" or "planes", or of "bf16" lanes."""
     return bf16.received() if codec == "bf16" else receive.sequences(CODECS[codec])

@@ -91,7 +91,7 @@ def _phases() -> Sequence:
 
 
 def transmitted() -> list[Sequence]:
-    """Every case of the transmit engine."""
+    """Return every case of the transmit engine."""
     mixed = bf16_payload("edges", 16) + bf16_payload("fractions", 160)
     off = (Case("bf16", _bf16(HALVES), V.UNTAGGED), Case("fp32", tcp(GRADIENTS), V.COMPRESSED))
     return [
@@ -233,5 +233,5 @@ def _malformed() -> Sequence:
 
 
 def received() -> list[Sequence]:
-    """Every case of the receive engine."""
+    """Return every case of the receive engine."""
     return [_restored(), *_shims(), _malformed()]

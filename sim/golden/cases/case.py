@@ -52,22 +52,25 @@ class CodecCases(Protocol):
     """The biased exponent of values that the codec shortens, but by the fewest bits."""
 
     def sizes(self) -> tuple[Case, ...]:
-        """Transmit: blocks one byte longer than, as long as, and one byte shorter than the payload."""
+        """Make blocks one byte longer than, as long as, and one byte shorter than the payload.
+
+        They are for the transmit engine.
+        """
 
     def numbers(self) -> list[Sequence]:
-        """Transmit: parameters that are invalid, and other extremes."""
+        """Make transmit cases with parameters that are invalid, and other extremes."""
 
     def bounds(self) -> Mapping[str, CodecParameters]:
-        """Every bound in every mode, by name."""
+        """Return every bound in every mode, by name."""
 
     def bad_shims(self, good: bytes) -> tuple[Case, ...]:
-        """Receive: other bytes 2 and 3 of the shim of the TCP frame ``good``."""
+        """Make receive cases with other bytes 2 and 3 of the shim of the TCP frame ``good``."""
 
     def malformed(self) -> Sequence:
-        """Receive: faulty blocks after a valid shim."""
+        """Make receive cases with faulty blocks after a valid shim."""
 
 
 def patched(frame: bytes, at: int, field: str) -> bytes:
-    """``frame`` with the bytes from ``at`` replaced by hexadecimal ``field``."""
+    """Replace the bytes of ``frame`` from ``at`` on by hexadecimal ``field``."""
     new = bytes.fromhex(field)
     return frame[:at] + new + frame[at + len(new) :]

@@ -14,7 +14,7 @@ _STRIDE = 64
 
 
 def udp_to_zero(codec: CodecCases) -> bytes:
-    """A datagram that needs 0 as its checksum once restored, so that 0xFFFF is sent."""
+    """Make a datagram whose checksum, once restored, computes to 0, so that 0xFFFF is sent."""
     lanes = np.frombuffer(GRADIENTS, "<u4").copy()
     lanes[0] = codec.RAW_LANE  # its low half is free to set the sum
     probe = udp(lanes.tobytes())
@@ -26,11 +26,11 @@ def udp_to_zero(codec: CodecCases) -> bytes:
 
 
 def ambiguous(codec: CodecCases) -> bytes:
-    """A segment with a right checksum whose wire form, left as it is, would pass the host's test.
+    """Make a segment with a right checksum whose unchanged wire form would pass the host's test.
 
     The test's sum is linear in the words. The first two lanes have one exponent, and values that the codec
-    keeps exactly. What each adds to the sum thus depends on that lane alone: every pair of values for the two
-    is looked up in a table of one of them.
+    keeps exactly. So each lane's contribution to the sum depends on that lane alone: every pair of values for
+    the two is looked up in a table of one of them.
     """
     lanes = np.zeros(16, "<u4")
     form = codec.CONFIG.format

@@ -22,7 +22,7 @@ FINE_EXPONENT = 126
 
 
 def sizes() -> tuple[Case, ...]:
-    """Blocks around the size of the payload."""
+    """Make blocks around the size of the payload."""
     raw = payload("large", 13)
     half = bytes.fromhex("0000003f")
     eighth = bytes.fromhex("0000003c")  # 2**-7, in the 8-bit class
@@ -35,7 +35,7 @@ def sizes() -> tuple[Case, ...]:
 
 
 def numbers() -> list[Sequence]:
-    """E0, T and B that are invalid, and both ends of their ranges."""
+    """Give E0, T and B invalid values, and both ends of their ranges."""
     good = tcp(GRADIENTS)
     mixed = tcp(payload("edges", 40) + payload("fractions", 40))
 
@@ -56,7 +56,7 @@ def numbers() -> list[Sequence]:
 
 
 def bounds() -> dict[str, wire.Parameters]:
-    """Every bound in both modes."""
+    """Return every bound in both modes."""
     return {
         f"2**-{k} {mode}": wire.parameters(k, mode)
         for mode in wire.MODES
@@ -65,7 +65,7 @@ def bounds() -> dict[str, wire.Parameters]:
 
 
 def bad_shims(good: bytes) -> tuple[Case, ...]:
-    """Other versions; every B is valid."""
+    """Use other versions; every B is valid."""
     return (
         Case("version 0", patched(good, 56, "00"), V.BAD_SHIM),
         Case("version 2", patched(good, 56, "02"), V.BAD_SHIM),
@@ -73,7 +73,7 @@ def bad_shims(good: bytes) -> tuple[Case, ...]:
 
 
 def malformed() -> Sequence:
-    """Faulty blocks after a valid shim."""
+    """Put faulty blocks after a valid shim."""
     good = sent(tcp(GRADIENTS), CONFIG)
     return Sequence(
         "malformed",

@@ -26,7 +26,10 @@ def _floats(*values: float) -> bytes:
 
 
 def sizes() -> tuple[Case, ...]:
-    """Blocks around the size of the payload, 68 bytes: a raw group, 8 lanes of 12 to 14 planes, one lane."""
+    """Make blocks around the size of the payload, 68 bytes.
+
+    It has a raw group, 8 lanes of 12 to 14 planes, one lane.
+    """
     raw, zeros = _floats(*[16.0] * 8), _floats(*[0.0] * 7)
     four, eight = _floats(4.0), _floats(8.0)  # 13 planes, and 14, which take the 15 bytes of code 14
     return (
@@ -49,7 +52,7 @@ def sizes() -> tuple[Case, ...]:
 
 
 def numbers() -> list[Sequence]:
-    """E0 outside 113..126."""
+    """Give E0 values outside 113..126."""
     good = tcp(GRADIENTS)
 
     def one(e0: int, *cases: Case) -> Sequence:
@@ -61,12 +64,12 @@ def numbers() -> list[Sequence]:
 
 
 def bounds() -> dict[str, wire.PlanesParameters]:
-    """Every bound."""
+    """Return every bound."""
     return {f"2**-{k}": wire.planes_parameters(k) for k in range(wire.MIN_K, wire.MAX_K + 1)}
 
 
 def bad_shims(good: bytes) -> tuple[Case, ...]:
-    """Other versions, and an E0 of no bound."""
+    """Use other versions, and an E0 of no bound."""
     return (
         Case("version 0", patched(good, 56, "00"), V.BAD_SHIM),
         Case("version 1", patched(good, 56, "01"), V.BAD_SHIM),
@@ -77,7 +80,7 @@ def bad_shims(good: bytes) -> tuple[Case, ...]:
 
 
 def malformed() -> Sequence:
-    """Faulty blocks after a valid shim, and odd ones that are none."""
+    """Put faulty blocks after a valid shim, and unusual ones that are valid."""
     good = sent(tcp(GRADIENTS), CONFIG)
 
     def faulty(name: str, block: str, lanes: int = 16, *, cut: int = 0, pad: int = 0) -> Case:

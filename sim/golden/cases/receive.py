@@ -14,7 +14,7 @@ from .wire_side import sent
 
 
 def ordinary(codec: CodecCases) -> Sequence:
-    """Frames that are not the engine's business."""
+    """Make frames that are not the engine's business."""
     config, form = codec.CONFIG, codec.CONFIG.format
     good = sent(tcp(GRADIENTS), config)
     shim = form.shim(form.number, 256)
@@ -61,7 +61,7 @@ def ordinary(codec: CodecCases) -> Sequence:
 
 
 def restored(codec: CodecCases) -> Sequence:
-    """Frames that the transmit engine made."""
+    """Make frames as the transmit engine does."""
     frames = {
         "64 bytes": tcp(bytes(64)),
         "gradients": tcp(GRADIENTS),
@@ -98,7 +98,7 @@ def restored(codec: CodecCases) -> Sequence:
 
 
 def settings(codec: CodecCases) -> list[Sequence]:
-    """Other configurations, and what every bound in every mode sends."""
+    """Vary the configuration, and restore each bound's and mode's frames."""
     config = codec.CONFIG
     good = sent(tcp(GRADIENTS), config)
     mixed = payload("edges", 40) + payload("fractions", 40)
@@ -135,5 +135,5 @@ def settings(codec: CodecCases) -> list[Sequence]:
 
 
 def sequences(codec: CodecCases) -> list[Sequence]:
-    """All of the above."""
+    """Return all of the above."""
     return [ordinary(codec), restored(codec), codec.malformed(), *settings(codec)]

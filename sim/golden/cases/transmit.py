@@ -17,7 +17,7 @@ from .checksums import ambiguous, udp_to_zero
 
 
 def headers(config: EngineConfig) -> Sequence:
-    """Everything that the headers decide, in the order of the steps."""
+    """Cover every decision from the headers, in the order of the steps."""
     good, datagram = tcp(GRADIENTS), udp(GRADIENTS)
     options = ethernet(ipv4(good[TCP:], 6, options=bytes([1, 1, 1, 0])))
     return Sequence(
@@ -85,7 +85,7 @@ def headers(config: EngineConfig) -> Sequence:
 
 
 def payloads(codec: CodecCases) -> Sequence:
-    """Payload lengths and contents, header shapes, and the size of what goes out."""
+    """Cover payload lengths and contents, header shapes, and output sizes."""
     zeros = bytes(4 * 16)
     return Sequence(
         "payloads",
@@ -132,7 +132,7 @@ def payloads(codec: CodecCases) -> Sequence:
 
 
 def phases(config: EngineConfig) -> Sequence:
-    """Flow phases: learning, SYN, displacement, and who may not teach."""
+    """Cover flow phases: learning, SYN, displacement, and frames that must not teach."""
     other = next(
         port
         for port in range(40001, 65536)
@@ -184,7 +184,10 @@ def phases(config: EngineConfig) -> Sequence:
 
 
 def settings(codec: CodecCases) -> list[Sequence]:
-    """Other configurations: off, other numbers, ToS and mask, limits, and every bound in every mode."""
+    """Cover other configurations.
+
+    The engine is off, or has other numbers, ToS and mask, limits, or any bound in any mode.
+    """
     good, zeros = tcp(GRADIENTS), tcp(bytes(64))
     mixed = payload("edges", 40) + payload("fractions", 40)
     config = codec.CONFIG
@@ -232,5 +235,5 @@ def settings(codec: CodecCases) -> list[Sequence]:
 
 
 def sequences(codec: CodecCases) -> list[Sequence]:
-    """All of the above."""
+    """Return all of the above."""
     return [headers(codec.CONFIG), payloads(codec), phases(codec.CONFIG), *settings(codec)]

@@ -13,7 +13,7 @@ from ..packets import tcp
 
 
 def sent(frame: bytes, config: EngineConfig) -> bytes:
-    """``frame`` as the transmit engine compresses it. Raises ``ValueError`` if it does not."""
+    """Compress ``frame`` as the transmit engine does. Raise ``ValueError`` if it does not."""
     result = transmit(frame, config, FlowTable())
     if result.verdict is not V.COMPRESSED:
         raise ValueError(f"the frame is not compressed: {result.verdict.name}")
@@ -23,7 +23,7 @@ def sent(frame: bytes, config: EngineConfig) -> bytes:
 def shimmed(
     block: str, lanes: int, base: int = 122, *, version: int = 1, lane_bytes: int = 4, cut: int = 0, **ip: Any
 ) -> bytes:
-    """A TCP frame with a valid shim for ``lanes`` lanes and any ``block`` (hexadecimal).
+    """Make a TCP frame with a valid shim for ``lanes`` lanes and any ``block`` (hexadecimal).
 
     ``base`` is byte 3 of the shim. The last ``cut`` bytes, though announced, are not in the frame. ``ip`` as
     for :func:`~..packets.ipv4`.
