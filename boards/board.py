@@ -110,7 +110,7 @@ class Target:
     context: dict[str, Any] = field(default_factory=dict)
 
     def metadata(self) -> dict[str, Any]:
-        """Clocks, resets and interfaces, for JSON."""
+        """Return clocks, resets and interfaces, for JSON."""
         return {
             "clocks": [asdict(clock) for clock in self.clocks],
             "resets": [asdict(reset) for reset in self.resets],
@@ -141,7 +141,7 @@ class Board:
     """Least and greatest ratio that is allowed."""
 
     def resolve(self, options: Options) -> Options:
-        """``options`` with the board's defaults.
+        """Return ``options`` with the board's defaults.
 
         Raises ``ValueError`` for options that the board does not have.
         """

@@ -19,7 +19,10 @@ _FLIP_FLOPS = (
 
 
 def synthesis(top: str, netlist: str) -> str:
-    """Yosys commands that map the design it holds, with module ``top``, and write the file ``netlist``."""
+    """Write the Yosys commands that map the loaded design, with module ``top``.
+
+    They write the file ``netlist``.
+    """
     cells = " ".join(f"-cell {kind}" for kind in _FLIP_FLOPS)
     return "; ".join(
         (

@@ -33,7 +33,7 @@ BOARDS = tuple(
 
 
 def load_board(name: str) -> Board:
-    """The board of this name. Raises ``ValueError`` for any other."""
+    """Return the board of this name. Raise ``ValueError`` for any other."""
     if name not in BOARDS:
         hint = nearest(name, BOARDS)
         if found := [board for board in RECIPES if board.startswith(name.lower())]:
@@ -63,7 +63,7 @@ def write_files(
 
 
 def parse_ratio(text: str) -> Fraction:
-    """``"2"``, ``"2.5"`` or ``"5/2"``. Raises ``ValueError`` for any other text."""
+    """Parse ``"2"``, ``"2.5"`` or ``"5/2"``. Raise ``ValueError`` for any other text."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):

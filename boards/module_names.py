@@ -11,19 +11,19 @@ _NAME = re.compile(rf"\b{DEFAULT_PREFIX}_")
 
 
 def check_prefix(prefix: str) -> str:
-    """``prefix`` itself. Raises ``ValueError`` unless it can begin a Verilog name."""
+    """Return ``prefix``. Raise ``ValueError`` unless it can begin a Verilog name."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix):
         raise ValueError(f"prefix must be letters, digits and _, a letter first, not {prefix!r}")
     return prefix
 
 
 def rename(text: str, prefix: str) -> str:
-    """``text`` with ``PREFIX_`` in place of every ``inceptionn_`` that begins a name."""
+    """Put ``PREFIX_`` in place of every ``inceptionn_`` that begins a name in ``text``."""
     return _NAME.sub(f"{prefix}_", text)
 
 
 def renamed(files: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The folder with ``PREFIX_`` in place of ``inceptionn_``, in every module's and file's name.
+    """Put ``PREFIX_`` in place of ``inceptionn_`` in every module's and file's name of the folder.
 
     The texts that refer to them follow. Modules that another design names (Corundum's ``mqnic_app_block``)
     have no such prefix and keep their names.

@@ -21,7 +21,10 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def manifest(files: Mapping[str, str | bytes], head: Mapping[str, Any]) -> str:
-    """JSON text: ``head``, then size and SHA-256 of every file. No dates: it differs only if they do."""
+    """Write JSON text: ``head``, then size and SHA-256 of every file.
+
+    It has no dates: it differs only if they do.
+    """
     entries = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in sorted((name, _bytes(content)) for name, content in files.items())
@@ -30,7 +33,7 @@ def manifest(files: Mapping[str, str | bytes], head: Mapping[str, Any]) -> str:
 
 
 def check(out: Path, force: bool) -> None:
-    """Refuses a folder that cannot be written to, before the work.
+    """Refuse a folder that cannot be written to, before the work.
 
     Raises ``FileExistsError`` for one that is not empty, unless ``force``, and for anything else of that
     name; ``PermissionError``, ``NotADirectoryError`` and the like from the system.
@@ -50,7 +53,7 @@ def check(out: Path, force: bool) -> None:
 
 
 def _former(out: Path) -> set[str]:
-    """Files that an earlier run wrote, by its manifest."""
+    """Return the files that an earlier run wrote, by its manifest."""
     try:
         names = set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -59,7 +62,7 @@ def _former(out: Path) -> set[str]:
 
 
 def write(out: Path, files: Mapping[str, str | bytes]) -> list[Path]:
-    """Writes ``files``, text as UTF-8, into ``out``; returns their paths.
+    """Write ``files``, text as UTF-8, into ``out``; return their paths.
 
     All are written to a hidden folder first. For a new folder it lies beside it and is renamed. For an
     existing one, which may be a mount point or the working directory, it lies inside: files move from there
@@ -93,7 +96,7 @@ def write(out: Path, files: Mapping[str, str | bytes]) -> list[Path]:
 
 
 def _umask() -> int:
-    """The process's mask for new files, which can only be read by setting it."""
+    """Return the process's mask for new files, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -59,7 +59,10 @@ _WHAT = {
 
 
 def register_context(codec: str) -> dict[str, Any]:
-    """What ``registers.md.j2`` shows: a bound's value, and the counters of lanes or groups by class."""
+    """Return the values for ``registers.md.j2``.
+
+    They are a bound's value, and the counters of lanes or groups by class.
+    """
     return {
         "codec": codec_of(codec),
         "parameters_register": registers_of(codec)["PARAMETERS"],
@@ -73,7 +76,7 @@ def _dump(value: Any) -> str:
 
 
 def arguments(board: Board, options: Options, target: Target) -> str:
-    """The command line that writes the folder, without ``--out``."""
+    """Return the command line that writes the folder, without ``--out``."""
     words = [f"--board {board.name}"]
     if board.max_ports:
         words.append(f"--ports {target.parameters['ports']}")
@@ -95,7 +98,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
 
 
 def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic: Nic) -> str:
-    """``verilog`` with its parameters and reset settings as comments in its header."""
+    """Add the parameters and reset settings to ``verilog``, as comments in its header."""
     stream = f"{Beat(nic.lanes).bits * nic.engines} bits"
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
@@ -107,7 +110,7 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
 
 
 def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
-    """What the manifest says of this project and the tools that wrote ``verilog``."""
+    """Describe this project, and the tools that wrote ``verilog``, for the manifest."""
     yosys = re.search(r"Yosys (\S+?)\.?[. ]*Do not edit", verilog)
     return {
         "generator": "inceptionn",
@@ -121,7 +124,7 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
-    """File name to text; ``options`` as :meth:`Board.resolve` gives them.
+    """Map file names to texts; ``options`` as :meth:`Board.resolve` gives them.
 
     ``step`` gets the name of each slow file before it is made. The same call gives the same texts.
     """

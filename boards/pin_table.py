@@ -51,7 +51,7 @@ class Pin:
 
 
 def _pin(row: dict[str, str], where: str) -> Pin:
-    """One row of a table; ``ValueError`` names the file and line of an invalid row."""
+    """Parse one row of a table; ``ValueError`` names the file and line of an invalid row."""
     if None in row or None in row.values():
         raise ValueError(f"{where}: wrong number of columns: {row!r}")
     if not _PIN.fullmatch(row["pin"]):
@@ -70,7 +70,7 @@ def _pin(row: dict[str, str], where: str) -> Pin:
 
 
 def parse(text: str, name: str) -> list[Pin]:
-    """The pins of a table's text; errors begin with ``name``. A pin or port twice is an error."""
+    """Parse the pins of a table's text; errors begin with ``name``. A pin or port twice is an error."""
     pins: list[Pin] = []
     for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
         pins.append(_pin(row, f"{name}:{line}"))
@@ -85,7 +85,7 @@ def parse(text: str, name: str) -> list[Pin]:
 
 
 def pins(board: str) -> list[Pin]:
-    """All pins of a board, one of :data:`PIN_TABLES`. Raises ``ValueError`` for any other."""
+    """Return all pins of a board, one of :data:`PIN_TABLES`. Raise ``ValueError`` for any other."""
     if board not in PIN_TABLES:
         raise ValueError(f"board must be one of {', '.join(PIN_TABLES)}, not {board!r}")
     return [pin for name in PIN_TABLES[board] for pin in parse(read(name), name)]
@@ -111,7 +111,7 @@ _SOURCES = {
 
 
 def _properties(pin: Pin) -> str:
-    """The ``-dict`` of one ``set_property``."""
+    """Write the ``-dict`` of one ``set_property``."""
     words = [f"PACKAGE_PIN {pin.pin}"]
     if pin.iostandard:
         words.append(f"IOSTANDARD {pin.iostandard}")
@@ -119,7 +119,7 @@ def _properties(pin: Pin) -> str:
 
 
 def xdc(board: str, function: str) -> str:
-    """Text of the constraints file of one function of a board.
+    """Write the constraints file of one function of a board.
 
     Raises ``ValueError`` for an unknown function.
     """

@@ -9,7 +9,7 @@ from inceptionn.hdl.verilog import flat_ports
 
 
 def port_table(top: Any, own_clocks: bool = False) -> list[dict[str, Any]]:
-    """Name, direction and width of every port of an Amaranth component as it is emitted.
+    """List name, direction and width of every port of an Amaranth component as it is emitted.
 
     ``own_clocks``: as for :func:`~inceptionn.hdl.verilog.to_rtlil`.
     """

@@ -51,7 +51,7 @@ class TargetStream(wiring.Signature):
 
 
 def link(m: Module, source: Any, sink: Any, *, user: Any = None) -> None:
-    """Connects two streams of equal width and any kind; ``user`` is the sink's ``tuser``.
+    """Connect two streams of equal width and any kind; ``user`` is the sink's ``tuser``.
 
     Without ``user``, ``tuser`` is passed on if both have one, and 0 otherwise.
     """
@@ -106,7 +106,10 @@ class EnginePair(wiring.Component):
 
 
 def clock_domain(m: Module, name: str, clock: Signal, reset: Any) -> None:
-    """A domain on the port ``clock``; ``reset`` (active high) sets it at once and releases with the clock."""
+    """Make a domain on the port ``clock``.
+
+    ``reset`` (active high) sets it at once and releases with the clock.
+    """
     domain = ClockDomain(name)
     domain.clk = clock
     m.domains += domain
@@ -116,7 +119,7 @@ def clock_domain(m: Module, name: str, clock: Signal, reset: Any) -> None:
 def share_registers(
     m: Module, bus: Any, engines: list[EnginePair], *, page_width: int, domain: str = "axil"
 ) -> None:
-    """Connects the register banks of all engines to ``bus``, in the clock domain ``domain``.
+    """Connect the register banks of all engines to ``bus``, in the clock domain ``domain``.
 
     Engine n answers from ``n << page_width`` on; every engine may have a clock and a reset of its own.
     """
@@ -138,14 +141,14 @@ def share_registers(
 
 
 def link_registers(m: Module, master: Any, slave: Any) -> None:
-    """Connects two AXI4-Lite ports; the slave's address may be wider."""
+    """Connect two AXI4-Lite ports; the slave's address may be wider."""
     for name, member in AXI4Lite().members.items():
         source, sink = getattr(master, name), getattr(slave, name)
         m.d.comb += sink.eq(source) if member.flow is wiring.Out else source.eq(sink)
 
 
 def emit(shell: wiring.Component, module: str, sources: dict[str, str] | None = None) -> str:
-    """Verilog-2001 of a shell, without the engine it instantiates; synchronisers keep their attributes.
+    """Emit a shell as Verilog-2001, without the engine it instantiates; synchronisers keep their attributes.
 
     ``sources`` as for :func:`~inceptionn.hdl.verilog.to_rtlil`.
     """

@@ -69,7 +69,7 @@ def _decompressor(lanes: int, codec: str) -> dict[str, str]:
 
 
 def standalone_modules(modules: Mapping[str, Any], lanes: int, codec: str) -> dict[str, dict[str, Any]]:
-    """By module: ``text``, what it is, and ``ports``, each with name, direction, width and ``text``.
+    """Describe each module: its ``text``, and ``ports``, each with name, direction, width and ``text``.
 
     ``modules`` are the components by their Verilog names, of ``lanes`` and ``codec``.
     """

@@ -21,7 +21,7 @@ def sfp(
     inputs: Attrs,
     outputs: Attrs,
 ) -> Resource:
-    """One SFP+ cage. ``mgt``: the transceiver's pins TX P, TX N, RX P, RX N."""
+    """Describe one SFP+ cage. ``mgt``: the transceiver's pins TX P, TX N, RX P, RX N."""
     tx_p, tx_n, rx_p, rx_n = mgt.split()
     return Resource(
         "sfp",
@@ -37,7 +37,10 @@ def sfp(
 
 
 def pcie(perst: str) -> Resource:
-    """PCI Express x8 at GTHE2_CHANNEL_X1Y23 down to X1Y16, the lanes of hard block PCIE_X0Y1."""
+    """Describe PCI Express x8 at GTHE2_CHANNEL_X1Y23 down to X1Y16.
+
+    Its lanes are those of hard block PCIE_X0Y1.
+    """
     return Resource(
         "pcie",
         0,

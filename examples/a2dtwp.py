@@ -28,7 +28,7 @@ MODEL = MLP(64, (128,), 10)
 def by_servers(
     transport: Transport, arguments: argparse.Namespace, batches: Batches, precision: Any, codec: Any
 ) -> tuple[Parameters, Traffic]:
-    """Every rank is worker and server; weights are packed on the pull leg."""
+    """Train with every rank as worker and server; weights are packed on the pull leg."""
     group = ParameterServer(
         transport,
         MODEL.initial(),
@@ -48,7 +48,7 @@ def by_servers(
 def by_aggregator(
     transport: Transport, arguments: argparse.Namespace, batches: Batches, precision: Any, codec: Any
 ) -> tuple[Parameters, Traffic]:
-    """Rank 0 keeps the weights and sends them to all, packed."""
+    """Train with rank 0 as the keeper of the weights; it sends them to all, packed."""
     weights = MODEL.initial()
     optimizer = MomentumSGD(arguments.rate, 0.9, arguments.decay)
     aggregator = WeightAggregator(transport, weights, optimizer, precision=precision, codec=codec)

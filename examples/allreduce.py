@@ -23,7 +23,10 @@ from inceptionn.transport import connect_mpi
 
 
 def gradients(rank: int, count: int) -> np.ndarray:
-    """Laplace-distributed values, blocks of 4096 of different spread, as layers have."""
+    """Draw Laplace-distributed values, like those of layers.
+
+    Blocks of 4096 have different spread.
+    """
     source = np.random.default_rng(rank)
     values = source.laplace(size=count).astype(np.float32)
     spread = 10.0 ** source.uniform(-3.5, -2.5, size=count // 4096 + 1)
@@ -31,7 +34,7 @@ def gradients(rank: int, count: int) -> np.ndarray:
 
 
 def seconds(comm: MPI.Comm, call: Callable[[], None], repeats: int = 5) -> float:
-    """Median over repetitions of the slowest rank's time."""
+    """Return the median over repetitions of the slowest rank's time."""
     times = []
     for _ in range(repeats + 1):  # the first one warms up
         comm.Barrier()

@@ -23,7 +23,10 @@ SIZE = sum(int(np.prod(shape)) for shape in SHAPES)
 
 
 def load() -> tuple[Floats, NDArray[np.int64], Floats, NDArray[np.int64]]:
-    """Training and test set: pixels in 0..1, float32[n, 64], and labels, int64[n]; 1437 and 360 samples."""
+    """Load training and test set, 1437 and 360 samples.
+
+    They are pixels in 0..1, float32[n, 64], and labels, int64[n].
+    """
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
@@ -33,7 +36,7 @@ def load() -> tuple[Floats, NDArray[np.int64], Floats, NDArray[np.int64]]:
 
 
 def initial_weights(seed: int) -> Floats:
-    """He-initialised weights, biases zero, as one float32[SIZE]."""
+    """Draw He-initialised weights, biases zero, as one float32[SIZE]."""
     random = np.random.default_rng(seed)
     return np.concatenate(
         [random.normal(0, np.sqrt(2 / s[0]), s).ravel() if len(s) == 2 else np.zeros(s) for s in SHAPES]
@@ -41,13 +44,13 @@ def initial_weights(seed: int) -> Floats:
 
 
 def layers(flat: Floats) -> list[Floats]:
-    """Views of a float32[SIZE] as the four parameter arrays of `SHAPES`."""
+    """View a float32[SIZE] as the four parameter arrays of `SHAPES`."""
     ends = np.cumsum([np.prod(shape) for shape in SHAPES])
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), SHAPES, strict=True)]
 
 
 def gradient(weights: Floats, x: Floats, labels: NDArray[np.int64]) -> tuple[float, Floats]:
-    """Mean cross-entropy of a batch and its gradient, float32[SIZE]."""
+    """Return the mean cross-entropy of a batch and its gradient, float32[SIZE]."""
     w1, b1, w2, b2 = layers(weights)
     hidden = np.maximum(x @ w1 + b1, 0)
     logits = hidden @ w2 + b2
@@ -64,13 +67,13 @@ def gradient(weights: Floats, x: Floats, labels: NDArray[np.int64]) -> tuple[flo
 
 
 def accuracy(weights: Floats, x: Floats, labels: NDArray[np.int64]) -> float:
-    """Share of samples classified correctly."""
+    """Return the share of samples classified correctly."""
     w1, b1, w2, b2 = layers(weights)
     return float(((np.maximum(x @ w1 + b1, 0) @ w2 + b2).argmax(axis=1) == labels).mean())
 
 
 def batches(seed: int, samples: int, batch: int, rank: int, ranks: int) -> Iterator[NDArray[np.int64]]:
-    """This rank's sample numbers for each iteration, without end.
+    """Yield this rank's sample numbers for each iteration, without end.
 
     An epoch is a permutation that all ranks draw alike; a batch of ``batch`` samples is dealt out
     round robin. The samples after an epoch's last whole batch are left out.
@@ -91,7 +94,7 @@ class Momentum:
         self.velocity = np.zeros(SIZE, np.float32)
 
     def step(self, weights: Floats, mean_gradient: Floats) -> None:
-        """One update of ``weights``."""
+        """Update ``weights`` once."""
         self.velocity *= self.momentum
         self.velocity -= self.rate * mean_gradient
         weights += self.velocity

@@ -46,19 +46,19 @@ class Host:
         self.namespace, self.address, self.mac = namespace, address, mac
 
     def enter(self) -> None:
-        """Moves the calling process into the namespace, for good."""
+        """Move the calling process into the namespace, for good."""
         with open(f"/run/netns/{self.namespace}") as namespace:
             if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns", self.namespace)
 
     def sysctl(self, **values: int) -> None:
-        """Sets ``net.ipv4`` variables."""
+        """Set ``net.ipv4`` variables."""
         for name, value in values.items():
             command = ["ip", "netns", "exec", self.namespace, "sysctl", "-qw", f"net.ipv4.{name}={value}"]
             subprocess.run(command, check=True)
 
     def offloads_off(self) -> None:
-        """Every offload of `OFFLOADS` off; call from inside the namespace."""
+        """Switch off every offload of `OFFLOADS`; call from inside the namespace."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             for command in OFFLOADS.values():
                 value = ctypes.create_string_buffer(struct.pack("II", command, 0))
@@ -70,14 +70,14 @@ class Host:
         return ("local", self.address, "dev", "eth0", "table", "local")
 
     def deafen(self) -> None:
-        """Drops packets for this host's address, until `hear`.
+        """Drop packets for this host's address, until `hear`.
 
         The address leaves the kernel's table of local routes, so that arriving packets have nowhere to go.
         """
         _ip("route", "del", *self._local_route, namespace=self.namespace)
 
     def hear(self) -> None:
-        """Ends what `deafen` began."""
+        """End what `deafen` began."""
         more = ("proto", "kernel", "scope", "host", "src", self.address)
         _ip("route", "add", *self._local_route, *more, namespace=self.namespace)
 
@@ -122,7 +122,10 @@ class Link:
                 _ip("netns", "delete", host.namespace)
 
     def configure(self, *, mtu: int, timestamps: bool, ecn: bool) -> None:
-        """MTU in bytes of IP packet; TCP timestamps and ECN for connections opened from now on."""
+        """Set the MTU, and TCP timestamps and ECN for connections opened from now on.
+
+        The MTU is in bytes of IP packet.
+        """
         for host in self.hosts:
             _ip("link", "set", "eth0", "mtu", str(mtu), namespace=host.namespace)
             host.sysctl(tcp_timestamps=int(timestamps), tcp_ecn=int(ecn))
@@ -143,7 +146,7 @@ class Recorder:
         self._pipe.recv()
 
     def stop(self) -> list[Frame]:
-        """Ends the recording a tenth of a second after the last frame, and returns it."""
+        """End the recording a tenth of a second after the last frame, and return it."""
         self._pipe.send(None)
         frames: list[Frame] = self._pipe.recv()
         return frames
@@ -168,7 +171,7 @@ def _record(host: Host, pipe: Connection) -> None:
 
 
 def write_pcap(path: Path, frames: list[Frame]) -> None:
-    """A pcap of Ethernet frames with nanosecond timestamps."""
+    """Write a pcap of Ethernet frames with nanosecond timestamps."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as pcap:
         pcap.write(struct.pack("<IHHiIII", 0xA1B2_3C4D, 2, 4, 0, 0, 65535, 1))

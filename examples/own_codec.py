@@ -27,11 +27,11 @@ class Half(StreamCodec):
     name = "float16"
 
     def max_compressed_size(self, count: int) -> int:
-        """Bytes of ``count`` values."""
+        """Return the bytes of ``count`` values."""
         return 2 * count
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """The float16 values of a float32 array, little-endian, in ``out`` if given."""
+        """Return the float16 values of a float32 array, little-endian, in ``out`` if given."""
         stream = np.clip(x, -LARGEST, LARGEST).astype("<f2").tobytes()
         if out is None:
             return stream
@@ -40,7 +40,7 @@ class Half(StreamCodec):
         return room
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """float32[count], in ``out`` if given."""
+        """Decompress float32[count], into ``out`` if given."""
         values = np.frombuffer(stream, "<f2")
         if values.size != count:
             raise ValueError(f"the stream has {values.size} values, not {count}")

@@ -51,7 +51,7 @@ class Peer:
         self.port = self.data.getsockname()[1]
 
     def _tcp(self, port: int, tos: int) -> socket.socket:
-        """One connection, from the first rank to the second."""
+        """Open one connection, from the first rank to the second."""
         s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
@@ -77,7 +77,7 @@ class Peer:
         return s
 
     def send(self, gradient: digits.Floats) -> None:
-        """Sends a gradient, float32[SIZE], as it is in memory."""
+        """Send a gradient, float32[SIZE], as it is in memory."""
         payload = gradient.astype("<f4").tobytes()
         self.sent.update(payload)
         if self.phase.transport == "udp":
@@ -88,18 +88,21 @@ class Peer:
             self.data.sendall(payload)
 
     def receive(self) -> digits.Floats:
-        """The other rank's gradient, float32[SIZE]."""
+        """Return the other rank's gradient, float32[SIZE]."""
         return self._floats(self.data)
 
     def tell(self, **facts: Any) -> None:
-        """One line of JSON over the untagged control connection, answered by a line."""
+        """Send one line of JSON over the untagged control connection, and read the answering line."""
         self.control.sendall(json.dumps({"rank": self.rank, **facts}).encode() + b"\n")
         line = b""
         while not line.endswith(b"\n"):
             line += self._receive(4096, self.control)
 
     def share_weights(self, weights: digits.Floats) -> digits.Floats:
-        """The first rank's weights on both ranks: exact, so the connection is not tagged."""
+        """Return the first rank's weights on both ranks.
+
+        They are exact, so the connection is not tagged.
+        """
         with self._tcp(WEIGHTS_PORT, tos=0) as s:
             if self.rank == 0:
                 s.sendall(weights.astype("<f4").tobytes())
@@ -120,7 +123,7 @@ class Peer:
         return data
 
     def close(self) -> None:
-        """Closes the connections in order, the first rank first."""
+        """Close the connections in order, the first rank first."""
         for s in (self.data, self.control):
             if self.rank == 0:
                 s.close()

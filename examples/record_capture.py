@@ -56,7 +56,7 @@ PHASES = (
 
 
 def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connection) -> None:
-    """One rank's whole training.
+    """Run one rank's whole training.
 
     Every order is ``(phase, iterations, deaf)``: connect, iterate, disconnect; the answer is a dictionary
     of what was sent. ``None`` ends the training.
@@ -105,7 +105,7 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
 
 
 def record(link: Link) -> tuple[list[Frame], list[dict[str, Any]]]:
-    """Trains through all phases; returns the frames recorded and a manifest entry per phase."""
+    """Train through all phases; return the frames recorded and a manifest entry per phase."""
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(2, timeout=60)
     ranks = []
@@ -148,7 +148,7 @@ def record(link: Link) -> tuple[list[Frame], list[dict[str, Any]]]:
 
 
 def main() -> None:
-    """Records, and writes the pcap and its manifest."""
+    """Record, and write the pcap and its manifest."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def train(transport: Transport, arguments: argparse.Namespace, k: int, seed: int) -> Outcome:
-    """One training; k = 0 is SSGD, a warm-up without end."""
+    """Train once; k = 0 is SSGD, a warm-up without end."""
     model, data = MLP(64, (48,), 10), digits(seed)
     group = ParameterServer(
         transport,

@@ -35,14 +35,14 @@ class Bus(ABC):
 
     @abstractmethod
     def read32(self, address: int) -> int:
-        """The register at ``address``, a multiple of 4."""
+        """Read the register at ``address``, a multiple of 4."""
 
     @abstractmethod
     def write32(self, address: int, value: int) -> None:
-        """Writes all 32 bits of the register at ``address``, a multiple of 4."""
+        """Write all 32 bits of the register at ``address``, a multiple of 4."""
 
     def close(self) -> None:
-        """Releases the device. A second call does nothing."""
+        """Release the device. A second call does nothing."""
         return
 
     def __enter__(self) -> Self:
@@ -56,7 +56,10 @@ class Bus(ABC):
     # By name.
 
     def find(self, name: str) -> tuple[Register, Field | None]:
-        """``"TOS"`` or ``"TOS.VALUE"``, in either case; ``ValueError`` names the choices for another."""
+        """Find ``"TOS"`` or ``"TOS.VALUE"``, in either case.
+
+        ``ValueError`` names the choices for another.
+        """
         word, _, part = name.upper().partition(".")
         try:
             register = self.registers[word]
@@ -70,7 +73,7 @@ class Bus(ABC):
             raise ValueError(f"field of {word} must be one of {parts}, not {part!r}") from None
 
     def read(self, name: str) -> int:
-        """Reads a register, a field or a 64-bit counter. A counter's low word is read first."""
+        """Read a register, a field or a 64-bit counter. A counter's low word is read first."""
         register, part = self.find(name)
         value = self.read32(register.offset)
         if register.width > DATA_WIDTH:
@@ -78,7 +81,7 @@ class Bus(ABC):
         return value if part is None else part.get(value)
 
     def write(self, name: str, value: int) -> None:
-        """Writes a register or a field. The register's other bits keep their values.
+        """Write a register or a field. The register's other bits keep their values.
 
         Raises ``ValueError`` if it cannot be written.
         """
@@ -96,20 +99,20 @@ class Bus(ABC):
         self.write32(register.offset, value)
 
     def counters(self) -> dict[str, int]:
-        """All 64-bit registers by name."""
+        """Read all 64-bit registers by name."""
         return {
             register.name: self.read(register.name) for register in self.registers if register.width == 64
         }
 
     def set_bound(self, k: int, mode: str | None = None) -> None:
-        """Sets the error bound 2^-k in one write.
+        """Set the error bound 2^-k in one write.
 
         Raises ``ValueError`` for an unknown k or mode.
         """
         self.write("PARAMETERS", bound_word(k, mode, self.codec))
 
     def identify(self) -> None:
-        """Finds the codec and its map.
+        """Find the codec and its map.
 
         Raises `BusError` if ID and VERSION are not a NIC's of this project.
         """

@@ -17,7 +17,7 @@ _PATIENCE = 10.0
 
 
 def find_socket() -> Path:
-    """The socket of the running cluster. Raises `BusError` if none runs, or more than one."""
+    """Return the socket of the running cluster. Raise `BusError` if none runs, or more than one."""
     found = [path for folder in folders() if (path := folder / SOCKET).exists()]
     if not found:
         raise BusError("no virtual cluster runs: start one with inceptionn cluster run")

@@ -57,7 +57,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="REGISTER, REGISTER.FI
 
 
 def number(text: str, what: str) -> int:
-    """``"10"`` or ``"0xa"``; ``typer.BadParameter`` for any other text."""
+    """Parse ``"10"`` or ``"0xa"``; ``typer.BadParameter`` for any other text."""
     try:
         return int(text, 0)
     except ValueError:
@@ -67,7 +67,7 @@ def number(text: str, what: str) -> int:
 def open_bus(
     bar: Path | None, offset: str, cluster: str | None, socket: Path | None, uart: Path | None, baud: int
 ) -> Bus:
-    """The bus that the options name; ``typer.BadParameter`` if it is none, or more than one."""
+    """Open the bus that the options name; ``typer.BadParameter`` unless they name exactly one."""
     if sum(choice is not None for choice in (bar, cluster, uart)) != 1:
         raise typer.BadParameter("name one of --bar FILE, --cluster HOST and --uart FILE")
     at = number(offset, "offset")
@@ -178,7 +178,10 @@ def counters_command(
 
 
 def _counter_table(values: dict[str, int], before: dict[str, int], seconds: float, everything: bool) -> Table:
-    """Counters; with those of ``seconds`` ago, their rates too."""
+    """Tabulate counters.
+
+    With those of ``seconds`` ago, their rates are included.
+    """
     table = Table("", "counter", "value", *(["per second"] if before else []))
     for name, value in values.items():
         if value or everything:
@@ -190,7 +193,7 @@ def _counter_table(values: dict[str, int], before: dict[str, int], seconds: floa
 
 
 def _usage(action: Callable[[], T]) -> T:
-    """A ``ValueError`` of the action is a usage error."""
+    """Turn a ``ValueError`` of the action into a usage error."""
     try:
         return action()
     except ValueError as error:

@@ -46,7 +46,7 @@ _NEVER = re.compile(rb"(?!)")
 
 
 def open_uart(path: Path, baud: int = BAUD) -> Bus:
-    """Detects the design at a serial line, and returns its bus.
+    """Detect the design at a serial line, and return its bus.
 
     An inline device answers ``r 0`` with register 0, which the pass-through design lacks. The bring-up design
     answers with a report. The first answer may belong to a line that another program left unfinished.

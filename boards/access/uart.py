@@ -44,7 +44,10 @@ class SerialLine:
             raise ValueError(f"{str(path)!r} is not a serial line: {error.args[1]}") from None
 
     def ask(self, command: str, wanted: re.Pattern[bytes], refused: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Sends a command and returns its answer. Raises `BusError` if it is refused or no answer comes."""
+        """Send a command and return its answer.
+
+        Raises `BusError` if it is refused or no answer arrives.
+        """
         termios.tcflush(self._line, termios.TCIFLUSH)
         os.write(self._line, f"{command}\r".encode())
         heard, deadline = b"", time.monotonic() + _PATIENCE
@@ -62,7 +65,7 @@ class SerialLine:
         )
 
     def close(self) -> None:
-        """Closes the device. A second call does nothing."""
+        """Close the device. A second call does nothing."""
         if self._line >= 0:
             os.close(self._line)
             self._line = -1

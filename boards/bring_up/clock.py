@@ -26,10 +26,10 @@ class ClockSettings:
 
 
 def settings(mhz: float) -> ClockSettings:
-    """The settings that give exactly ``mhz``, with the fastest oscillator, which has the least jitter.
+    """Return the settings that give exactly ``mhz``, with the fastest oscillator.
 
-    The multiplier moves in eighths. Raises ``ValueError`` for a clock out of range or one that no setting
-    gives.
+    It has the least jitter. The multiplier moves in eighths. Raises ``ValueError`` for a clock out of range
+    or one that no setting gives.
     """
     low, high = OUTPUT_MHZ
     if not low <= mhz <= high:

@@ -123,7 +123,7 @@ class BringUpCore(wiring.Component):
         return path
 
     def _settings(self, config: Any) -> list[Any]:
-        """The data path's settings, looked up by the numbers of pattern and bound."""
+        """Look up the data path's settings by the numbers of pattern and bound."""
 
         def look_up(rows: list[int], index: Value) -> Value:
             return Array(Const(row, 32) for row in rows)[index]
@@ -196,7 +196,7 @@ class BringUpCore(wiring.Component):
         return counts
 
     def _hang(self, m: Module, path: DataPath) -> Signal:
-        """One cycle whenever nothing has come back for :data:`PATIENCE` cycles although something should."""
+        """Pulse for one cycle whenever expected beats have been missing for :data:`PATIENCE` cycles."""
         waiting = Signal(range(PATIENCE))
         under_way = Signal(16)
         hang = Signal()
@@ -264,7 +264,7 @@ class BringUpCore(wiring.Component):
         self._execute(m, parser, pending)
 
     def _execute(self, m: Module, parser: CommandParser, pending: dict[str, Signal]) -> None:
-        """Executes a line and selects its answer."""
+        """Execute a line and select its answer."""
         m.d.sync += [self._clear.eq(0), self._inject.eq(0)]
 
         def start() -> None:

@@ -17,7 +17,7 @@ DIGITS = 15  # of 2**48 - 1
 
 
 def assemble(messages: Mapping[str, str], values: Sequence[str]) -> tuple[bytes, dict[str, int]]:
-    """Bytes of the message memory and each message's address.
+    """Return the bytes of the message memory and each message's address.
 
     ``{name}`` in a text stands for one of ``values``. Raises ``ValueError`` for an unknown one, or for text
     that is not ASCII.
@@ -126,6 +126,9 @@ class Printer(wiring.Component):
 
 
 def _adjusted(digits: Value) -> Value:
-    """Every decimal digit of 5 and above plus 3, so that a shift to the left doubles it with its carry."""
+    """Add 3 to every decimal digit of 5 and above.
+
+    A shift to the left then doubles it with its carry.
+    """
     nibbles = (digits.word_select(i, 4) for i in range(DIGITS))
     return Cat(Mux(nibble >= 5, nibble + 3, nibble)[:4] for nibble in nibbles)

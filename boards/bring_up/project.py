@@ -67,9 +67,9 @@ first packet, IDLE. `inject` breaks something on purpose, after which it must sa
 
 
 def project_files(mhz: float) -> dict[str, str]:
-    """The project's files by name, for an engine clock of ``mhz``; the same for the same version.
+    """Return the project's files by name, for an engine clock of ``mhz``.
 
-    Raises ``ValueError`` for a clock that cannot be made.
+    They are the same for the same version. Raises ``ValueError`` for a clock that cannot be made.
     """
     platform = VC709Platform()
     plan = platform.build(BringUp(mhz), name=NAME, do_build=False)

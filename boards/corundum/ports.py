@@ -86,7 +86,7 @@ def _dma(kind: str) -> Iterator[Port]:
 
 
 def _stream(tap: str, way: str) -> Iterator[Port]:
-    """Both sides of a tap's stream, ``s_axis_*`` in and ``m_axis_*`` out."""
+    """Yield both sides of a tap's stream, ``s_axis_*`` in and ``m_axis_*`` out."""
     count = "IF_COUNT" if tap == "if" else "PORT_COUNT"
     prefix = {"direct": "AXIS", "sync": "AXIS_SYNC", "if": "AXIS_IF"}[tap]
     user = f"{prefix}_{way.upper()}"
@@ -119,7 +119,7 @@ def _memory(kind: str) -> Iterator[Port]:
 
 
 def ports() -> list[Port]:
-    """All ports, in Corundum's order."""
+    """Return all ports, in Corundum's order."""
     found = [Port(_IN, "1", "clk"), Port(_IN, "1", "rst")]
     found += _lite("s_axil_app_ctrl", "AXIL_APP_CTRL", "s")
     found += _lite("m_axil_ctrl", "AXIL_CTRL", "m")
@@ -148,7 +148,7 @@ def ports() -> list[Port]:
 
 
 def port_list() -> str:
-    """The ports as Verilog declarations."""
+    """Write the ports as Verilog declarations."""
     lines = []
     for port in ports():
         span = "" if port.width == "1" else f" [{port.width}-1:0]"
@@ -157,7 +157,10 @@ def port_list() -> str:
 
 
 def tie_offs() -> str:
-    """Assignments for every output that the engines do not drive: taps pass through, the rest is idle."""
+    """Write assignments for every output that the engines do not drive.
+
+    Taps pass through, the rest is idle.
+    """
     by_name = {port.name: port for port in ports()}
     lines = []
     for port in ports():

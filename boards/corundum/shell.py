@@ -93,7 +93,7 @@ class CorundumShell(wiring.Component):
 
     @staticmethod
     def _adapt(m: Module, name: str, source: Any, sink: Any) -> None:
-        """``source`` to ``sink``, through an adapter if their widths differ."""
+        """Connect ``source`` to ``sink``, through an adapter if their widths differ."""
         widths = len(source.tkeep), len(sink.tkeep)
         if widths[0] == widths[1]:
             wiring.connect(m, source, sink)

@@ -47,7 +47,7 @@ MARGIN = 0.25
 def build_device(
     recipe: Recipe, codec: str | None, seeds: Sequence[int], note: Note = lambda text: None
 ) -> dict[str, str | bytes]:
-    """The files of a device by name, with `output_folder.MANIFEST` among them.
+    """Build the files of a device, by name, with `output_folder.MANIFEST` among them.
 
     The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
@@ -113,7 +113,7 @@ def _digest(text: str) -> str:
 
 
 def _facts(routed: Routed) -> dict[str, Any]:
-    """A route for the manifest; clocks are in MHz."""
+    """Describe a route for the manifest; clocks are in MHz."""
     clocks = {
         clock.name: {"target": clock.target, "reached": round(clock.reached, 2), "slowest": clock.path}
         for clock in routed.clocks
@@ -126,7 +126,7 @@ def _facts(routed: Routed) -> dict[str, Any]:
 
 
 def table(recipe: Recipe, routes: Sequence[Any]) -> Table:
-    """Clocks and area by seed, from the entries of the manifest."""
+    """Tabulate clocks and area by seed, from the entries of the manifest."""
     clocks = list(routes[0]["clocks"])
     made = Table(f"{recipe.title}: MHz (target), cells (share)", "seed", *clocks, *routes[0]["used"])
     for routed in routes:

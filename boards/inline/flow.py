@@ -82,7 +82,7 @@ class Routed:
 
 
 def tool(name: str) -> str:
-    """Path of a tool. Raises `BuildError` naming the package if it is missing."""
+    """Return the path of a tool. Raise `BuildError` naming the package if it is missing."""
     found = find_program(name)
     if found is None:
         raise BuildError(f"{name} is not installed: {pip_install('timing')}")
@@ -90,7 +90,7 @@ def tool(name: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that the three tools report."""
+    """Return the versions that the three tools report."""
     found = {}
     for name, path in (("yosys", yosys_path()), ("nextpnr", tool(NEXTPNR)), ("ecppack", tool(ECPPACK))):
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=300, check=False)
@@ -100,7 +100,7 @@ def versions() -> dict[str, str]:
 
 
 def run(command: list[str], folder: Path, log: str, note: Note = lambda text: None) -> None:
-    """Runs a tool in ``folder``, which also holds its temporary files; the file ``log`` gets its output.
+    """Run a tool in ``folder``, which also holds its temporary files; the file ``log`` gets its output.
 
     ``note`` is called with the log's last line, twice a second.
 
@@ -139,7 +139,7 @@ def _last_line(path: Path) -> str:
 
 
 def synthesize(rtlil: str, folder: Path, note: Note) -> None:
-    """Writes the ECP5 netlist ``inline.json`` of a design in RTLIL."""
+    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL."""
     (folder / f"{NAME}.il").write_text(rtlil)
     script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json')}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
@@ -148,7 +148,7 @@ def synthesize(rtlil: str, folder: Path, note: Note) -> None:
 def route(
     platform: Any, folder: Path, seed: int, target: Mapping[str, int], fabric_clocks: int, note: Note
 ) -> Routed:
-    """Places and routes ``inline.json`` with the pins of ``inline.lpf``.
+    """Place and route ``inline.json`` with the pins of ``inline.lpf``.
 
     ``target`` gives each clock in Hz, by the end of its net's name. Raises `BuildError` if routing fails, if
     the constrained clocks are not exactly these, or if more than ``fabric_clocks`` of them enter through
@@ -184,14 +184,17 @@ def route(
 
 
 def log_of(seed: int, folder: Path) -> str:
-    """What nextpnr said of a route, without the times that it took: the same route gives the same text."""
+    """Return nextpnr's log of a route, without the times that it took.
+
+    The same route gives the same text.
+    """
     said = (folder / f"nextpnr-{seed}.log").read_text(errors="replace")
     said = re.sub(r"\b\d+\.\d+s\b", "-", said)  # "Router2 time 5.82s"
     return re.sub(r"(?m)(\|) *\d+\.\d+ +\d+\.\d+(\|)$", r"\1 - -\2", said)  # router1's table
 
 
 def over_full(log: str) -> str:
-    """The cells of which the part has too few, from nextpnr's list, such as ``"49,871 of 43,848 LUT4"``."""
+    """Name the cells of which the part has too few, from nextpnr's list: ``"49,871 of 43,848 LUT4"``."""
     counts = re.findall(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", log, re.MULTILINE)
     return ", ".join(
         f"{int(used):,} of {int(there):,} {_AREA.get(cell, cell)}"
@@ -205,7 +208,7 @@ def clocks_of(
     target: Mapping[str, int],
     paths: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Clock, ...]:
-    """The clocks of nextpnr's report, with the ends of their slowest ``paths``.
+    """Return the clocks of nextpnr's report, with the ends of their slowest ``paths``.
 
     Raises `BuildError` unless they are exactly those of ``target``, each with its constraint.
     """
@@ -233,20 +236,21 @@ def clocks_of(
 
 
 def _clock_name(net: str) -> str:
-    """The clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
+    """Return the clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
     return re.split(r"[$.]", net)[-1]
 
 
 def _register(cell: str) -> str:
-    """The signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
+    """Return the signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
     return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]
 
 
 def fabric_clocks_of(config: str, allowed: int) -> int:
-    """Counts clocks that enter the clock network through general routing, in the ECP5's text configuration.
+    """Count clocks that enter the clock network through general routing.
 
-    Their delay relative to the data at the pads differs between routes. Raises `BuildError` for more than
-    ``allowed``, because RGMII's clocks need pins with a clock input (Lattice FPGA-TN-02200: PCLKT).
+    They are read from the ECP5's text configuration. Their delay relative to the data at the pads differs
+    between routes. Raises `BuildError` for more than ``allowed``, because RGMII's clocks need pins with a
+    clock input (Lattice FPGA-TN-02200: PCLKT).
     """
     count = len(re.findall(r"^arc: \S+ G_J\w*PCLKCIB\d+$", config, re.MULTILINE))
     if count > allowed:
@@ -258,7 +262,7 @@ def fabric_clocks_of(config: str, allowed: int) -> int:
 
 
 def crossings_of(paths: Sequence[Mapping[str, Any]], target: Mapping[str, int]) -> dict[str, float]:
-    """Delays of the paths between clocks in nextpnr's report, in nanoseconds.
+    """Return the delays of the paths between clocks in nextpnr's report, in nanoseconds.
 
     Raises `BuildError` for a path that takes longer than a period of the clock where it begins. Below that
     limit, the bits of a Gray-coded pointer arrive less than a period apart, and a word is stored before its
@@ -277,7 +281,10 @@ def crossings_of(paths: Sequence[Mapping[str, Any]], target: Mapping[str, int]) 
 
 
 def pack(routed: Routed, folder: Path, note: Note) -> tuple[bytes, bytes]:
-    """The compressed bitstream, as a file for configuration and as a JTAG vector (SVF)."""
+    """Pack the compressed bitstream.
+
+    Returns it as a file for configuration and as a JTAG vector (SVF).
+    """
     bits, vector = f"{NAME}.bit", f"{NAME}.svf"
     command = [tool(ECPPACK), "--compress", "--input", routed.config, "--bit", bits, "--svf", vector]
     run(command, folder, "ecppack.log", note)

@@ -15,7 +15,7 @@ _MOST_STEPS = 127
 
 
 def steps(picoseconds: int) -> int:
-    """Steps of a pad's delay. Raises ``ValueError`` for one that a DELAYG has not."""
+    """Count the steps of a pad's delay. Raise ``ValueError`` for one that a DELAYG does not have."""
     if picoseconds % STEP_PS or not 0 <= picoseconds // STEP_PS <= _MOST_STEPS:
         raise ValueError(
             f"a pad's delay must be 0..{STEP_PS * _MOST_STEPS} ps in steps of {STEP_PS}, not {picoseconds!r}"
@@ -24,7 +24,7 @@ def steps(picoseconds: int) -> int:
 
 
 def _member(group: Any, *names: str) -> Any:
-    """The subsignal of a resource; boards name the control pins differently."""
+    """Return the subsignal of a resource; boards name the control pins differently."""
     return next(getattr(group, name) for name in names if hasattr(group, name))
 
 

@@ -29,7 +29,7 @@ sources; `nextpnr.log` is the packed route's, without run times.
 
 
 def readme(recipe: Recipe, codec: str | None, routed: Routed) -> str:
-    """Describes the design, how to load and wire it, and its clocks."""
+    """Describe the design, how to load and wire it, and its clocks."""
     engines = f"engines of the codec {codec}" if codec else "no engines, frames pass unchanged"
     return _TEXT.format(
         title=recipe.title, version=version("inceptionn"), what=engines, loader=recipe.loader, name=NAME,

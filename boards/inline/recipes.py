@@ -108,7 +108,10 @@ RECIPES = {
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe of a board. Raises ``ValueError`` naming the choices for an unknown name."""
+    """Return the recipe of a board.
+
+    Raises ``ValueError`` naming the choices for an unknown name.
+    """
     if name not in RECIPES:
         raise ValueError(f"board must be one of {', '.join(RECIPES)}, not {name!r}")
     return RECIPES[name]

@@ -134,12 +134,15 @@ class InlineTop(Elaboratable):
         self.codec = codec
 
     def clocks(self) -> dict[str, int]:
-        """Frequency in Hz of each clock that the design has, by the end of its net's name."""
+        """Return the frequency in Hz of each clock of the design, by the end of its net's name."""
         receive = {f"{name}_rx_clk": RECEIVE_HZ[getattr(self.recipe, name).interface] for name in PORTS}
         return {"mac_clk": MAC_HZ, "clk": ENGINE_HZ, **receive}
 
     def fabric_clocks(self) -> int:
-        """Clocks that may enter through general routing: RMII's, where the falling edge samples."""
+        """Count the clocks that may enter through general routing.
+
+        They are RMII's, where the falling edge samples.
+        """
         return sum(getattr(self.recipe, name).interface == "rmii" for name in PORTS)
 
     def elaborate(self, platform: Any) -> Module:

@@ -60,7 +60,10 @@ _SMALL = {"lut": 16, "ff": 16, "bram": 0.0, "dsp": 0, "levels": 1, "mhz": 0.0}
 
 
 def commit() -> str:
-    """Git's name for the running source, with ``-dirty`` appended if changed; else ``unknown``."""
+    """Return Git's name for the running source, or ``unknown``.
+
+    ``-dirty`` is appended if it has changed.
+    """
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=9"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
@@ -70,13 +73,13 @@ def commit() -> str:
 
 
 def entry(board: str, components: Mapping[str, Figures]) -> Entry:
-    """The current report."""
+    """Make the current report."""
     date = datetime.now(UTC).date().isoformat()
     return Entry(board, date, version("inceptionn"), commit(), _version(yosys_path()), dict(components))
 
 
 def _entry(line: str, where: str) -> Entry:
-    """An entry from its line; ``ValueError`` names the place of an invalid line."""
+    """Parse an entry from its line; ``ValueError`` names the place of an invalid line."""
     try:
         fields: dict[str, Any] = json.loads(line)
         fields["components"] = {name: Figures(**found) for name, found in fields["components"].items()}
@@ -86,13 +89,16 @@ def _entry(line: str, where: str) -> Entry:
 
 
 def read(path: Path) -> list[Entry]:
-    """All reports of a history, oldest first; ``ValueError`` for an invalid line."""
+    """Read all reports of a history, oldest first; ``ValueError`` for an invalid line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [_entry(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def last(path: Path, board: str) -> Entry:
-    """The last report of a board; ``ValueError`` if there is none, ``FileNotFoundError`` without a file."""
+    """Return the last report of a board.
+
+    ``ValueError`` if there is none, ``FileNotFoundError`` without a file.
+    """
     found = [entry for entry in read(path) if entry.board == board]
     if not found:
         raise ValueError(f"no report of {board!r} in {str(path)!r}: create one with --record")
@@ -107,7 +113,10 @@ def append(path: Path, entry: Entry) -> None:
 
 
 def changes(before: Entry, now: Entry, threshold: float) -> list[Change]:
-    """Figures that both reports have and that differ; ``threshold`` in percent decides what is worse."""
+    """Compare the figures that both reports have; return those that differ.
+
+    ``threshold`` in percent decides what is worse.
+    """
     found = []
     for name, figures in now.components.items():
         if name not in before.components:
@@ -124,13 +133,16 @@ def changes(before: Entry, now: Entry, threshold: float) -> list[Change]:
 
 
 def headline(before: Entry, changes: list[Change]) -> str:
-    """The report compared with, and the number of changes."""
+    """Name the older report, and count the changes."""
     count = len(changes) or "no"
     return f"since {before.commit} of {before.date}: {count} {'change' if count == 1 else 'changes'}"
 
 
 def table(changes: list[Change]) -> Table:
-    """The changes since a report; those for the worse by more than the threshold are red."""
+    """Tabulate the changes since a report.
+
+    Those for the worse by more than the threshold are red.
+    """
     made = Table("", "component", "figure", "before", "now", "change", left=2)
     for change in changes:
         style = "red" if change.worse else None

@@ -166,7 +166,7 @@ class Area:
 
 
 def _tool(name: str) -> str:
-    """Path of a tool (`find_program`); :class:`ToolError` names the package otherwise."""
+    """Return the path of a tool (`find_program`); :class:`ToolError` names the package otherwise."""
     found = find_program(name)
     if found is None:
         raise ToolError(f"{name} is not installed: {pip_install('timing')}")
@@ -187,7 +187,7 @@ def _run(command: list[str], folder: Path) -> str:
 
 
 def synthesize(component: wiring.Component, folder: Path) -> Netlist:
-    """ECP5 netlist of ``component`` in its :class:`Harness`."""
+    """Make the ECP5 netlist of ``component`` in its :class:`Harness`."""
     (folder / "harness.v").write_text(convert(Harness(component), "harness"))
     netlist = folder / "harness.json"
     commands = f"read_verilog harness.v; {synthesis('harness', netlist.name)}"
@@ -204,7 +204,7 @@ def route(netlist: Netlist, seed: int, placer: str | None = None) -> Route:
     """Place and route a netlist with nextpnr's random ``seed`` and one of :data:`PLACERS`.
 
     The netlist's size selects the default placer. nextpnr's progress messages go to ``route-SEED.log`` beside
-    the netlist as it comes.
+    the netlist as they are printed.
     """
     report = netlist.path.with_name(f"route-{seed}.json")
     placer = placer or PLACERS[netlist.cells >= MANY_CELLS]
@@ -241,7 +241,10 @@ def count_area(cells: Iterable[tuple[str, int]]) -> Area:
 
 
 def area(component: wiring.Component, folder: Path) -> Area:
-    """Series 7 resources of ``component``, by ``synth_xilinx -family xc7``, hierarchy flattened, no pads."""
+    """Return the series 7 resources of ``component``, by ``synth_xilinx -family xc7``.
+
+    The hierarchy is flattened, without pads.
+    """
     (folder / "top.v").write_text(convert(component, "top"))
     commands = (
         "read_verilog top.v; synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top; "

@@ -13,7 +13,10 @@ from .history import Entry
 
 
 def draw(path: Path, capacity: Mapping[str, Any], entry: Entry) -> None:
-    """Share of the part's look-up tables, flip-flops and block RAMs; clock of the components with a route."""
+    """Plot the share of the part's look-up tables, flip-flops and block RAMs, and the clocks.
+
+    Clocks are those of the components with a route.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 

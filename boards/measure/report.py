@@ -76,7 +76,7 @@ HISTORY = Path("docs/report-history.jsonl")
 
 
 def bring_up_core() -> Any:
-    """The bring-up design at its default clock, without pins."""
+    """Make the bring-up design at its default clock, without pins."""
     from ..bring_up.core import BringUpCore
     from ..bring_up.top import DEFAULT_MHZ
 
@@ -84,9 +84,9 @@ def bring_up_core() -> Any:
 
 
 def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
-    """Clocks in MHz at which ``inceptionn timing`` has routed this very circuit, one for each seed.
+    """Return the clocks in MHz, one for each seed, at which ``inceptionn timing`` has routed this circuit.
 
-    Only those of its default placer.
+    Only those of its default placer count.
     """
     short, factory = resolve(name, codec)
     if not any(cache_dir.glob(f"{short}-*/result.json")):
@@ -101,7 +101,10 @@ def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
 def figures(
     name: str, cache_dir: Path, *, codec: str = PAPER, with_route: bool, note: Callable[[str], None]
 ) -> Figures:
-    """Area, levels and routed clock of one component; the clock is None if it was not routed yet."""
+    """Return area, levels and routed clock of one component.
+
+    The clock is None if it was not routed yet.
+    """
     target = COMPONENTS.get(name, name)
     short, factory = resolve(target, codec)
     note(f"{short}: map to series 7")
@@ -116,7 +119,7 @@ def figures(
 
 
 def table(board: str, entry: Entry) -> Table:
-    """The components' resources with their share of the part, levels of logic, and routed clock."""
+    """Tabulate the components' resources with their share of the part, levels of logic, and routed clock."""
     capacity = CAPACITIES[board]
     title = f"{board}: share of an {capacity.part}; clock: {PART}, routed"
     made = Table(title, "component", "LUT", "FF", "RAMB36", "DSP", "levels", "MHz")
@@ -131,7 +134,7 @@ def table(board: str, entry: Entry) -> Table:
 
 
 def _checked(board: str, components: Sequence[str]) -> list[str]:
-    """Names to report; usage errors for what is unknown."""
+    """Return the names to report; usage errors for unknown ones."""
     if board not in CAPACITIES:
         message = f"board must be one of {', '.join(CAPACITIES)}, not {board!r}"
         raise typer.BadParameter(message, param_hint="--board")

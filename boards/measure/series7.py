@@ -34,7 +34,10 @@ class Mapping:
 
 
 def parse_longest_path(text: str) -> int:
-    """Length from the report of Yosys's ``ltp``; ``ToolError`` if it found a loop or reports none."""
+    """Return the length from the report of Yosys's ``ltp``.
+
+    ``ToolError`` if it found a loop or reports none.
+    """
     if "Detected loop" in text:
         raise ToolError("yosys ltp: a combinational loop")
     found = re.search(r"Longest topological path in \S+ \(length=(\d+)\)", text)
@@ -46,7 +49,7 @@ def parse_longest_path(text: str) -> int:
 def map_series7(component: wiring.Component, cache_dir: Path, name: str) -> Mapping:
     """Map ``component``, flattened and without pads, or take the result of an equal one from ``cache_dir``.
 
-    ``name`` is that of the cache's folder, for people. ``ToolError`` if Yosys is missing or fails.
+    ``name`` makes the cache's folder readable. ``ToolError`` if Yosys is missing or fails.
     """
     verilog = convert(component, "top")
     digest = hashlib.sha256(Path(__file__).read_bytes())

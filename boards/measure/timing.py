@@ -56,7 +56,7 @@ CodecName = Annotated[
 
 
 def check_codec(name: str) -> None:
-    """A usage error for an unknown codec."""
+    """Raise a usage error for an unknown codec."""
     try:
         codec_of(name)
     except ValueError as error:
@@ -66,7 +66,7 @@ def check_codec(name: str) -> None:
 def resolve(
     name: str, codec: str = PAPER, *, lanes: int = GROUP_LANES, engines: int = 1
 ) -> tuple[str, Callable[[], Any]]:
-    """Short name and factory of a component.
+    """Return short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
@@ -112,7 +112,7 @@ def measure(
     with_area: bool = True,
     note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Routes and area of one component, from ``cache_dir`` where nothing has changed since.
+    """Measure routes and area of one component, from ``cache_dir`` where nothing has changed since.
 
     ``note`` gets the current step as text. Raises ``ValueError`` for an unknown name and
     :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
@@ -136,7 +136,7 @@ def _measure_in(
     with_area: bool,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    """:func:`measure`, with ``folder`` locked."""
+    """Do :func:`measure`, with ``folder`` locked."""
     kept = folder / "result.json"
     result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
     result["name"] = short
@@ -183,7 +183,7 @@ def _clock_cell(short: str, routes: list[Route]) -> str | Text:
 
 
 def table(results: list[dict[str, Any]]) -> Table:
-    """The results as a table: routed clock, and series 7 resources with their share of an XC7VX690T."""
+    """Tabulate the results: routed clock, and series 7 resources with their share of an XC7VX690T."""
     title = f"clock: {PART}, routed; area: series 7, share of an XC7VX690T"
     made = Table(title, "component", "MHz", "LUT", "SRL", "LUT RAM", "FF", "RAMB36", "DSP")
     for result in results:
@@ -200,7 +200,10 @@ def table(results: list[dict[str, Any]]) -> Table:
 
 
 def path_summary(short: str, found: Route) -> str:
-    """One line about a route's critical path: where it starts and ends, its logic and its wires."""
+    """Describe a route's critical path in one line.
+
+    It tells where the path starts and ends, its logic and its wires.
+    """
     logic = found.nanoseconds("clk-to-q", "logic", "setup")
     return (
         f"{short}, seed {found.seed}: {found.start} -> {found.end}: {found.levels} levels, "
@@ -210,7 +213,7 @@ def path_summary(short: str, found: Route) -> str:
 
 
 def _print_paths(console: Console, result: dict[str, Any], *, every_hop: bool) -> None:
-    """The critical paths of a component's routes, one line each, and their hops."""
+    """Print the critical paths of a component's routes, one line each, and their hops."""
     for found in map(_route, result["routes"]):
         console.print(path_summary(result["name"], found), style="dim")
         for hop in (hop for hop in found.path if every_hop and hop.ns):
@@ -218,13 +221,16 @@ def _print_paths(console: Console, result: dict[str, Any], *, every_hop: bool) -
 
 
 def _misses_target(result: dict[str, Any]) -> bool:
-    """Whether the median clock of a component's routes is below its target."""
+    """Tell whether the median clock of a component's routes is below its target."""
     target, routes = TARGETS_MHZ.get(result["name"]), [_route(fields) for fields in result["routes"]]
     return bool(target and routes and median(found.mhz for found in routes) < target)
 
 
 def _checked(names: list[str], placer: str | None, codec: str, lanes: int, engines: int) -> list[str]:
-    """The components to measure; raises a usage error for an unknown one, or for another choice."""
+    """Return the components to measure.
+
+    Raises a usage error for an unknown one, or for another invalid choice.
+    """
     check_codec(codec)
     try:
         check_size(engines, lanes)

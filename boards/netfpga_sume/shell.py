@@ -97,7 +97,7 @@ class NetfpgaSumeShell(wiring.Component):
         return m
 
     def _split(self, m: Module, transmit: Any, receive: Any) -> None:
-        """The first beat selects the frame's destination; the others follow it."""
+        """Select the frame's destination by its first beat; the others follow it."""
         source = self.s_axis
         first = Signal(init=1)
         to_host = Signal()
@@ -116,7 +116,10 @@ class NetfpgaSumeShell(wiring.Component):
             m.d.sync += [first.eq(source.tlast), kept.eq(to_host)]
 
     def _merge(self, m: Module, transmit: Any, receive: Any) -> None:
-        """Whole frames in turn; a choice holds from the cycle in which it is offered to its last beat."""
+        """Send whole frames in turn.
+
+        A choice holds from the cycle in which it is offered to its last beat.
+        """
         sink = self.m_axis
         bound = Signal()
         before = Signal()

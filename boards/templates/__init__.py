@@ -15,7 +15,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 
 def text(name: str) -> str:
-    """The text of a file of this package, or of a board's as ``"vc709/readme.md.j2"``.
+    """Return the text of a file of this package, or of a board's as ``"vc709/readme.md.j2"``.
 
     Raises ``FileNotFoundError`` for a name that is not there.
     """
@@ -32,5 +32,8 @@ def _environment() -> Environment:
 
 
 def render(name: str, context: Mapping[str, Any]) -> str:
-    """The template ``name`` filled in; ``jinja2.UndefinedError`` for a name that ``context`` lacks."""
+    """Fill in the template ``name``.
+
+    ``jinja2.UndefinedError`` for a name that ``context`` lacks.
+    """
     return _environment().get_template(name).render(context)

@@ -53,26 +53,32 @@ class Cut(NamedTuple):
 
 
 def without_comments(text: str) -> str:
-    """``text`` with comments and strings blanked, every other character at its place."""
+    """Blank comments and strings in ``text``, every other character keeping its place."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def dma_net(port: int, way: str, signal: str) -> str:
-    """Pattern of a net on the DMA's side; port 0 has its multiplexer between, hence ``_app``."""
+    """Return the pattern of a net on the DMA's side.
+
+    Port 0 has its multiplexer between, hence ``_app``.
+    """
     base = f"axi_str_{way}{port}"
     return rf"\b(?:{base}_app_{signal}|{base}_{signal}_app)\b" if port == 0 else rf"\b{base}_{signal}\b"
 
 
 def fifo_net(port: int, way: str, signal: str) -> str:
-    """Pattern of a net on the virtual FIFO's side: element 2n to the wire, 2n + 1 to the host."""
+    """Return the pattern of a net on the virtual FIFO's side.
+
+    Element 2n goes to the wire, 2n + 1 to the host.
+    """
     kind, index = ("wr", 2 * port) if way == "s2c" else ("rd", 2 * port + 1)
     product = rf"2\s*\*\s*{port}" + ("" if way == "s2c" else r"\s*\+\s*1")
     return rf"\bpx_axi_str_{kind}_{signal}\s*\[\s*(?:{index}|{product})\s*\]"
 
 
 def find_cut(code: str, target: str, source: str, net: str, port: str) -> Cut:
-    """The one statement that assigns ``source`` to ``target``."""
+    """Find the one statement that assigns ``source`` to ``target``."""
     statement = re.compile(rf"\bassign\s+(?P<to>{target})\s*=\s*(?P<from>{source})\s*;")
     found = list(statement.finditer(code))
     if len(found) != 1:
@@ -83,7 +89,7 @@ def find_cut(code: str, target: str, source: str, net: str, port: str) -> Cut:
 
 
 def find_cuts(code: str, ports: int) -> list[Cut]:
-    """All statements to change, with the names of the generated shell's ports."""
+    """Find all statements to change, with the names of the generated shell's ports."""
     cuts = []
     for n in range(ports):
         for way in ("s2c", "c2s"):
@@ -101,7 +107,7 @@ def find_cuts(code: str, ports: int) -> list[Cut]:
 
 
 def declarations(cuts: list[Cut]) -> str:
-    """Nets that the shell drives, before their first use."""
+    """Declare the nets that the shell drives, before their first use."""
     lines = [f"{MARK} nets of the shell"]
     for cut in cuts:
         width = SIGNALS.get(cut.new.rpartition("_")[2], 1)
@@ -119,7 +125,7 @@ def declarations(cuts: list[Cut]) -> str:
 def instance(
     cuts: list[Cut], ports: int, engine_clock: bool, clock: str, resets: dict[str, str], bus_reset: str
 ) -> str:
-    """The shell, with every port connected by name."""
+    """Instantiate the shell, with every port connected by name."""
     connections = {"user_clk": clock, **resets}
     # Not in reset with the DMA engines, which stay in reset until the driver has loaded: an access must be
     # answered.
@@ -147,7 +153,7 @@ def instance(
 
 
 def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str, bus_reset: str) -> str:
-    """``text`` with the shell in it; raises :class:`Unrecognised`."""
+    """Return ``text`` with the shell in it; raise :class:`Unrecognised`."""
     if MARK in text:
         raise Unrecognised("it holds the shell already (--undo removes it)")
     code = without_comments(text)
@@ -174,12 +180,12 @@ def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str, b
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def replace(path: Path, data: bytes, like: Path) -> None:
-    """Writes a file as a whole, with the mode of the file ``like``."""
+    """Write a file as a whole, with the mode of the file ``like``."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
         unfinished.write_bytes(data)
@@ -190,7 +196,7 @@ def replace(path: Path, data: bytes, like: Path) -> None:
 
 
 def shell_ports(path: Path) -> set[str]:
-    """Names of the shell's ports, from the list that was generated with it."""
+    """Return the names of the shell's ports, from the list that was generated with it."""
     try:
         names = {str(port["name"]) for port in json.loads(path.read_text(encoding="utf-8"))["ports"]}
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -201,7 +207,7 @@ def shell_ports(path: Path) -> set[str]:
 
 
 def undo(path: Path, kept: Path, note: Path) -> None:
-    """Puts the kept file back, if nobody has changed the patched one since."""
+    """Restore the kept file, if nobody has changed the patched one since."""
     if not kept.exists() or not note.exists():
         raise Unrecognised(f"nothing to undo: there is no {kept.name} beside it")
     if digest(path.read_bytes()) != note.read_text(encoding="latin-1").strip():

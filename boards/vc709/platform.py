@@ -56,7 +56,10 @@ def _ddr3(
     dq: str,
     dm: str,
 ) -> Resource:
-    """One SODIMM socket, 64 bits; a memory controller that Vivado generates brings its own constraints."""
+    """Describe one SODIMM socket, 64 bits.
+
+    A memory controller that Vivado generates brings its own constraints.
+    """
     return Resource(
         "ddr3",
         number,

@@ -92,7 +92,10 @@ class Vc709Shell(wiring.Component):
         return m
 
     def _way(self, m: Module, way: str, to_engine: Any, from_engine: Any, stopped: Any, n: int) -> None:
-        """One direction of a port: guards at both ends, which handle its own reset and the engines'."""
+        """Connect one direction of a port.
+
+        Guards at both ends handle its own reset and the engines'.
+        """
         aresetn = getattr(self, f"{way}_aresetn")
         source, sink = getattr(self, f"s_axis_{way}"), getattr(self, f"m_axis_{way}")
         in_reset = reset_seen(m, f"{way}_in_reset", ~aresetn, f"user{n}")

@@ -30,7 +30,7 @@ class CheckEvents(data.Struct):
 
 
 def count_ones(bits: Value) -> Value:
-    """Number of ones."""
+    """Count ones."""
     return sum((bits[i] for i in range(1, len(bits))), bits[0])
 
 
@@ -123,7 +123,10 @@ class Checker(wiring.Component):
     def _lane(
         self, m: Module, prefix: str, got: Value, sent: Value, lossy: Value, there: Value
     ) -> tuple[Value, Value]:
-        """Whether a lane differs from its expected value, and by too much from its own; in stage 5."""
+        """Tell whether a lane differs from its expected value, and by too much from its own.
+
+        Both are known in stage 5.
+        """
         exponent = sent[MANTISSA_BITS:31]
         p = Pipeline(m, prefix)
         p.until(1)

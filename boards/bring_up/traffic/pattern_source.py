@@ -55,12 +55,15 @@ class SourceBeat(data.Struct):
 
 
 def present(beat: Any) -> Value:
-    """Which lanes of a :class:`SourceBeat` exist; 8 bits."""
+    """Return which lanes of a :class:`SourceBeat` exist; 8 bits."""
     return Cat(~beat.last | (beat.more >= lane) for lane in range(GROUP_LANES))
 
 
 def xorshift32(state: Value) -> Value:
-    """The next of Marsaglia's 32-bit xorshift numbers (*Xorshift RNGs*, 2003; shifts 13, 17, 5)."""
+    """Return the next of Marsaglia's 32-bit xorshift numbers.
+
+    *Xorshift RNGs*, 2003; shifts 13, 17, 5.
+    """
     for shift in (13, -17, 5):
         state = (state ^ (state << shift if shift > 0 else state >> -shift))[:32]
     return state
@@ -120,7 +123,7 @@ class PatternSource(wiring.Component):
         return m
 
     def _packets(self, m: Module, room: Value) -> tuple[Signal, Signal, Signal]:
-        """When a beat is issued, whether it is its packet's last, and how many more lanes it has than one."""
+        """Tell when a beat is issued, whether it is its packet's last, and its lanes less one."""
         m.submodules.lengths = lengths = LengthSequence()
         # The first length is valid two cycles after reset; later the length of the next packet.
         started = delayed(m, Const(1), 2, name="started", reset=True)
@@ -143,7 +146,10 @@ class PatternSource(wiring.Component):
         return issue, last, count[:3]
 
     def _lane(self, m: Module, lane: int, issue: Value) -> tuple[Value, Value, Value]:
-        """A lane's value and lossy image, ``LATENCY`` cycles after ``issue``; its class, three after."""
+        """Return a lane's value and lossy image, ``LATENCY`` cycles after ``issue``.
+
+        Its class is returned three cycles after ``issue``.
+        """
         config = self.config
         state = Signal(32, init=SEEDS[lane], name=f"state_lane{lane}")
         with m.If(issue):
@@ -199,7 +205,7 @@ class PatternSource(wiring.Component):
 
     @staticmethod
     def _size(p: Pipeline, tags: list[Value]) -> None:
-        """Bytes of the beat's vectors and its tag word, as ``size`` two stages later."""
+        """Return the bytes of the beat's vectors and its tag word, as ``size`` two stages later."""
         table = Array(TAG_BYTES)
         each = [Mux(~p.last | (p.more >= lane), table[tag], 0) for lane, tag in enumerate(tags)]
         p.stage(pairs=Cat((a + b)[:4] for a, b in zip(each[::2], each[1::2], strict=True)))

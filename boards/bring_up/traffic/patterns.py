@@ -30,7 +30,7 @@ class Pattern:
 
 
 def _palette(zero: int, bits8: int, bits16: int, raw: int) -> tuple[Tag, ...]:
-    """Number of slots of each class."""
+    """Return the slots of a pattern: this number of each class."""
     slots = [Tag.ZERO] * zero + [Tag.BITS8] * bits8 + [Tag.BITS16] * bits16 + [Tag.RAW] * raw
     if len(slots) != PALETTE_SLOTS:
         raise ValueError(f"palette must have {PALETTE_SLOTS} slots, not {len(slots)!r}")
@@ -71,12 +71,12 @@ def _packed(slots: list[int], width: int) -> int:
 
 
 def _shifts(most: int) -> int:
-    """Slots that go through the shifts 1 to ``most`` (0: there are none, slots unused)."""
+    """Count the slots that go through the shifts 1 to ``most`` (0: there are none, slots unused)."""
     return _packed([1 + i % most if most else 0 for i in range(SHIFT_SLOTS)], 3)
 
 
 def bound_config(k: int) -> dict[str, int]:
-    """The fields of :class:`SourceConfig` that the bound ``2**-k`` fixes; mode ``bounded``.
+    """Return the fields of :class:`SourceConfig` that the bound ``2**-k`` fixes; mode ``bounded``.
 
     An 8-bit lane is ``b - shift`` with ``e0 <= b - shift < t = b``, a 16-bit lane ``127 - shift`` with
     ``t <= 127 - shift < 127``; both shifts are at most 7 for every k of 1..14.
@@ -91,7 +91,10 @@ def bound_config(k: int) -> dict[str, int]:
 
 
 def pattern_config(pattern: Pattern, k: int) -> dict[str, int]:
-    """The other fields. A bound without a 16-bit class (k = 1) has raw lanes in its place."""
+    """Return the other fields.
+
+    A bound without a 16-bit class (k = 1) has raw lanes in its place.
+    """
     without = parameters(k, DEFAULT_MODE).t == EXPONENT_BIAS
     slots = [Tag.RAW if without and tag == Tag.BITS16 else tag for tag in pattern.palette]
     return {
