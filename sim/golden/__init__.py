@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The golden model: codecs and frame transform in plain NumPy, the reference for everything else."""
 
-from . import planes
+from . import lattice, planes
 from .codec import (
     MalformedError,
     compress,
@@ -29,6 +29,7 @@ __all__ = [
     "decompress_block",
     "decompress_lane",
     "histogram",
+    "lattice",
     "lossy",
     "planes",
     "receive",

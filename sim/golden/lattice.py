@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sums on the lattice of the planes codec, in integers (docs/collectives.md, "Exact sums").
+
+The lattice is the multiples of the step D. Every rank first brings its own values onto it (:func:`settled`).
+A sum of multiples is a multiple: the codec keeps it as it is, and fp32 holds it exactly up to 2^24 D. So the
+sum of some ranks' values has the same bits in every order and grouping.
+
+Lanes are passed as their 32 bits (``uint32``). Plain NumPy over whole arrays, apart from the host library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inceptionn import wire
+
+from . import planes
+from .codec import DEFAULT_ERROR_BOUND, Bits, bits_of
+
+NAN = 0x7FC00000
+"""The one NaN on the lattice."""
+EXACT = 1 << 24
+"""Largest magnitude of a sum, in steps, up to which fp32 has every multiple."""
+_INFINITY = 0x7F800000
+_LARGE = 1 << 23
+"""In steps: fp32's values from here on are multiples of the step."""
+
+Float32 = NDArray[np.float32]
+
+
+def _steps(bits: Bits, e0: int) -> NDArray[np.float64]:
+    """The lanes in steps; exact, since a step is a power of two."""
+    with np.errstate(invalid="ignore"):
+        return bits.view(np.float32).astype(np.float64) / _step(e0)
+
+
+def _step(e0: int) -> float:
+    return float(2.0 ** (planes.checked(e0) - wire.EXPONENT_BIAS + 1))
+
+
+def settled(bits: Bits, e0: int) -> Bits:
+    """``uint32[n]``: each finite lane at the nearest multiple of the step, ties away from zero.
+
+    Zero is +0.0. Infinities stay, and every NaN becomes :data:`NAN`.
+    """
+    finite = (bits & 0x7FFFFFFF) < _INFINITY
+    x = np.where(finite, _steps(bits, e0), 0.0)
+    near = np.abs(x) < _LARGE
+    q = np.floor(np.where(near, np.abs(x), 0.0) + 0.5).astype(np.int64) * np.where(x < 0, -1, 1)
+    on_lattice = (q * _step(e0)).astype(np.float32).view(np.uint32)
+    nan = (bits & 0x7FFFFFFF) > _INFINITY
+    return np.where(nan, NAN, np.where(finite & near, on_lattice, bits)).astype(np.uint32)
+
+
+def added(a: Bits, b: Bits, e0: int) -> Bits:
+    """``uint32[n]``: the sums of lanes, settled.
+
+    Multiples are added as integers. Where a lane or the sum leaves the exact range, or a lane is no multiple,
+    the sum is first rounded to nearest, as fp32 does.
+    """
+    x, y = _steps(a, e0), _steps(b, e0)
+    exact = (np.abs(x) <= EXACT) & (np.abs(y) <= EXACT) & (x == np.floor(x)) & (y == np.floor(y))
+    total = np.where(exact, x, 0).astype(np.int64) + np.where(exact, y, 0).astype(np.int64)
+    step = _step(e0)
+    with np.errstate(all="ignore"):
+        # Twice rounded as once: fp64 has more than twice the bits of fp32.
+        otherwise = (a.view(np.float32).astype(np.float64) + b.view(np.float32)).astype(np.float32)
+    found = np.where(exact, (total * step).astype(np.float32), otherwise)
+    return settled(found.view(np.uint32), e0)
+
+
+def scaled(bits: Bits, exponent: int) -> Bits:
+    """Finite lanes times ``2**exponent``. ``OverflowError`` if one becomes infinite."""
+    finite = (bits & 0x7FFFFFFF) < _INFINITY
+    x = np.where(finite, bits, 0).astype(np.uint32).view(np.float32).astype(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        moved = (x * 2.0**exponent).astype(np.float32)
+    if np.isinf(moved).any():
+        raise OverflowError(f"a value is too large to be scaled by 2**{exponent}")
+    return np.where(finite, moved.view(np.uint32), bits).astype(np.uint32)
+
+
+def compress(x: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0) -> bytes:
+    """The stream of a rank's own values, on the lattice, multiplied by ``2**scale`` first.
+
+    Raw lanes are settled; the codec itself brings the others onto the lattice.
+    """
+    e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
+    bits = scaled(bits_of(x), scale)
+    raw = planes.compress_lanes(bits, e0).raw
+    return planes.compress(np.where(raw, settled(bits, e0), bits).view(np.float32), error_bound)
+
+
+def compress_sum(
+    stream: bytes, addend: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0
+) -> bytes:
+    """The stream of a stream's values plus an addend's, which is multiplied by ``2**scale`` and settled.
+
+    ``MalformedError`` for a malformed stream, ``OverflowError`` if the addend grows too large.
+    """
+    return planes.compress(_sum(stream, addend, error_bound, scale).view(np.float32), error_bound)
+
+
+def decompress_add(
+    stream: bytes, addend: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0
+) -> Float32:
+    """The same sum as ``float32[n]``, divided by ``2**scale``."""
+    return _unscaled(_sum(stream, addend, error_bound, scale), scale)
+
+
+def _sum(stream: bytes, addend: Float32, error_bound: float, scale: int) -> Bits:
+    e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
+    arrived = planes.decompress(stream, addend.size, error_bound).view(np.uint32)
+    return added(arrived, settled(scaled(bits_of(addend), scale), e0), e0)
+
+
+def _unscaled(bits: Bits, scale: int) -> Float32:
+    with np.errstate(all="ignore"):
+        values = (bits.view(np.float32).astype(np.float64) * 2.0**-scale).astype(np.float32)
+    return np.where(np.isnan(values), bits, values.view(np.uint32)).astype(np.uint32).view(np.float32)
+
+
+def total(arrays: list[Float32], error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0) -> Float32:
+    """What every collective makes of the ranks' values, ``float32[n]``.
+
+    Exact, and the same for every order of the arrays, as long as the magnitudes of a lane's multiples add up
+    to at most 2^24 steps; beyond, the sum is that of this order.
+    """
+    e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
+    first, *rest = (settled(scaled(bits_of(x), scale), e0) for x in arrays)
+    for bits in rest:
+        first = added(first, bits, e0)
+    return _unscaled(first, scale)
