@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
@@ -41,6 +42,8 @@ WriteBuffer = bytearray | memoryview | NDArray[Any]
 
 _NUMBERS = {"paper": 0, "planes": 1}
 """The codecs' numbers in the native module and :mod:`.numpy_kernel`."""
+_LATTICES = {"planes": _numpy_codec.LATTICE}
+"""And those that have a lattice, where all values are on it."""
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
@@ -56,13 +59,14 @@ def operation_paths() -> dict[str, str]:
     """Return each operation's path, by codec and operation, as ``{"bounded compress": "avx512", ...}``.
 
     ``literal`` is as ``bounded``. On the path ``"auto"`` the first call measures, if nothing has yet. What
-    decompresses also adds; `Codec.compress_sum` uses both.
+    decompresses also adds; `Codec.compress_sum` uses both, and ``planes sum`` if its sums are exact.
     """
-    chosen = ((NUMPY, NUMPY),) * 2 if _native is None or active_path() == NUMPY else _native.chosen()
+    in_numpy = _native is None or active_path() == NUMPY
+    chosen = ((NUMPY,) * 2, (NUMPY,) * 3) if in_numpy else _native.chosen()  # type: ignore[union-attr]
     return {
         f"{mode} {operation}": path
         for mode, paths in zip((wire.BOUNDED.name, wire.PLANES.name), chosen, strict=True)
-        for operation, path in zip(("compress", "decompress"), paths, strict=True)
+        for operation, path in zip(("compress", "decompress", "sum"), paths, strict=False)
     }
 
 
@@ -354,6 +358,36 @@ class Codec:
         ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`.
         """
         return ScaledCodec(self, exponent) if exponent else self
+
+    def summing(self, exponent: int = 0) -> Codec | ScaledCodec:
+        """Return this codec for sums of several ranks' values, scaled as by `scaled`; a `SummingCodec`.
+
+        With ``planes`` the sums are exact. The result brings a rank's own values onto the lattice, the
+        multiples of the step ``D = 2 * error_bound`` of scaled values: `compress` and `lossy` do so with all,
+        `compress_sum` and `decompress_add` with the addend. Large values, which the codec itself
+        keeps, are rounded to a multiple too, so the bound holds for every finite value. NaNs become one.
+        What arrives is on the lattice, and so are sums, which later compressions keep. So sums have the same
+        bits in every order, as long as the magnitudes of a lane's values add up to at most 2^24 D; beyond,
+        they are rounded as fp32 sums are.
+
+        With ``scale="auto"`` they do not get there: N ranks scale the largest magnitude to at most 1/n, where
+        n is the power of two from N on. With D = 2^(1-k), a value has at most 2^(k-1)/n steps. If that is 1
+        or more, it is whole, and the sum has at most N 2^(k-1)/n <= 2^(k-1) steps. Else a value has at most
+        one step, the sum N. Both are at most 2^24. (Scales end at -126, so values near the largest of fp32
+        have up to 2^15 steps; 512 ranks may have such.)
+
+        The paper's codec truncates by magnitude and has no lattice: its result is that of `scaled`.
+        """
+        if self.codec not in _LATTICES:
+            return self.scaled(exponent)
+        return ScaledCodec(self._on_lattice, exponent)
+
+    @cached_property
+    def _on_lattice(self) -> Codec:
+        codec = copy(self)
+        object.__setattr__(codec, "_numbers", (_LATTICES[self.codec], *self._numbers[1:]))
+        object.__setattr__(codec, "name", f"{self.name}, on the lattice")
+        return codec
 
     def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
         """Count the values of ``x`` with each tag (the paper's Table III), as ``int64[4]``.

@@ -2,9 +2,9 @@
 """NumPy version of :mod:`inceptionn.native.codec`, for installations without a compiler.
 
 The functions have the native module's names, arguments and results; :mod:`inceptionn.codec` has checked the
-arguments. ``codec`` is 0 for the paper's (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`), which
-take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is ignored. Work goes block by block, so that memory
-stays small and in the cache.
+arguments. ``codec`` is 0 for the paper's (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`) and 2 for
+planes on the lattice (:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is
+ignored. Work goes block by block, so that memory stays small and in the cache.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 
 from .. import wire
 from ..wire import Parameters
-from . import numpy_paper, numpy_planes
-from .numpy_types import Bits, malformed
+from . import numpy_lattice, numpy_paper, numpy_planes
+from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
-_CODERS: tuple[Any, ...] = (numpy_paper, numpy_planes)
+LATTICE = 2
+_CODERS: tuple[Any, ...] = (numpy_paper, numpy_planes, numpy_lattice)
 
 
 def _bits(values: Any) -> Bits:
@@ -38,7 +39,8 @@ def _runs(bits: Bits, scale: int) -> Any:
         yield _scaled(bits[first : first + wire.STREAM_LANES], scale)
 
 
-def _scaled(bits: Bits, scale: int) -> Bits:
+def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
+    """Finite lanes times ``2**scale``. ``OverflowError`` if one becomes infinite, but not on the way back."""
     if not scale:
         return bits
     if not -126 <= index(scale) <= 126:
@@ -46,7 +48,7 @@ def _scaled(bits: Bits, scale: int) -> Bits:
     finite = (bits & _INFINITY) != _INFINITY
     with np.errstate(all="ignore"):
         scaled = (bits.view(np.float32) * np.float32(2.0**scale)).view(np.uint32)
-    if (finite & ((scaled & _INFINITY) == _INFINITY)).any():
+    if not back and (finite & ((scaled & _INFINITY) == _INFINITY)).any():
         raise OverflowError(f"a value is too large to be scaled by 2**{scale}")
     return np.where(finite, scaled, bits)
 
@@ -94,7 +96,12 @@ def decompress(
         if starts is not None and first % run_lanes == 0 and starts[first // run_lanes] != at:
             raise malformed(at, "the index does not fit the blocks")
         bits, at = _CODERS[codec].decode(source, at, len(lanes), Parameters(e0, t, b))
-        values = _scaled(bits, -scale).view(np.float32)
+        if addend is not None and codec == LATTICE:
+            own = addend[first : first + len(lanes)].view(np.uint32)
+            total = _lattice_sum(_scaled(own, scale), bits, Parameters(e0, t, b))
+            lanes.view(np.uint32)[:] = _scaled(total, -scale, back=True)
+            continue
+        values = _scaled(bits, -scale, back=True).view(np.float32)
         if addend is not None:
             with np.errstate(all="ignore"):
                 np.add(addend[first : first + len(lanes)], values, out=lanes)
@@ -111,9 +118,34 @@ def compress_sum(
     into, source = (np.frombuffer(memoryview(x).cast("B"), np.uint8) for x in (out, stream))
     if np.may_share_memory(into, source) or np.may_share_memory(into, _bits(addend)):
         raise ValueError("out must not overlap the stream or the addend")
+    if codec == LATTICE:
+        return _compress_lattice_sum(source, addend, out, Parameters(e0, t, b), scale)
     total = np.empty(len(_bits(addend)), np.float32)
     decompress(stream, total, addend, None, 1, codec, e0, t, b, scale, threads)
     size = compress(total, out, codec, e0, t, b, scale, threads)
+    assert isinstance(size, int)
+    return size
+
+
+def _lattice_sum(own: Bits, arrived: Bits, p: Parameters) -> Bits:
+    """Sums of lanes on the lattice."""
+    with np.errstate(all="ignore"):
+        total = numpy_lattice.lossy(own, p).view(np.float32) + arrived.view(np.float32)
+    return numpy_lattice.lossy(total.view(np.uint32), p)
+
+
+def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Parameters, scale: int) -> int:
+    """`compress_sum` on the lattice: sums keep the scale, with which they are exact."""
+    own = _bits(addend)
+    total = np.empty(len(own), np.uint32)
+    at = 0
+    for first in range(0, len(own), wire.STREAM_LANES):
+        lanes = own[first : first + wire.STREAM_LANES]
+        bits, at = numpy_lattice.decode(source, at, len(lanes), p)
+        total[first : first + len(lanes)] = _lattice_sum(_scaled(lanes, scale), bits, p)
+    if at != len(source):
+        raise malformed(at, "bytes are left over")
+    size = compress(total, out, LATTICE, p.e0, p.t, p.b, 0, 1)
     assert isinstance(size, int)
     return size
 
@@ -145,7 +177,8 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
         raise ValueError("out must be as large as the values, and the same or elsewhere")
     for number, bits in enumerate(_runs(source, scale)):
         first = number * wire.STREAM_LANES
-        into[first : first + len(bits)] = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), -scale)
+        lossy_bits = _CODERS[codec].lossy(bits, Parameters(e0, t, b))
+        into[first : first + len(bits)] = _scaled(lossy_bits, -scale, back=True)
 
 
 def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ CLASSES = wire.CODES
 _CODE_BYTES = np.array(wire.CODE_BYTES, np.uint8)
 _BYTES_OF_TWO = (_CODE_BYTES[np.arange(256) & 15] + _CODE_BYTES[np.arange(256) >> 4]).astype(np.uint16)
 _BYTE = np.arange(wire.BURST_BYTES)
+_INFINITY, _NAN = np.uint32(0x7F800000), np.uint32(0x7FC00000)
 _PLANES = 16
 """Bytes that the planes of a group take before the unused ones are left out; the last one is zero."""
 
@@ -120,3 +121,14 @@ def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int
 def lossy(bits: Bits, p: Parameters) -> Bits:
     """Return what decompressing the compressed lanes gives."""
     return _quantised(bits, p)[1]
+
+
+def settled_raw(bits: Bits, p: Parameters) -> Bits:
+    """Raw lanes brought onto the lattice: the nearest multiples of the step, and one NaN. Others stay."""
+    magnitude = bits & np.uint32(0x7FFFFFFF)
+    below = np.clip(p.e0 + 24 - (magnitude >> 23).astype(np.int32), 0, 24 - wire.RAW_EXPONENT)
+    cleared = below.astype(np.uint32)
+    rounded = (magnitude + (np.uint32(1) << cleared >> 1)) >> cleared << cleared
+    large = np.where(magnitude > _INFINITY, _NAN, rounded | (bits & np.uint32(0x80000000)))
+    raw = magnitude >= np.uint32((p.e0 + wire.RAW_EXPONENT) << 23)
+    return np.where(raw, large, bits)

@@ -22,7 +22,7 @@ enum {
 
 typedef struct {
     lane_bits x[LANES], y[LANES];
-    uint8_t stream[BLOCKS * MAX_BLOCK_BYTES + SLACK];
+    uint8_t stream[BLOCKS * MAX_BLOCK_BYTES + SLACK], sums[BLOCKS * MAX_BLOCK_BYTES];
 } arrays;
 
 static choice made;
@@ -50,17 +50,26 @@ static uint64_t nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Decompresses and adds what has been compressed. */
 static void run(const coder *c, int operation, parameters p, arrays *a)
 {
-    uint8_t *at = a->stream;
-    for (size_t i = 0; i < LANES; i += STREAM_LANES)
-        at += operation == COMPRESS ? c->compress(a->x + i, STREAM_LANES, p, at)
-                                    : c->decompress(at, STREAM_LANES, p, a->y + i);
+    uint8_t *at = a->stream, *to = a->sums;
+    for (size_t i = 0; i < LANES; i += STREAM_LANES) {
+        sizes moved = {0};
+        if (operation == COMPRESS)
+            moved.read = c->compress(a->x + i, STREAM_LANES, p, at);
+        else if (operation == DECOMPRESS)
+            moved.read = c->decompress(at, STREAM_LANES, p, a->y + i);
+        else
+            c->sum(at, a->x + i, STREAM_LANES, p, 0, to, &moved);
+        at += moved.read;
+        to += moved.written;
+    }
 }
 
 static const kernel *fastest(int codec, int operation, arrays *a)
 {
-    const parameters p = codec == PAPER ? (parameters){117, 122, 122} : (parameters){117, 0, 0};
+    const parameters p = {.e0 = 117, .t = 122, .b = 122, .lattice = operation == SUM};
     const kernel *candidates[8];
     uint64_t least[8];
     size_t count = 0;
@@ -73,6 +82,8 @@ static const kernel *fastest(int codec, int operation, arrays *a)
     }
     if (!count)
         return kernels[kernel_count - 1];
+    if (operation == SUM && !candidates[0]->coders[codec]->sum)
+        return candidates[0];
     for (int round = 0; count > 1 && round < ROUNDS; round++)
         for (size_t i = 0; i < count; i++) {
             const uint64_t start = nanoseconds();
@@ -109,6 +120,7 @@ static void choose(void)
         c->compress = made.chosen[codec][COMPRESS]->coders[codec]->compress;
         c->decompress = down->decompress;
         c->decompress_add = down->decompress_add;
+        c->sum = made.chosen[codec][SUM]->coders[codec]->sum;
         made.automatic.coders[codec] = c;
     }
     free(a);

@@ -48,21 +48,24 @@ static int integer_of(PyObject *object, int low, int high, const char *name)
     return (int)value;
 }
 
-/* The settings that every function takes: codec, e0, t, b, scale, threads. */
+/* The settings that every function takes: codec (2: planes on the lattice), e0, t, b, scale, threads. */
 static bool settings_of(PyObject *const *numbers, settings *s)
 {
     static const struct {
         const char *name;
         int low, high;
-    } rules[] = {{"codec", 0, CODECS - 1}, {"e0", 1, 127},       {"t", 0, 127},
+    } rules[] = {{"codec", 0, LATTICE}, {"e0", 1, 127},       {"t", 0, 127},
                  {"b", 0, 255},            {"scale", -126, 126}, {"threads", 1, 4096}};
     int values[6];
     for (int i = 0; i < 6; i++)
         if ((values[i] = integer_of(numbers[i], rules[i].low, rules[i].high, rules[i].name)) == -1000)
             return false;
     const kernel *used = kernel_in_use();
+    const bool lattice = values[0] == LATTICE;
+    if (lattice)
+        values[0] = PLANES;
     *s = (settings){.kernel = used, .coder = used->coders[values[0]],
-                    .p = {(uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3]},
+                    .p = {(uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3], lattice},
                     .scale = values[4], .threads = (unsigned)values[5]};
     if (values[0] == PAPER && (s->p.e0 > s->p.t || s->p.t > s->p.b)) {
         PyErr_SetString(PyExc_ValueError, "e0, t and b must be in ascending order");
@@ -227,7 +230,7 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
     result = stream_decompress(s, stream.buf, (size_t)stream.len, addend.buf, out.buf, lanes, index, &at);
     END_WORK
     if (result)
-        fail(result, at, 0, 0);
+        fail(result, at, s.scale, 0);
 release_offsets:
     if (offsets.obj)
         PyBuffer_Release(&offsets);
@@ -441,7 +444,7 @@ static PyObject *automatic(PyObject *module, PyObject *nothing)
 
 PyDoc_STRVAR(chosen_doc,
 "chosen()\n--\n\n"
-"Names of the kernels in use, by codec: those that compress and decompress.");
+"Names of the kernels in use, by codec: those that compress and decompress, and that sum on the lattice.");
 
 static PyObject *chosen(PyObject *module, PyObject *nothing)
 {
@@ -451,8 +454,8 @@ static PyObject *chosen(PyObject *module, PyObject *nothing)
     for (int codec = 0; codec < CODECS; codec++)
         for (int operation = 0; operation < OPERATIONS; operation++)
             names[codec][operation] = (active ? active : chosen_kernels()->chosen[codec][operation])->name;
-    return Py_BuildValue("((ss)(ss))", names[PAPER][COMPRESS], names[PAPER][DECOMPRESS],
-                         names[PLANES][COMPRESS], names[PLANES][DECOMPRESS]);
+    return Py_BuildValue("((ss)(sss))", names[PAPER][COMPRESS], names[PAPER][DECOMPRESS],
+                         names[PLANES][COMPRESS], names[PLANES][DECOMPRESS], names[PLANES][SUM]);
 }
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, name##_doc}

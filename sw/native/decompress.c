@@ -13,40 +13,69 @@
 
 #include "loops.h"
 
+const uint8_t *readable_block(const settings *s, const uint8_t *stream, size_t size, size_t at, size_t lanes,
+                              uint8_t *copy)
+{
+    const coder *c = s->coder;
+    const size_t available = size - at, worst = c->format->worst_bytes(lanes);
+    if (available >= worst + SLACK)
+        return stream + at;
+    /* The plane may ask for more than there is. From here on a private copy is used, which cannot change. */
+    const size_t copied = smaller(available, worst), plane = c->format->plane_bytes(lanes);
+    if (copied < plane)
+        return NULL;
+    memcpy(copy, stream + at, copied);
+    if (c->data_bytes(copy, lanes) > copied - plane)
+        return NULL;
+    memset(copy + copied, 0, SLACK);
+    return copy;
+}
+
+/* Adds the addend on the lattice to a block's values, which are still scaled. */
+static status add_on_lattice(const settings *s, const lane_bits *addend, lane_bits *values, lane_bits *out,
+                             size_t lanes)
+{
+    lane_bits sums[STREAM_LANES];
+    if (s->scale > MOST_SUM_SCALE || !s->coder->add_steps(addend, values, lanes, s->p, s->scale, sums)) {
+        if (s->kernel->scale(addend, lanes, power_of_two(s->scale), sums))
+            return OVERFLOWED;
+        s->coder->lossy(sums, lanes, s->p, sums);
+        s->kernel->add(sums, values, lanes, sums);
+        s->coder->lossy(sums, lanes, s->p, sums); /* for NaNs; other sums are on the lattice if the stream is */
+    }
+    if (s->scale)
+        s->kernel->scale(sums, lanes, power_of_two(-s->scale), out);
+    else
+        memcpy(out, sums, lanes * LANE_BYTES);
+    return OK;
+}
+
 /* Decodes the block at `at` and moves `at` past it. */
 static status decompress_block(const settings *s, const uint8_t *stream, size_t size, size_t *at,
                                const lane_bits *addend, lane_bits *out, size_t lanes)
 {
     const coder *c = s->coder;
-    const size_t start = *at, available = size - start, worst = c->format->worst_bytes(lanes);
-    const uint8_t *block = stream + start;
     uint8_t copy[MAX_BLOCK_BYTES + SLACK];
-    lane_bits scaled[STREAM_LANES];
-    if (available < worst + SLACK) {
-        /* The plane may ask for more than there is. From here on a private copy is used, which cannot change. */
-        const size_t copied = smaller(available, worst), plane = c->format->plane_bytes(lanes);
-        if (copied < plane)
-            return c->format->describe_fault(stream, size, start, lanes, s->p, at);
-        memcpy(copy, block, copied);
-        if (c->data_bytes(copy, lanes) > copied - plane)
-            return c->format->describe_fault(stream, size, start, lanes, s->p, at);
-        memset(copy + copied, 0, SLACK);
-        block = copy;
-    }
+    lane_bits values[STREAM_LANES];
+    const uint8_t *block = readable_block(s, stream, size, *at, lanes, copy);
+    if (!block)
+        return c->format->describe_fault(stream, size, *at, lanes, s->p, at);
     size_t bytes;
-    if (addend && !s->scale)
+    if (addend && !s->scale && !s->p.lattice)
         bytes = c->decompress_add(block, lanes, s->p, addend, out);
     else
-        bytes = c->decompress(block, lanes, s->p, addend ? scaled : out);
+        bytes = c->decompress(block, lanes, s->p, addend ? values : out);
     if (!bytes || !c->format->plane_is_sound(block, lanes))
-        return c->format->describe_fault(stream, size, start, lanes, s->p, at);
+        return c->format->describe_fault(stream, size, *at, lanes, s->p, at);
+    *at += bytes;
+    if (addend && s->p.lattice)
+        return add_on_lattice(s, addend, values, out, lanes);
     if (s->scale) {
-        lane_bits *values = addend ? scaled : out;
-        s->kernel->scale(values, lanes, power_of_two(-s->scale), values);
+        lane_bits *unscaled = addend ? values : out;
+        s->kernel->scale(unscaled, lanes, power_of_two(-s->scale), unscaled);
         if (addend)
-            s->kernel->add(addend, values, lanes, out);
+            s->kernel->add(addend, unscaled, lanes, out);
     }
-    *at = start + bytes;
     return OK;
 }
 

@@ -9,7 +9,7 @@
 extern const kernel *const kernels[];
 extern const size_t kernel_count;
 
-enum { COMPRESS, DECOMPRESS, OPERATIONS };
+enum { COMPRESS, DECOMPRESS, SUM, OPERATIONS };
 
 /* The kernel of each operation, chosen by measurement (choose.c). */
 typedef struct {

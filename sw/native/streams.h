@@ -48,8 +48,13 @@ status stream_decompress(settings s, const uint8_t *stream, size_t size, const l
 status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
                          const lane_bits *addend, lane_bits *out, size_t lanes);
 
+/* A block's first byte, of which worst_bytes(lanes) + SLACK can be read: in the stream, or in `copy`, of
+ * MAX_BLOCK_BYTES + SLACK, where it ends too soon. NULL if it is cut. */
+const uint8_t *readable_block(const settings *s, const uint8_t *stream, size_t size, size_t at, size_t lanes,
+                              uint8_t *copy);
+
 /* Writes the stream of the addend plus a stream's values, which has `size` bytes; `out` overlaps neither. A
- * block's sum does not leave the processor's innermost cache. */
+ * block's sum does not leave the processor's innermost cache. On the lattice there is one thread. */
 status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
                            size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at);
 

@@ -13,9 +13,44 @@ static status sum_first(settings s, const uint8_t *stream, size_t size, const la
     return result ? result : stream_compress(s, sum, lanes, out, capacity, written);
 }
 
+/* On the lattice: blocks of integers, which need no sum in memory. */
+static status lattice_sum(const settings *s, const uint8_t *stream, size_t size, const lane_bits *addend,
+                          size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at)
+{
+    const format *f = s->coder->format;
+    const bool ahead = s->scale > MOST_SUM_SCALE;
+    uint8_t copy[MAX_BLOCK_BYTES + SLACK], sum[MAX_BLOCK_BYTES];
+    lane_bits scaled[STREAM_LANES];
+    *written = *at = 0;
+    for (size_t here; lanes; addend += here, lanes -= here) {
+        here = smaller(lanes, STREAM_LANES);
+        const uint8_t *block = readable_block(s, stream, size, *at, here, copy);
+        if (!block)
+            return f->describe_fault(stream, size, *at, here, s->p, at);
+        const bool overflows = ahead && s->kernel->scale(addend, here, power_of_two(s->scale), scaled);
+        const bool fits = capacity - *written >= f->worst_bytes(here);
+        sizes moved = {0};
+        status result = s->coder->sum(block, ahead ? scaled : addend, here, s->p, ahead ? 0 : s->scale,
+                                      fits ? out + *written : sum, &moved);
+        if (result == ABSENT_VALUE || !f->plane_is_sound(block, here))
+            return f->describe_fault(stream, size, *at, here, s->p, at);
+        if (result || overflows)
+            return OVERFLOWED;
+        if (moved.written > capacity - *written)
+            return NO_ROOM;
+        if (!fits)
+            memcpy(out + *written, sum, moved.written);
+        *at += moved.read;
+        *written += moved.written;
+    }
+    return *at == size ? OK : LEFT_OVER;
+}
+
 status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
                            size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at)
 {
+    if (s.p.lattice)
+        return lattice_sum(&s, stream, size, addend, lanes, out, capacity, written, at);
     void *whole = worthwhile_threads(s.threads, lanes) < 2 ? NULL : malloc(lanes * LANE_BYTES);
     if (whole) {
         const status result = sum_first(s, stream, size, addend, lanes, whole, out, capacity, written, at);

@@ -58,14 +58,18 @@ enum {
     MAX_BLOCK_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES + STREAM_LANES * LANE_BYTES,
     /* Tags of the paper's codec are 4, codes of groups are 16. */
     MAX_CLASSES = 16,
+    /* Up to here 2^(16 + k + scale), by which kernels multiply, is finite, and subnormal numbers become zero. */
+    MOST_SUM_SCALE = 96,
 };
 
 /* Values as they lie in a caller's buffer: at any address, and read as bits so that NaNs stay as they are. */
 typedef uint32_t __attribute__((aligned(1), may_alias)) lane_bits;
 
-/* Planes has E0 alone. */
+/* Planes has E0 alone. `lattice`: it also rounds raw lanes to multiples of its step, and has one NaN, so that
+ * sums are the same in every order. */
 typedef struct {
     uint32_t e0, t, b;
+    bool lattice;
 } parameters;
 
 static inline size_t smaller(size_t a, size_t b)
@@ -114,6 +118,11 @@ typedef struct {
                              size_t *at);
 } format;
 
+/* Bytes of a block read, and of one written. */
+typedef struct {
+    size_t read, written;
+} sizes;
+
 /* The block operations of one codec in one instruction set. `lanes` is 1..STREAM_LANES. */
 typedef struct {
     const format *format;
@@ -128,9 +137,24 @@ typedef struct {
     void (*lossy)(const lane_bits *x, size_t lanes, parameters p, lane_bits *out);
     /* Bytes of data that a plane announces. */
     size_t (*data_bytes)(const uint8_t *plane, size_t lanes);
+    /* The block of a block's values plus the addend's, multiplied by 2^scale and brought onto the lattice; the
+     * scale is MOST_SUM_SCALE at most. Buffers as for `decompress` and `compress`. NULL of a codec without
+     * a lattice. */
+    status (*sum)(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
+                  uint8_t *out, sizes *moved);
+    /* Sums of decompressed values and of the addend, as in `sum`; false, and `sums` is unspecified, if one of
+     * them is raw. */
+    bool (*add_steps)(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
+                      lane_bits *sums);
 } coder;
 
-enum { PAPER, PLANES, CODECS };
+enum {
+    PAPER,
+    PLANES,
+    CODECS,
+    /* What Python calls planes with `lattice`. */
+    LATTICE = CODECS,
+};
 
 /* What one kind of processor runs. */
 typedef struct {

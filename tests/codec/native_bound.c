@@ -54,7 +54,7 @@ int main(int count, char **arguments)
     const coder *c = k->coders[planes ? PLANES : PAPER];
     const uint32_t exponent = (uint32_t)atoi(arguments[3]), e0 = EXPONENT_BIAS - exponent;
     const uint32_t t = e0 + (exponent + 1) / 2;
-    const parameters p = {e0, t, t};
+    const parameters p = {.e0 = e0, .t = t, .b = t};
     const uint64_t stride = strtoull(arguments[4], NULL, 0), blocks = (1ull << 32) / STREAM_LANES;
     const double bound = ldexp(1, -(int)exponent);
     const promise to = {planes, bound, planes ? ldexp(1, 14 - (int)exponent) : 1};

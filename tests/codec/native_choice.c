@@ -19,7 +19,8 @@ static void *choose(void *unused)
 
 int main(void)
 {
-    static const char *const codecs[] = {"bounded", "planes"}, *const operations[] = {"compress", "decompress"};
+    static const char *const codecs[] = {"bounded", "planes"}, *const operations[] = {"compress", "decompress",
+                                                                                 "sum"};
     work_together(choose, NULL, THREADS);
     const choice *made = chosen_kernels();
     for (unsigned i = 0; i < next; i++)
@@ -30,7 +31,8 @@ int main(void)
         const coder *up = made->chosen[codec][COMPRESS]->coders[codec];
         const coder *down = made->chosen[codec][DECOMPRESS]->coders[codec];
         if (c->compress != up->compress || c->decompress != down->decompress
-            || c->decompress_add != down->decompress_add)
+            || c->decompress_add != down->decompress_add
+            || c->sum != made->chosen[codec][SUM]->coders[codec]->sum)
             return 1;
         for (int operation = 0; operation < OPERATIONS; operation++)
             printf("%s %s %s\n", codecs[codec], operations[operation], made->chosen[codec][operation]->name);

@@ -70,8 +70,8 @@ static parameters draw_paper_parameters(void)
 {
     const uint32_t k = 1 + (uint32_t)draw(14), e0 = 127 - k, t = e0 + (k + 1) / 2;
     if (draw(4) == 0)
-        return (parameters){1, 1 + (uint32_t)draw(3), 4 + (uint32_t)draw(draw(2) ? 4 : 50)};
-    return (parameters){e0, t, draw(2) ? t : 127};
+        return (parameters){.e0 = 1, .t = 1 + (uint32_t)draw(3), .b = 4 + (uint32_t)draw(draw(2) ? 4 : 50)};
+    return (parameters){.e0 = e0, .t = t, .b = draw(2) ? t : 127};
 }
 
 /* Parameters of a codec at random: `s.coder` of the last kernel, the portable one, and `s.p`. */
@@ -80,7 +80,8 @@ static settings draw_settings(void)
     settings s = {.scale = draw(4) ? 0 : (int)draw(21) - 20, .threads = 1};
     which = draw(2) ? PLANES : PAPER;
     use_kernel(&s, kernel_count - 1);
-    s.p = which == PLANES ? (parameters){113 + (uint32_t)draw(14), 0, 0} : draw_paper_parameters();
+    s.p = which == PLANES ? (parameters){.e0 = 113 + (uint32_t)draw(14)} : draw_paper_parameters();
+    s.p.lattice = which == PLANES && !s.scale && draw(2);
     return s;
 }
 

@@ -243,7 +243,7 @@ def test_names() -> None:
     assert codec.active_path() == usual
 
 
-OPERATIONS = ("bounded compress", "bounded decompress", "planes compress", "planes decompress")
+OPERATIONS = ("bounded compress", "bounded decompress", "planes compress", "planes decompress", "planes sum")
 
 
 def test_operation_paths(path: str) -> None:
@@ -267,7 +267,7 @@ def in_process(code: str, path: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("path", codec.available_paths())
 def test_the_environment_names_the_path(path: str) -> None:
     code = "print(active_path(), *operation_paths().values())\nforce_path(None)\nprint(active_path())"
-    assert in_process(code, path).stdout.split() == [path] * 6
+    assert in_process(code, path).stdout.split() == [path] * 7
 
 
 def test_the_environment_names_no_path() -> None:

@@ -43,21 +43,65 @@ AVX2_INLINE __m256i fixed_point(__m256i x, __m256 factor)
     return _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(normal), factor));
 }
 
-/* The integers of two groups, low bytes before high ones in each half. Adds bits to `raw`, of RAW_BITS where a lane is raw. */
+/* Low bytes before high ones in each half, of lanes that are in the even and the odd 16-bit places. */
+AVX2_INLINE __m256i bytes_apart(__m256i z)
+{
+    return _mm256_shuffle_epi8(
+        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
+}
+
+/* And back. */
+AVX2_INLINE __m256i bytes_together(__m256i z)
+{
+    return _mm256_shuffle_epi8(
+        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15)));
+}
+
+/* Half steps of two groups' magnitudes, and their bits from the sign on. Lanes 0..3 of both are in the even
+ * 16-bit places, 4..7 in the odd ones. */
+typedef struct {
+    __m256i h, sign;
+} halves;
+
+AVX2_INLINE halves halves_of(const lane_bits *x, __m256 factor)
+{
+    const __m256i a = both(x, x + 8), b = both(x + 4, x + 12);
+    fetch_ahead(x);
+    const __m256i h = _mm256_srli_epi32(fixed_point(a, factor), 16);
+    return (halves){_mm256_blend_epi16(h, fixed_point(b, factor), 0xAA),
+                    _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA)};
+}
+
+/* The integers of two groups, in bytes. Adds bits to `raw`, of RAW_BITS where a lane is raw. */
 AVX2_INLINE __m256i quantise(const lane_bits *x, __m256 factor, __m256i *raw)
 {
     const __m256i one = _mm256_set1_epi16(1);
-    /* Lanes 0..3 and 4..7 of both groups, then in the even and the odd 16-bit places. */
-    const __m256i a = both(x, x + 8), b = both(x + 4, x + 12);
-    fetch_ahead(x);
-    const __m256i h = _mm256_blend_epi16(_mm256_srli_epi32(fixed_point(a, factor), 16),
-                                         fixed_point(b, factor), 0xAA);
-    const __m256i s = _mm256_srli_epi16(_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA), 15);
+    const halves own = halves_of(x, factor);
     /* 2 q, less the sign, but not less than zero. */
-    const __m256i z = _mm256_subs_epu16(_mm256_andnot_si256(one, _mm256_add_epi16(h, one)), s);
-    *raw = _mm256_or_si256(*raw, h);
-    return _mm256_shuffle_epi8(
-        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
+    const __m256i even = _mm256_andnot_si256(one, _mm256_add_epi16(own.h, one));
+    *raw = _mm256_or_si256(*raw, own.h);
+    return bytes_apart(_mm256_subs_epu16(even, _mm256_srli_epi16(own.sign, 15)));
+}
+
+/* Signed steps of two groups from their integers in bytes. */
+AVX2_INLINE __m256i steps_of_bytes(__m256i bytes)
+{
+    const __m256i z = bytes_together(bytes);
+    const __m256i negative = _mm256_sub_epi16(_mm256_setzero_si256(),
+                                              _mm256_and_si256(z, _mm256_set1_epi16(1)));
+    return _mm256_xor_si256(_mm256_srli_epi16(z, 1), negative);
+}
+
+/* The integers, in bytes, of two groups' sums. Adds bits to `raw`, of RAW_BITS where a lane of the addend is raw
+ * or the sum is; both magnitudes are at most 2^14. */
+AVX2_INLINE __m256i sum_steps(const lane_bits *addend, __m256 factor, __m256i bytes, __m256i *raw)
+{
+    const halves found = halves_of(addend, factor);
+    const __m256i q = _mm256_srli_epi16(_mm256_add_epi16(found.h, _mm256_set1_epi16(1)), 1);
+    const __m256i own = _mm256_sign_epi16(q, _mm256_or_si256(found.sign, _mm256_set1_epi16(1)));
+    const __m256i sum = _mm256_add_epi16(own, steps_of_bytes(bytes));
+    *raw = _mm256_or_si256(*raw, _mm256_or_si256(found.h, _mm256_slli_epi16(_mm256_abs_epi16(sum), 1)));
+    return bytes_apart(_mm256_xor_si256(_mm256_slli_epi16(sum, 1), _mm256_srai_epi16(sum, 15)));
 }
 
 /* Writes the planes of two groups, and returns their codes. LZCNT, since BSR is microcode on some processors. */
@@ -90,6 +134,18 @@ AVX2_INLINE unsigned put_low(uint8_t **data, __m256i planes)
     return w0 | w1 << 4 | w2 << 8 | w3 << 12;
 }
 
+/* Writes the planes of four groups, whose integers are in bytes, and returns their codes. */
+AVX2_INLINE unsigned put_four(uint8_t **data, __m256i first, __m256i second)
+{
+    const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
+    __m256i high = _mm256_unpackhi_epi64(first, second);
+    if (_mm256_testz_si256(high, high))
+        return put_low(data, low);
+    high = transposed4(high);
+    const unsigned codes = put(data, _mm256_unpacklo_epi64(low, high));
+    return codes | put(data, _mm256_unpackhi_epi64(low, high)) << 8;
+}
+
 TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
     const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f);
@@ -103,16 +159,7 @@ TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters 
             data = planes_compress_tail(x, done, done + STEP, p, out, data);
             continue;
         }
-        const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
-        __m256i high = _mm256_unpackhi_epi64(first, second);
-        unsigned codes;
-        if (_mm256_testz_si256(high, high)) {
-            codes = put_low(&data, low);
-        } else {
-            high = transposed4(high);
-            codes = put(&data, _mm256_unpacklo_epi64(low, high));
-            codes |= put(&data, _mm256_unpackhi_epi64(low, high)) << 8;
-        }
+        const unsigned codes = put_four(&data, first, second);
         const uint16_t word = (uint16_t)codes;
         memcpy(out + done / 16, &word, CODE_WORD_BYTES);
     }
@@ -131,14 +178,34 @@ AVX2_INLINE __m128i take(const uint8_t **data, unsigned code)
     return planes;
 }
 
-/* Writes the values of two groups. */
-AVX2_INLINE void restore(__m256i z, __m256 unit, const lane_bits *addend, lane_bits *out)
+/* The integers of four groups, in bytes. */
+typedef struct {
+    __m256i first, second;
+} four;
+
+AVX2_INLINE four take_four(const uint8_t **data, unsigned codes)
 {
-    z = _mm256_shuffle_epi8(
-        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15)));
-    const __m256i negative = _mm256_sub_epi16(_mm256_setzero_si256(),
-                                              _mm256_and_si256(z, _mm256_set1_epi16(1)));
-    const __m256i steps = _mm256_xor_si256(_mm256_srli_epi16(z, 1), negative);
+    const __m128i group0 = take(data, codes & 15), group1 = take(data, codes >> 4 & 15);
+    const __m128i group2 = take(data, codes >> 8 & 15), group3 = take(data, codes >> 12);
+    const __m256i first = _mm256_inserti128_si256(_mm256_castsi128_si256(group0), group1, 1);
+    const __m256i second = _mm256_inserti128_si256(_mm256_castsi128_si256(group2), group3, 1);
+    const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
+    __m256i high = _mm256_unpackhi_epi64(first, second);
+    if (!_mm256_testz_si256(high, high))
+        high = transposed4(high);
+    return (four){_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high)};
+}
+
+/* Whether a group has raw lanes. */
+static inline bool any_raw_code(unsigned codes)
+{
+    return codes & codes >> 1 & codes >> 2 & codes >> 3 & 0x1111;
+}
+
+/* Writes the values of two groups. */
+AVX2_INLINE void restore(__m256i bytes, __m256 unit, const lane_bits *addend, lane_bits *out)
+{
+    const __m256i steps = steps_of_bytes(bytes);
     /* In the upper half of each lane. */
     const __m256i a = _mm256_slli_epi32(steps, 16);
     const __m256i b = _mm256_and_si256(steps, _mm256_set1_epi32((int)0xFFFF0000));
@@ -169,25 +236,56 @@ AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, cons
         uint16_t codes;
         memcpy(&codes, block + done / 16, CODE_WORD_BYTES);
         memcpy(word, &codes, CODE_WORD_BYTES);
-        if (codes & codes >> 1 & codes >> 2 & codes >> 3 & 0x1111) {
+        if (any_raw_code(codes)) {
             data = planes_decompress_tail(word, data, 0, STEP, p, addend_from(addend, done), out + done);
             continue;
         }
-        const __m128i group0 = take(&data, codes & 15), group1 = take(&data, codes >> 4 & 15);
-        const __m128i group2 = take(&data, codes >> 8 & 15), group3 = take(&data, codes >> 12);
-        const __m256i first = _mm256_inserti128_si256(_mm256_castsi128_si256(group0), group1, 1);
-        const __m256i second = _mm256_inserti128_si256(_mm256_castsi128_si256(group2), group3, 1);
-        const __m256i low = transposed4(_mm256_unpacklo_epi64(first, second));
-        __m256i high = _mm256_unpackhi_epi64(first, second);
-        if (!_mm256_testz_si256(high, high))
-            high = transposed4(high);
-        restore(_mm256_unpacklo_epi64(low, high), unit, addend_from(addend, done), out + done);
-        restore(_mm256_unpackhi_epi64(low, high), unit, addend_from(addend, done + 16), out + done + 16);
+        const four bytes = take_four(&data, codes);
+        restore(bytes.first, unit, addend_from(addend, done), out + done);
+        restore(bytes.second, unit, addend_from(addend, done + 16), out + done + 16);
     }
     data = planes_decompress_tail(block, data, done, lanes, p, addend, out);
     return data ? (size_t)(data - block) : 0;
 }
 
-CODER(planes_avx2, planes_format, TARGET_AVX2)
+TARGET_AVX2 static status sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p,
+                              int scale, uint8_t *out, sizes *moved)
+{
+    const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f * power_of_two(scale));
+    summation s = begin_sum(block, addend, lanes, p, scale, out);
+    size_t done = 0;
+    for (; done + STEP <= lanes; done += STEP) {
+        uint16_t codes;
+        uint8_t *plane = out + done / 16;
+        memcpy(&codes, block + done / 16, CODE_WORD_BYTES);
+        const uint8_t *from = s.from;
+        __m256i raw = _mm256_setzero_si256();
+        if (!any_raw_code(codes)) {
+            const four bytes = take_four(&from, codes);
+            const __m256i first = sum_steps(addend + done, factor, bytes.first, &raw);
+            const __m256i second = sum_steps(addend + done + 16, factor, bytes.second, &raw);
+            if (_mm256_testz_si256(raw, _mm256_set1_epi16((short)RAW_BITS))) {
+                const uint16_t word = (uint16_t)put_four(&s.to, first, second);
+                memcpy(plane, &word, CODE_WORD_BYTES);
+                s.from = from;
+                continue;
+            }
+        }
+        lane_bits sums[STEP];
+        uint8_t word[CODE_WORD_BYTES];
+        memcpy(word, &codes, CODE_WORD_BYTES);
+        planes_sum_values(&s, word, done, STEP, sums);
+        s.to = planes_compress_tail(sums, 0, STEP, p, plane, s.to);
+    }
+    return end_sum(&s, block, out, planes_sum_tail(&s, done, lanes), moved);
+}
+
+TARGET_AVX2 static bool add_steps(const lane_bits *addend, const lane_bits *values, size_t lanes,
+                                  parameters p, int scale, lane_bits *sums)
+{
+    return add_steps_loop(addend, values, lanes, p, scale, sums);
+}
+
+CODER(planes_avx2, planes_format, sum, add_steps, TARGET_AVX2)
 
 #endif

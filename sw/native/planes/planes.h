@@ -17,6 +17,10 @@ enum {
     RAW_BITS = 0xC000,
     /* Below this magnitude numbers are subnormal: multiplying them may take a hundred cycles. */
     LEAST_NORMAL = 1 << MANTISSA_BITS,
+    INFINITE = 0x7F800000,
+    LATTICE_NAN = 0x7FC00000,
+    /* A sum of so many steps is raw. */
+    RAW_STEPS = 1 << 13,
 };
 
 /* Bytes of a group's data by its code. */
@@ -45,6 +49,24 @@ uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, par
 const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
                                       parameters p, const lane_bits *addend, lane_bits *out);
 
+/* A sum on the lattice of groups from the lane `done` on: the arriving block's codes and data, the addend and its
+ * factor, and where the sum's codes and data go. The cursors `from` and `to` move. */
+typedef struct {
+    const uint8_t *codes, *from;
+    const lane_bits *addend;
+    float factor;
+    parameters p;
+    uint8_t *plane, *to;
+    /* A finite lane of the addend becomes infinite by the factor. */
+    bool overflows;
+} summation;
+
+/* Values of the first `lanes` sums, FEW_SUMS at most. Whether absent lanes are zero. */
+enum { FEW_SUMS = 64 };
+bool planes_sum_values(summation *s, const uint8_t *codes, size_t done, size_t lanes, lane_bits *sums);
+/* What vector kernels leave over. */
+status planes_sum_tail(summation *s, size_t done, size_t lanes);
+
 /* Half steps in a value: 2^k, with k = 127 - E0. */
 INLINE float half_steps(parameters p)
 {
@@ -70,6 +92,16 @@ INLINE uint32_t steps_of(uint32_t magnitude, bool raw, float factor)
     return ((uint32_t)(int32_t)(as_float(normal) * factor) + 1) >> 1;
 }
 
+/* A raw lane on the lattice: the nearest multiple of D, ties away from zero. From 2^23 D on every value is one. */
+INLINE uint32_t settled_raw(uint32_t f, parameters p)
+{
+    const uint32_t magnitude = f & 0x7FFFFFFF;
+    const int32_t below = (int32_t)p.e0 + 1 + MANTISSA_BITS - (int32_t)(magnitude >> MANTISSA_BITS);
+    const uint32_t bits = below > 0 ? (uint32_t)below & 31 : 0;
+    const uint32_t rounded = (magnitude + (1u << bits >> 1)) >> bits << bits;
+    return select_bits(magnitude > INFINITE, LATTICE_NAN, rounded | (f & 0x80000000));
+}
+
 INLINE void lossy_loop(const lane_bits *x, size_t lanes, parameters p, lane_bits *out)
 {
     const float factor = half_steps(p), step = step_of(p);
@@ -79,8 +111,27 @@ INLINE void lossy_loop(const lane_bits *x, size_t lanes, parameters p, lane_bits
         const bool raw = magnitude >= limit;
         const uint32_t q = steps_of(magnitude, raw, factor);
         const uint32_t small = as_bits((float)(int32_t)q * step) | select_bits(q > 0, f & 0x80000000, 0);
-        out[i] = select_bits(raw, f, small);
+        out[i] = select_bits(raw, p.lattice ? settled_raw(f, p) : f, small);
     }
+}
+
+INLINE bool add_steps_loop(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
+                           lane_bits *sums)
+{
+    const float factor = half_steps(p) * power_of_two(scale), step = step_of(p);
+    const int32_t exponent = (int32_t)p.e0 + RAW_EXPONENT - scale;
+    const uint32_t own_limit = (exponent < 255 ? (uint32_t)exponent : 255) << MANTISSA_BITS, limit = raw_limit(p);
+    uint32_t raws = 0;
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t magnitude = addend[i] & 0x7FFFFFFF;
+        const bool raw = magnitude >= own_limit;
+        const uint32_t q = steps_of(magnitude, raw, factor);
+        const uint32_t own = as_bits((float)(int32_t)q * step) | select_bits(q > 0, addend[i] & 0x80000000, 0);
+        const uint32_t sum = added(own, values[i]);
+        raws |= raw | ((sum & 0x7FFFFFFF) >= limit);
+        sums[i] = sum;
+    }
+    return !raws;
 }
 
 INLINE size_t data_bytes_loop(const uint8_t *plane, size_t lanes)
@@ -90,6 +141,23 @@ INLINE size_t data_bytes_loop(const uint8_t *plane, size_t lanes)
     for (size_t i = 0; i < groups / 2; i++)
         total += (size_t)code_bytes[plane[i] & 15] + code_bytes[plane[i] >> 4];
     return total;
+}
+
+/* What every kernel's `sum` begins and ends with. */
+INLINE summation begin_sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
+                           uint8_t *out)
+{
+    const size_t plane = code_plane_bytes(lanes);
+    begin_block(out, lanes);
+    return (summation){.codes = block, .from = block + plane, .addend = addend, .factor = power_of_two(scale),
+                       .p = p, .plane = out, .to = out + plane};
+}
+
+INLINE status end_sum(const summation *s, const uint8_t *block, const uint8_t *out, status result, sizes *moved)
+{
+    if (!result)
+        *moved = (sizes){(size_t)(s->from - block), (size_t)(s->to - out)};
+    return result;
 }
 
 /* An 8x8 matrix of bits, transposed: bit i of byte j becomes bit j of byte i. */

@@ -128,6 +128,45 @@ const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data,
                   : decode_tail(plane, data, done, lanes, p, NULL, out);
 }
 
+bool planes_sum_values(summation *s, const uint8_t *codes, size_t done, size_t lanes, lane_bits *sums)
+{
+    lane_bits own[FEW_SUMS];
+    s->from = planes_decompress_tail(codes, s->from, 0, lanes, s->p, NULL, sums);
+    if (!s->from)
+        return false;
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t bits = s->addend[done + i], scaled = as_bits(as_float(bits) * s->factor);
+        const bool finite = (bits & INFINITE) != INFINITE;
+        s->overflows |= finite && (scaled & INFINITE) == INFINITE;
+        own[i] = finite ? scaled : bits;
+    }
+    lossy_loop(own, lanes, s->p, own);
+    for (size_t i = 0; i < lanes; i++)
+        sums[i] = added(own[i], sums[i]);
+    return true;
+}
+
+status planes_sum_tail(summation *s, size_t done, size_t lanes)
+{
+    while (done < lanes) {
+        lane_bits sums[FEW_SUMS];
+        const size_t here = smaller(lanes - done, FEW_SUMS), plane = done / (2 * GROUP_LANES);
+        if (!planes_sum_values(s, s->codes + plane, done, here, sums))
+            return ABSENT_VALUE;
+        s->to = planes_compress_tail(sums, 0, here, s->p, s->plane + plane, s->to);
+        done += here;
+    }
+    return s->overflows ? OVERFLOWED : OK;
+}
+
+static status sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
+                  uint8_t *out, sizes *moved)
+{
+    summation s = begin_sum(block, addend, lanes, p, scale, out);
+    const status result = planes_sum_tail(&s, 0, lanes);
+    return end_sum(&s, block, out, result, moved);
+}
+
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
     begin_block(out, lanes);
@@ -140,4 +179,10 @@ INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lan
     return end ? (size_t)(end - block) : 0;
 }
 
-CODER(planes_scalar, planes_format, )
+static bool add_steps(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
+                      lane_bits *sums)
+{
+    return add_steps_loop(addend, values, lanes, p, scale, sums);
+}
+
+CODER(planes_scalar, planes_format, sum, add_steps, )
