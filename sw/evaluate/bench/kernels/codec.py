@@ -35,6 +35,7 @@ from ...training.data import require_digits
 from ..common import data
 from .memory import peak_of
 from .peers import PEERS, Peer, Ready
+from .sums import sum_figures
 
 SMALL = 1024
 """Values of a small message."""
@@ -108,12 +109,13 @@ def codec(
 ) -> None:
     """Both codecs against memcpy and other compressors, on the same data in the same run.
 
-    Runs every path that this processor supports, with one thread and with two, and names those that "auto",
-    the default, takes for each operation; then both codecs at other
-    bounds, on a sample of the data. "synthetic": runs of normal and Laplace values of standard deviations
-    1e-3 to 1e-2. "real": gradients of a network during training on handwritten digits (scikit-learn). Other
-    compressors get the same error bound; those that are not installed are named (the extra `bench` installs
-    all). A codec of your own (--with) has its own bound. About three minutes, with --quick half a minute.
+    Runs every path that this processor supports, with one thread and with two, and names those that
+    "auto", the default, takes for each operation; then both codecs at other bounds, on a sample of the
+    data, and exact sums of planes against sums of fp32 values. "synthetic": runs of normal and Laplace
+    values of standard deviations 1e-3 to 1e-2. "real": gradients of a network during training on
+    handwritten digits (scikit-learn). Other compressors get the same error bound; those that are not
+    installed are named (the extra `bench` installs all). A codec of your own (--with) has its own bound.
+    About three minutes, with --quick half a minute.
     """
     out = report.Report(seed, json_file, csv_file, plot)
     other = own_codec(own)
@@ -130,7 +132,8 @@ def codec(
     out.show(_table(kind, [row for row in rows if row.data == kind]) for kind in arrays)
     out.show(_bounds_table(kind, found) for kind, found in by_bound.items())
     out.show([*missing, *(f"{peer.name}: {peer.package} is not installed" for peer in absent)])
-    out.show_figures(figures_of(rows))
+    sums = [figure for kind, x in arrays.items() for figure in sum_figures(kind, x, 2.0**-bound, repeats)]
+    out.show_figures([*figures_of(rows), *sums])
     facts = {
         "bench": "codec", "bytes": 4 * count, "error_bound": 2.0**-bound, "repeats": repeats,
         "rows": [asdict(row) for row in rows], "paths": taken,
