@@ -30,7 +30,7 @@ Float32 = NDArray[np.float32]
 
 
 def _steps(bits: Bits, e0: int) -> NDArray[np.float64]:
-    """The lanes in steps; exact, since a step is a power of two."""
+    """Return the lanes in steps; exact, since a step is a power of two."""
     with np.errstate(invalid="ignore"):
         return bits.view(np.float32).astype(np.float64) / _step(e0)
 
@@ -40,7 +40,7 @@ def _step(e0: int) -> float:
 
 
 def settled(bits: Bits, e0: int) -> Bits:
-    """``uint32[n]``: each finite lane at the nearest multiple of the step, ties away from zero.
+    """Move each finite lane of ``uint32[n]`` to the nearest multiple of the step, ties away from zero.
 
     Zero is +0.0. Infinities stay, and every NaN becomes :data:`NAN`.
     """
@@ -54,7 +54,7 @@ def settled(bits: Bits, e0: int) -> Bits:
 
 
 def added(a: Bits, b: Bits, e0: int) -> Bits:
-    """``uint32[n]``: the sums of lanes, settled.
+    """Return the sums of lanes ``uint32[n]``, settled.
 
     Multiples are added as integers. Where a lane or the sum leaves the exact range, or a lane is no multiple,
     the sum is first rounded to nearest, as fp32 does.
@@ -71,7 +71,7 @@ def added(a: Bits, b: Bits, e0: int) -> Bits:
 
 
 def scaled(bits: Bits, exponent: int) -> Bits:
-    """Finite lanes times ``2**exponent``. ``OverflowError`` if one becomes infinite."""
+    """Multiply finite lanes by ``2**exponent``. ``OverflowError`` if one becomes infinite."""
     finite = (bits & 0x7FFFFFFF) < _INFINITY
     x = np.where(finite, bits, 0).astype(np.uint32).view(np.float32).astype(np.float64)
     with np.errstate(over="ignore", under="ignore"):
@@ -82,7 +82,7 @@ def scaled(bits: Bits, exponent: int) -> Bits:
 
 
 def compress(x: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0) -> bytes:
-    """The stream of a rank's own values, on the lattice, multiplied by ``2**scale`` first.
+    """Return the stream of a rank's own values on the lattice, multiplied by ``2**scale`` first.
 
     Raw lanes are settled; the codec itself brings the others onto the lattice.
     """
@@ -95,7 +95,7 @@ def compress(x: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 
 def compress_sum(
     stream: bytes, addend: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0
 ) -> bytes:
-    """The stream of a stream's values plus an addend's, which is multiplied by ``2**scale`` and settled.
+    """Return the stream of a stream's values plus the addend's, times ``2**scale`` and settled.
 
     ``MalformedError`` for a malformed stream, ``OverflowError`` if the addend grows too large.
     """
@@ -105,7 +105,7 @@ def compress_sum(
 def decompress_add(
     stream: bytes, addend: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0
 ) -> Float32:
-    """The same sum as ``float32[n]``, divided by ``2**scale``."""
+    """Return the same sum as ``float32[n]``, divided by ``2**scale``."""
     return _unscaled(_sum(stream, addend, error_bound, scale), scale)
 
 
@@ -122,7 +122,7 @@ def _unscaled(bits: Bits, scale: int) -> Float32:
 
 
 def total(arrays: list[Float32], error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0) -> Float32:
-    """What every collective makes of the ranks' values, ``float32[n]``.
+    """Return what every collective makes of the ranks' values, ``float32[n]``.
 
     Exact, and the same for every order of the arrays, as long as the magnitudes of a lane's multiples add up
     to at most 2^24 steps; beyond, the sum is that of this order.

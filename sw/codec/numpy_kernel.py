@@ -40,7 +40,7 @@ def _runs(bits: Bits, scale: int) -> Any:
 
 
 def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
-    """Finite lanes times ``2**scale``. ``OverflowError`` if one becomes infinite, but not on the way back."""
+    """Multiply finite lanes by ``2**scale``. ``OverflowError`` if one becomes infinite, except ``back``."""
     if not scale:
         return bits
     if not -126 <= index(scale) <= 126:
@@ -128,14 +128,14 @@ def compress_sum(
 
 
 def _lattice_sum(own: Bits, arrived: Bits, p: Parameters) -> Bits:
-    """Sums of lanes on the lattice."""
+    """Return sums of lanes on the lattice."""
     with np.errstate(all="ignore"):
         total = numpy_lattice.lossy(own, p).view(np.float32) + arrived.view(np.float32)
     return numpy_lattice.lossy(total.view(np.uint32), p)
 
 
 def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Parameters, scale: int) -> int:
-    """`compress_sum` on the lattice: sums keep the scale, with which they are exact."""
+    """Do `compress_sum` on the lattice: sums keep the scale, with which they are exact."""
     own = _bits(addend)
     total = np.empty(len(own), np.uint32)
     at = 0

@@ -12,10 +12,10 @@ __all__ = ["block", "data_bytes", "decode", "lossy", "plane_bytes"]
 
 
 def block(bits: Bits, p: Parameters) -> Bytes:
-    """The block of some lanes."""
+    """Return the block of some lanes."""
     return numpy_planes.block(numpy_planes.settled_raw(bits, p), p)
 
 
 def lossy(bits: Bits, p: Parameters) -> Bits:
-    """What decompressing the compressed lanes gives: multiples of the step."""
+    """Return what decompressing the compressed lanes gives: multiples of the step."""
     return numpy_planes.lossy(numpy_planes.settled_raw(bits, p), p)

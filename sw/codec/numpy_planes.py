@@ -124,7 +124,7 @@ def lossy(bits: Bits, p: Parameters) -> Bits:
 
 
 def settled_raw(bits: Bits, p: Parameters) -> Bits:
-    """Raw lanes brought onto the lattice: the nearest multiples of the step, and one NaN. Others stay."""
+    """Bring raw lanes onto the lattice: the nearest multiples of the step, and one NaN. Others stay."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     below = np.clip(p.e0 + 24 - (magnitude >> 23).astype(np.int32), 0, 24 - wire.RAW_EXPONENT)
     cleared = below.astype(np.uint32)

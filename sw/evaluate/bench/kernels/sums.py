@@ -18,7 +18,7 @@ TARGETS = {0: 0.95, SCALE: 1.15}
 
 
 def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[report.Figure]:
-    """How many times as fast the stream of an exact sum is made, as one of an fp32 sum, in turns.
+    """Yield how many times as fast an exact sum's stream is made as an fp32 sum's, in turns.
 
     One thread, and as many values as a ring adds at a time; without a scale, and with one.
     """
