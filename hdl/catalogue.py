@@ -90,8 +90,8 @@ CATALOGUE = {
         Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "plane_decoder"),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
-        Entry("decompressor_core", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
-        Entry("decompressor", "codec.decompressor:StandaloneDecompressor", _BOTH_WIDTHS),
+        Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
+        Entry("standalone_decompressor", "codec.decompressor:StandaloneDecompressor", _BOTH_WIDTHS),
         # The planes codec.
         Entry("plane_unit", "codec.planes.plane_unit:PlaneUnit", _BOTH_WIDTHS, facts=_PLANES),
         Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
@@ -122,17 +122,17 @@ CATALOGUE = {
         Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
         Entry("dequantisation_unit", "codec.planes.dequantisation_unit:DequantisationUnit", _BOTH_WIDTHS),
         Entry(
-            "planes_decompressor_core",
+            "planes_decompressor",
             "codec.planes.decompressor:Decompressor",
             _BOTH_WIDTHS,
-            bench="decompressor_core",
+            bench="decompressor",
             facts=_PLANES,
         ),
         Entry(
-            "planes_decompressor",
+            "planes_standalone_decompressor",
             "codec.decompressor:StandaloneDecompressor",
             _both_widths(**_PLANES),
-            bench="decompressor",
+            bench="standalone_decompressor",
         ),
         # From a frame to its payload.
         Entry(

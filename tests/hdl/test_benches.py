@@ -14,7 +14,8 @@ from inceptionn.sim.runner import run_bench
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
 SLOW = {
-    *("compression_engine", "decompression_engine", "decompressor", "planes_decompressor"),
+    *("compression_engine", "decompression_engine"),
+    *("standalone_decompressor", "planes_standalone_decompressor"),
     *("planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
     *("flow_directory", "packet_dispatch", "packet_collect"),
 }
