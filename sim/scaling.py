@@ -26,7 +26,8 @@ from inceptionn.commands.console import (
     write_csv,
     write_json,
 )
-from inceptionn.wire import DEFAULT_TOS, GROUP_LANES, LANE_BYTES
+from inceptionn.system.options import one_of
+from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
@@ -149,7 +150,7 @@ def measure(nic: VerilatedNic) -> list[Pace]:
 
 
 def measure_size(
-    size: Size, step: Callable[[str], None] = lambda text: None, codec: str = "paper"
+    size: Size, step: Callable[[str], None] = lambda text: None, codec: str = DEFAULT_CODEC
 ) -> list[Pace]:
     """Emit, build (or find in the cache) and measure a NIC with ``engines`` per direction and ``lanes``."""
     from inceptionn.hdl.nic import Nic
@@ -225,8 +226,8 @@ def scale(
         ),
     ] = None,
     codec: Annotated[
-        str, typer.Option("--codec", metavar="CODEC", help="Codec of all NICs: paper or planes.")
-    ] = "paper",
+        str, one_of(NIC_CODECS, "Codec of all NICs: {}.", "--codec", metavar="CODEC")
+    ] = DEFAULT_CODEC,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
     report: JsonFile = None,
     csv_file: CsvFile = None,
@@ -250,9 +251,6 @@ def scale(
             Beat.of_groups(number)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--lanes") from error
-    if codec not in NIC_CODECS:
-        known = ", ".join(NIC_CODECS)
-        raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")

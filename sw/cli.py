@@ -14,12 +14,13 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version as distribution_version
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .system.extras import pip_install
+from .system.options import one_of
 from .system.signals import unwind_on_signals
 
 
@@ -230,15 +231,12 @@ def _inceptionn(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
     traceback: bool = typer.Option(False, "--traceback", help="Show where an error came from."),
-    log: str | None = typer.Option(
-        None, "--log", metavar="LEVEL", help=f"Log to standard error: {', '.join(LOG_LEVELS)}."
-    ),
+    log: Annotated[
+        str | None, one_of(LOG_LEVELS, "Log to standard error: {}.", "--log", metavar="LEVEL")
+    ] = None,
 ) -> None:
     """In-network gradient compression: generate, simulate and measure the NIC engines."""
     if log is not None:
-        if log not in LOG_LEVELS:
-            known = ", ".join(LOG_LEVELS)
-            raise typer.BadParameter(f"must be one of {known}, not {log!r}", param_hint="--log")
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("inceptionn").setLevel(log.upper())
 

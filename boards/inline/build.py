@@ -16,7 +16,7 @@ import typer
 from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, write_json
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
-from inceptionn.system.options import whole
+from inceptionn.system.options import one_of, whole
 
 from .. import output_folder
 from .flow import (
@@ -35,7 +35,7 @@ from .flow import (
     versions,
 )
 from .readme import readme
-from .recipes import RECIPES, Recipe, recipe_of
+from .recipes import RECIPES, Recipe
 from .top import InlineTop
 
 PASS = "none"
@@ -140,14 +140,10 @@ def build(
     out: Annotated[
         str, typer.Option("--out", metavar="DIR", help="Output folder; created if missing, must be empty.")
     ],
-    board: Annotated[
-        str, typer.Option("--board", metavar="BOARD", help=f"{', '.join(RECIPES)}.")
-    ] = "ecpix5-85f",
+    board: Annotated[str, one_of(RECIPES, "{}.", "--board", metavar="BOARD")] = "ecpix5-85f",
     codec: Annotated[
         str,
-        typer.Option(
-            "--codec", metavar="CODEC", help=f"{', '.join(CODECS)}, or {PASS}: frames pass unchanged."
-        ),
+        one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
@@ -167,18 +163,10 @@ def build(
     """
     if not out:
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
-    if codec not in (*CODECS, PASS):
-        raise typer.BadParameter(
-            f"must be one of {', '.join((*CODECS, PASS))}, not {codec!r}", param_hint="--codec"
-        )
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
-    try:
-        recipe = recipe_of(board)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--board") from error
     check_outputs(json_file)
-    folder = Path(out)
+    recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
         files = build_device(

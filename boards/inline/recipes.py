@@ -105,13 +105,3 @@ RECIPES = {
     )
 }  # fmt: skip
 """Recipes by the value of ``--board``."""
-
-
-def recipe_of(name: str) -> Recipe:
-    """Return the recipe of a board.
-
-    Raises ``ValueError`` naming the choices for an unknown name.
-    """
-    if name not in RECIPES:
-        raise ValueError(f"board must be one of {', '.join(RECIPES)}, not {name!r}")
-    return RECIPES[name]

@@ -24,14 +24,14 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import PAPER
-from inceptionn.system.options import regular
+from inceptionn.system.options import one_of, regular
 
 from . import history as report_history
 from . import plot as report_plot
 from .history import Entry, Figures
 from .place_and_route import PART, fingerprint
 from .series7 import map_series7
-from .timing import XC7VX690T, CodecName, check_codec, measure, resolve
+from .timing import XC7VX690T, CodecName, measure, resolve
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,8 @@ def table(board: str, entry: Entry) -> Table:
     return made
 
 
-def _checked(board: str, components: Sequence[str]) -> list[str]:
+def _checked(components: Sequence[str]) -> list[str]:
     """Return the names to report; usage errors for unknown ones."""
-    if board not in CAPACITIES:
-        message = f"board must be one of {', '.join(CAPACITIES)}, not {board!r}"
-        raise typer.BadParameter(message, param_hint="--board")
     names = list(dict.fromkeys(components)) or list(COMPONENTS)
     for name in names:
         if name not in COMPONENTS:
@@ -155,9 +152,7 @@ def report(
         list[str] | None,
         typer.Argument(help="Parts to report, or package.module:Factory. Default: all.", show_default=False),
     ] = None,
-    board: Annotated[
-        str, typer.Option("--board", metavar="BOARD", help=f"One of {', '.join(CAPACITIES)}.")
-    ] = "vc709",
+    board: Annotated[str, one_of(CAPACITIES, "One of {}.", "--board", metavar="BOARD")] = "vc709",
     codec: CodecName = PAPER,
     route: Annotated[
         bool, typer.Option("--route", help="Route components that have not been routed (minutes each).")
@@ -188,8 +183,7 @@ def report(
     Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's for an ECP5 as
     a proxy, if `inceptionn timing` or --route has routed exactly this circuit.
     """
-    check_codec(codec)
-    names = _checked(board, components or ([] if codec == PAPER else PLANES_COMPONENTS))
+    names = _checked(components or ([] if codec == PAPER else PLANES_COMPONENTS))
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")

@@ -27,10 +27,10 @@ from inceptionn.commands.console import (
     write_csv,
     write_json,
 )
-from inceptionn.hdl.codec.codecs import CODECS, PAPER, codec_of
+from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.nic import check_size
 from inceptionn.system.atomic_file import write
-from inceptionn.system.options import whole
+from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
 
@@ -48,19 +48,8 @@ TARGETS_MHZ = {
 
 
 CodecName = Annotated[
-    str,
-    typer.Option(
-        "--codec", metavar="CODEC", help=f"Of compressor, decompressor and nic: {', '.join(CODECS)}."
-    ),
+    str, one_of(CODECS, "Of compressor, decompressor and nic: {}.", "--codec", metavar="CODEC")
 ]
-
-
-def check_codec(name: str) -> None:
-    """Raise a usage error for an unknown codec."""
-    try:
-        codec_of(name)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--codec") from error
 
 
 def resolve(
@@ -226,19 +215,12 @@ def _misses_target(result: dict[str, Any]) -> bool:
     return bool(target and routes and median(found.mhz for found in routes) < target)
 
 
-def _checked(names: list[str], placer: str | None, codec: str, lanes: int, engines: int) -> list[str]:
-    """Return the components to measure.
-
-    Raises a usage error for an unknown one, or for another invalid choice.
-    """
-    check_codec(codec)
+def _checked(names: list[str], lanes: int, engines: int) -> list[str]:
+    """The components to measure; raises a usage error for an unknown one, or for a size that there is not."""
     try:
         check_size(engines, lanes)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--engines, --lanes") from error
-    if placer not in (None, *PLACERS):
-        message = f"placer must be one of {', '.join(PLACERS)}, not {placer!r}"
-        raise typer.BadParameter(message, param_hint="--placer")
     for name in names:
         try:
             resolve(name)
@@ -268,11 +250,9 @@ def timing(
     ] = 1,
     placer: Annotated[
         str | None,
-        typer.Option(
-            "--placer",
-            metavar="PLACER",
-            help=f"nextpnr's: {', '.join(PLACERS)}. Default: by the netlist's size.",
-            show_default=False,
+        one_of(
+            PLACERS, "nextpnr's: {}. Default: by the netlist's size.",
+            "--placer", metavar="PLACER", show_default=False,
         ),
     ] = None,
     json_file: JsonFile = None,
@@ -295,7 +275,7 @@ def timing(
     check_outputs(json_file, csv_file)
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
-    names = _checked(components or [], placer, codec, lanes, engines)
+    names = _checked(components or [], lanes, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
     results = []
     with new_progress(errors, bar=False) as progress:

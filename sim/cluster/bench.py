@@ -25,8 +25,9 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.netns import require
-from inceptionn.system.options import whole
+from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
+from inceptionn.wire import DEFAULT_CODEC
 
 from ..nic_codec import NIC_CODECS
 from .cluster import Cluster
@@ -141,13 +142,13 @@ def table(flows: list[Flow], processors: int) -> Table:
 def bench(
     size: Annotated[int, typer.Option(metavar="MB", help="Payload of each transfer, in 10^6 bytes.")] = 40,
     mtu: Annotated[list[int] | None, whole(576, 9216, "MTU; repeatable.", metavar="BYTES")] = None,
-    nic: Annotated[str, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}.")] = "rtl",
+    nic: Annotated[str, one_of(KINDS, "{}.", metavar="KIND")] = "rtl",
     verilog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="CODEC", help="paper or planes; default with --verilog: the file's codec.")
-    ] = "paper",
+        str, one_of(NIC_CODECS, "{}; default with --verilog: the file's codec.", metavar="CODEC")
+    ] = DEFAULT_CODEC,
     report: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
@@ -155,11 +156,6 @@ def bench(
 
     The floats are always equal, so there is no seed.
     """
-    if nic not in KINDS:
-        raise typer.BadParameter(f"NIC must be one of {', '.join(KINDS)}, not {nic!r}", param_hint="--nic")
-    if codec not in NIC_CODECS:
-        known = ", ".join(NIC_CODECS)
-        raise typer.BadParameter(f"codec must be one of {known}, not {codec!r}", param_hint="--codec")
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
     check_outputs(report, csv_file)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
-from inceptionn.system.options import whole
+from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS
@@ -27,8 +27,8 @@ class InlineError(RuntimeError):
 def simulate(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     codec: Annotated[
-        str, typer.Option("--codec", metavar="LIST", help="One or both of paper, planes, with commas.")
-    ] = "paper,planes",
+        str, one_of(NIC_CODECS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
+    ] = ",".join(NIC_CODECS),
     frames: Annotated[
         int | None,
         whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
@@ -45,11 +45,6 @@ def simulate(
     five minutes of processor time, most of it to compile the models.
     """
     codecs = [word.strip() for word in codec.split(",")]
-    for word in codecs:
-        if word not in NIC_CODECS:
-            raise typer.BadParameter(
-                f"must be of {', '.join(NIC_CODECS)}, not {word!r}", param_hint="--codec"
-            )
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():

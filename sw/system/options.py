@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from .text import nearest
 
 
 def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
@@ -19,6 +22,23 @@ def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
         return value
 
     return typer.Option(*names, callback=check, help=text, **options)
+
+
+def one_of(words: Iterable[str], text: str, *names: str, comma: bool = False, **options: Any) -> Any:
+    """Return an option for one of ``words``, or with ``comma`` for several of them in one value.
+
+    ``{}`` in the help's ``text`` stands for the words. An error names the value. ``options``: of typer's.
+    """
+    known = list(words)
+
+    def check(value: Any) -> Any:
+        for each in value.split(",") if comma and value else [value]:
+            if each is not None and each.strip() not in known:
+                hint = nearest(each, known)
+                raise typer.BadParameter(f"must be one of {', '.join(known)}, not {each!r}{hint}")
+        return value
+
+    return typer.Option(*names, callback=check, help=text.format(", ".join(known)), **options)
 
 
 def regular(path: Path | None) -> Path | None:

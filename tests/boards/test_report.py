@@ -178,7 +178,7 @@ def test_plot_is_the_same_twice(measured: dict[str, Figures], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--board", "kc705"], "--board: board must be one of vc709, netfpga-sume, not 'kc705'"),
+        (["--board", "kc705"], "'--board': must be one of vc709, netfpga-sume, not 'kc705'"),
         (["rocket"], "COMPONENTS: component must be one of nic, "),
         (["rocket"], "not 'rocket'"),
         (["--plot", "x.gif"], "--plot must end in .png, .svg, .pdf, not 'x.gif'"),

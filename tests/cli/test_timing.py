@@ -208,7 +208,7 @@ def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
 
 def test_unknown_placer_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["timing", "nic", "--placer", "sa"]) == 2
-    assert "placer must be one of heap, static, not 'sa'" in capsys.readouterr().err
+    assert "must be one of heap, static, not 'sa'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
 from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, fabric_clocks_of, run
 from inceptionn.boards.inline.pads import steps
-from inceptionn.boards.inline.recipes import RECIPES, recipe_of
+from inceptionn.boards.inline.recipes import RECIPES
 from inceptionn.boards.inline.top import InlineTop
 from inceptionn.cli import main
 
@@ -94,7 +94,7 @@ def test_a_part_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     nextpnr.write_text(f"#!/bin/sh\ncat <<'END'\n{log}END\nexec sleep 60\n")
     nextpnr.chmod(0o755)
     monkeypatch.setattr(flow, "tool", lambda name: str(nextpnr))
-    platform = recipe_of("versa-ecp5-5g").platform()
+    platform = RECIPES["versa-ecp5-5g"].platform()
     with pytest.raises(BuildError, match=r"does not fit the LFE5UM5G-45F: 49,871 of 43,848 LUT4$"):
         flow.route(platform, tmp_path, 1, TARGET, 0, lambda text: None)
 
@@ -154,7 +154,7 @@ def test_delays_of_pads() -> None:
 )
 def test_every_pin_and_clock_of_a_board(name: str) -> None:
     """Each port's pins have a place, and each received clock its constraint."""
-    recipe = recipe_of(name)
+    recipe = RECIPES[name]
     plan = recipe.platform().build(InlineTop(recipe, None), name="inline", do_build=False, emit_src=False)
     pins, rtlil = (plan.files[f"inline.{kind}"] for kind in ("lpf", "il"))
     text, netlist = (part.decode() if isinstance(part, bytes) else part for part in (pins, rtlil))
@@ -191,7 +191,7 @@ def test_every_pin_and_clock_of_a_board(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--board", "arty"], "board must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
+        (["--board", "arty"], "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
         (["--codec", "zip"], "must be one of paper, planes, none, not 'zip'"),
         (["--seeds", "0"], "must be 1..100, not 0"),
     ],
@@ -220,7 +220,7 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz, a\.b -> a\.c"):
-        build_device(recipe_of("ecpix5-85f"), None, [1, 2])
+        build_device(RECIPES["ecpix5-85f"], None, [1, 2])
 
 
 def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
     monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
-    files = build_device(recipe_of("ecpix5-85f"), None, [1, 2])
+    files = build_device(RECIPES["ecpix5-85f"], None, [1, 2])
     table = "Info:     5 |   0   5 |   0   5 |    0| - -|\n"
     assert files["nextpnr.log"] == f"Info: seed 2\nInfo: Router2 time -\n{table}"
     manifest = json.loads(files["manifest.json"])
