@@ -216,7 +216,7 @@ def _misses_target(result: dict[str, Any]) -> bool:
 
 
 def _checked(names: list[str], lanes: int, engines: int) -> list[str]:
-    """The components to measure; raises a usage error for an unknown one, or for a size that there is not."""
+    """Return the components to measure; usage errors for unknown ones, and for sizes that do not exist."""
     try:
         check_size(engines, lanes)
     except ValueError as error:

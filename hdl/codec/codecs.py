@@ -51,6 +51,11 @@ class LaneCodec:
         """Layout of the compressor's report on a block: sizes, sums and ``counts`` of the classes."""
         return self._component("block_statistics", "Statistics")
 
+    @property
+    def usable(self) -> Callable[..., Any]:
+        """The function from the parameters' values to the bit of the rule for them."""
+        return self._component("parameters", "usable")
+
     def _component(self, module: str, name: str) -> Any:
         return getattr(import_module(f".{self.name}.{module}", __package__), name)
 

@@ -5,16 +5,16 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import DEFAULT_MAX_PAYLOAD, EXPONENT_BIAS
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD
 
 from ..codec.codecs import PAPER, codec_of
 from .axi_lite import AXI4Lite, Response
-from .config import DEFAULT_CONFIG, EngineConfig, in_range
+from .config import DEFAULT_CONFIG, EngineConfig
 from .counters import COUNTER_READ_LATENCY, CounterRead
 from .register_map import DATA_WIDTH
 from .registers import (
@@ -140,7 +140,7 @@ class RegisterBank(wiring.Component):
         valid = field("STATUS", "PARAMETERS_VALID")
         max_payload = field("PAYLOAD", "MAX")
         beyond = max_payload > DEFAULT_MAX_PAYLOAD
-        m.d.sync += valid.eq(self._usable(**parameters))
+        m.d.sync += valid.eq(self.codec.usable(**parameters))
         with m.If(beyond):
             m.d.sync += max_payload.eq(DEFAULT_MAX_PAYLOAD)
 
@@ -159,12 +159,6 @@ class RegisterBank(wiring.Component):
             enable = Signal(name=name.lower(), init=self.registers["CONTROL"][name].reset)
             m.d.sync += enable.eq(field("CONTROL", name))
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
-
-    def _usable(self, e0: Value, t: Value | None = None, b: Value | None = None) -> Value:
-        """Test that the codec can compress with these numbers."""
-        if t is None or b is None:
-            return in_range(e0, self.codec.spec.accepted)
-        return (e0 >= 1) & (e0 <= t) & (t <= EXPONENT_BIAS) & (t <= b)
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
         """Hold the address until the response is made, so that no decoding stage needs an enable."""

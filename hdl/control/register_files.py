@@ -12,9 +12,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..codec.codecs import PAPER
+from ..codec.codecs import CODECS, PAPER
 from .register_map import DATA_WIDTH, Register
-from .registers import ADDRESS_WIDTH, DIRECTIONS, MAP_VERSION, counters, registers_of
+from .registers import (
+    ADDRESS_WIDTH,
+    COUNTER_SLOTS,
+    DIRECTIONS,
+    MAP_VERSION,
+    counters,
+    registers_of,
+    slot_count,
+)
 
 ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
@@ -81,30 +89,38 @@ def _counter_table(registers: Iterable[Register]) -> list[str]:
 
 
 def map_markdown() -> str:
-    """Return the register map as Markdown: that of the paper's codec, then the differences with planes."""
+    """Return the register map as Markdown: that of the paper's codec, then how each other codec's differs."""
     lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(registers_of())]
     for direction in DIRECTIONS:
         title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]
         lines += ["", f"## {title}: counters", "", *_counter_table(counters(direction).values())]
-    paper = set(registers_of())
-    other = [register for register in registers_of("planes") if register not in paper]
-    gone = {register.name for register in paper} - {register.name for register in registers_of("planes")}
+    for codec in CODECS:
+        if codec != PAPER:
+            lines += _differences(codec)
+    return "\n".join(lines) + "\n"
+
+
+def _differences(codec: str) -> list[str]:
+    """Return the section on how a codec's map differs from that of the paper's codec."""
+    paper, own = set(registers_of()), registers_of(codec)
+    other = [register for register in own if register not in paper]
+    gone = {register.name for register in paper} - {register.name for register in own}
     names = ", ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
-    lines += [
+    late = ["- A frame is in the transmit counters at most 112 cycles after its verdict."]
+    return [
         "",
-        "## With the planes codec",
+        f"## With the {codec} codec",
         "",
-        "`VERSION.WIRE` tells the codec. A NIC with the planes codec has the registers above, except:",
+        f"`VERSION.WIRE` tells the codec. A NIC with the {codec} codec has the registers above, except:",
         "",
-        f"- It has no {names}.",
-        "- A frame is in the transmit counters at most 112 cycles after its verdict.",
+        *([f"- It has no {names}."] if names else []),
+        *(late if slot_count("tx", codec) > COUNTER_SLOTS else []),
         "- These differ or are new:",
         "",
         *_control_tables(other),
         "",
         *_counter_table(register for register in other if not register.fields),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def write_map_json(path: Path | str, codec: str = PAPER) -> None:

@@ -260,8 +260,9 @@ def write(directory: Path) -> list[Path]:
     paths = [directory / f"{name}.json" for name in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         _write_json(path, content)
-    for prefix, direction in product(("", "planes_", "bf16_"), ("transmit", "receive")):
-        rows, arrived, left = frames(direction, prefix.rstrip("_") or "paper")
+    for name, direction in product((*cases.CODECS, "bf16"), ("transmit", "receive")):
+        prefix = "" if name == wire.DEFAULT_CODEC else f"{name}_"
+        rows, arrived, left = frames(direction, name)
         here = [directory / f"{prefix}{direction}{suffix}" for suffix in (".json", "_in.pcap", "_out.pcap")]
         _write_json(here[0], rows)
         _write_pcap(here[1], arrived)

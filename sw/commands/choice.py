@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
 from ..collectives.values.stream_codec import StreamCodec
-from ..wire import BOUNDED, PLANES, CodecName, Mode, Variant
+from ..wire import DEFAULTS, CodecName, Mode, Variant
 
 CHUNK = 1 << 20
 """Values per pass when errors are counted."""
-VARIANTS = (BOUNDED, PLANES)
-"""What is compared."""
 BOUNDS = (4, 6, 8, 10, 12, 14)
 MOST_RELATIVE_ERROR = 0.1
 """Relative L2 error up to which a choice is recommended."""
@@ -118,7 +116,7 @@ def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
     """Both codecs at several bounds and every scale on a float32 array of one dimension. O(size) each."""
     found = []
     for scale in scales:
-        for variant in VARIANTS:
+        for variant in DEFAULTS:
             for k in BOUNDS:
                 effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}")
                 found.append(Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect)))

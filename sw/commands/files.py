@@ -26,7 +26,6 @@ from ..system import atomic_file, npy_file
 from ..system.options import regular
 from .choice import (
     MOST_RELATIVE_ERROR,
-    VARIANTS,
     Choice,
     Effect,
     Errors,
@@ -256,7 +255,7 @@ def _print_choices(
 ) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
-    sections = [own, *(each for each in found if each.variant != VARIANTS[0] and each.k == found[0].k)]
+    sections = [own, *(each for each in found if each.variant != wire.BOUNDED and each.k == found[0].k)]
     for effect in [*found, *([] if own is None else [own])]:
         if effect in sections:
             table.add_section()

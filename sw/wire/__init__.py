@@ -9,7 +9,7 @@ Accelerate Distributed Training of Deep Neural Networks*, MICRO 2018.
 """
 
 from .codec import DEFAULT_MODE, MODES, CodecClass, CodecName, CodecParameters, CodecSpec, Mode, three_numbers
-from .codecs import BOUNDED, CODECS, DEFAULT_CODEC, PLANES, VARIANTS, Variant, codec_spec, variant
+from .codecs import BOUNDED, CODECS, DEFAULT_CODEC, DEFAULTS, PLANES, VARIANTS, Variant, codec_spec, variant
 from .frames import (
     DEFAULT_BF16_TOS,
     DEFAULT_MAX_PAYLOAD,
@@ -73,6 +73,7 @@ __all__ = [
     "CodecParameters",
     "CodecSpec",
     "DEFAULT_BF16_TOS",
+    "DEFAULTS",
     "DEFAULT_CODEC",
     "DEFAULT_K",
     "DEFAULT_MAX_PAYLOAD",

@@ -38,6 +38,8 @@ class Variant(NamedTuple):
 
 VARIANTS = tuple(Variant(spec.name, mode) for spec in CODECS.values() for mode in spec.modes or (None,))
 """All codecs in all their modes: literal, bounded, planes."""
+DEFAULTS = tuple(Variant(spec.name, spec.mode_of(None)) for spec in CODECS.values())
+"""All codecs, each in its default mode."""
 BOUNDED, PLANES = (Variant("paper", DEFAULT_MODE), Variant("planes", None))
 
 

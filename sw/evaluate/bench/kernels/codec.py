@@ -16,7 +16,7 @@ import typer
 from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path, operation_paths
 from ....collectives import StreamCodec
 from ....commands import report
-from ....commands.choice import VARIANTS, Choice, choices
+from ....commands.choice import Choice, choices
 from ....commands.console import (
     Console,
     CsvFile,
@@ -30,7 +30,7 @@ from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import regular
-from ....wire import BOUNDED, STREAM_LANES, Variant
+from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
 from .memory import peak_of
@@ -193,7 +193,7 @@ class Job(NamedTuple):
 
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
     """Our codecs on their paths with their threads, then the others."""
-    for variant, path in product(VARIANTS, _own_paths()):
+    for variant, path in product(DEFAULTS, _own_paths()):
         if variant == BOUNDED and path == GFNI:
             continue  # the same as without GFNI
         for threads in (1,) if path == NUMPY else (1, 2):
@@ -314,7 +314,7 @@ def figures_of(rows: list[Row]) -> list[report.Figure]:
     """The targets of the codec, for each array."""
     figures = []
     for kind in dict.fromkeys(row.data for row in rows):
-        for name in (each.name for each in VARIANTS):
+        for name in (each.name for each in DEFAULTS):
             own = [row for row in rows if row.data == kind and row.variant == name]
             if own:
                 figures += _figures_of(f"{kind}: {name}", name, own)
@@ -380,7 +380,7 @@ def _bounds_table(kind: str, found: list[Choice]) -> Table:
     bounds = list(dict.fromkeys(choice.k for choice in found))
     table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
     for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
-        for variant in VARIANTS:
+        for variant in DEFAULTS:
             cells = {choice.k: getattr(choice, figure) for choice in found if choice.variant == variant}
             table.add_row(f"{what}, {variant.name}", *(f"{cells[k]:{form}}" for k in bounds))
     ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
