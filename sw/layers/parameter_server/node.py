@@ -24,6 +24,7 @@ from .exchange.legs import Data, Leg
 from .exchange.links import Links, MalformedMessage
 from .limits import Limits
 from .plan import Plan
+from .server import ServerError
 from .serving import Serving, gradients_of, parts_of
 
 _TICK = 0.25
@@ -160,7 +161,7 @@ class Node:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        plain = isinstance(error, _GivenUp | MalformedMessage)
+        plain = isinstance(error, _GivenUp | MalformedMessage | ServerError)
         reason = str(error) if plain else f"{type(error).__name__}: {error}"
         self.transport.abort(reason)
         with self._lock:

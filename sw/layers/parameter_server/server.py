@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,19 @@ from .plan import Partition, Plan
 Mode = Literal["sync", "async"]
 
 Updated = Callable[[Partition, int], None]
+
+
+class ServerError(Exception):
+    """An error of a server's own optimizer, encoding or checkpoints. The text names which."""
+
+
+@contextmanager
+def own(part: str) -> Iterator[None]:
+    """A context for what a server runs of its user's. Its ``ValueError`` means no malformed message."""
+    try:
+        yield
+    except Exception as problem:
+        raise ServerError(f"{part}: {type(problem).__name__}: {problem}") from problem
 
 
 class _Step:
@@ -139,7 +153,8 @@ class Server:
 
     def _update(self, partition: Partition, gradient: Floats) -> None:
         number = partition.number
-        self.optimizer.update(partition, self.weights[number], gradient, self.versions[number])
+        with own(f"the optimizer's update of key {partition.key!r}"):
+            self.optimizer.update(partition, self.weights[number], gradient, self.versions[number])
         self._advance(partition)
 
     def _advance(self, partition: Partition) -> None:

@@ -16,7 +16,7 @@ from .exchange.envelope import Envelope, Kind
 from .exchange.legs import Data, Leg
 from .optimizer import Optimizer
 from .plan import Partition, Plan
-from .server import Mode, Server
+from .server import Mode, Server, own
 
 Reply = Callable[[int, Envelope, Data], None]
 """Sends weights to a worker. Arguments: the worker's number, the header, the data."""
@@ -98,7 +98,8 @@ class Serving:
             if wanted is not None and partition.number not in pull.found and version >= wanted:
                 self._note(pull, partition.number)
         if self.checkpoints is not None:
-            self.checkpoints.note(self.server, partition, version, self._leg)
+            with own("the server's checkpoint"):
+                self.checkpoints.note(self.server, partition, version, self._leg)
 
     def _note(self, pull: _Pull, number: int) -> None:
         version = self.server.versions[number]
@@ -116,7 +117,8 @@ class Serving:
             identity = tuple(zip(numbers, versions, strict=True))
             if self._encoded is None or self._encoded[0] != identity:
                 parts = [(self.server.partitions[n].key, pull.found[n][1]) for n in numbers]
-                self._encoded = (identity, *self._leg.encode(parts))
+                with own("the encoding of weights"):
+                    self._encoded = (identity, *self._leg.encode(parts))
             _, meta, data = self._encoded
             self.server.pulled(pull.worker, numbers)
             reply(
