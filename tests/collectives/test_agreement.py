@@ -247,6 +247,16 @@ def test_what_another_rank_says_is_printed_escaped(threads: Group) -> None:
     assert str(threads(2, run)[0]) == r"rank 1 cannot take part: \x1b[2Jgone\nrank 0 is lost"
 
 
+def test_what_another_rank_says_is_cut(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            t.exchange(["x", None, "a" * 100_000])
+        else:
+            allreduce_comp(t, X, X.copy())
+
+    assert str(threads(2, run)[0]) == f"rank 1 cannot take part: {'a' * 1000}"
+
+
 def test_a_malformed_exponent_for_error_feedback_names_its_rank(threads: Group) -> None:
     def run(t: Transport) -> None:
         if t.rank == 1:

@@ -275,6 +275,8 @@ class Node:
         if envelope.ticket not in self._pulls:
             raise ValueError(f"weights for the pull {envelope.ticket}, which is not open")
         handle, into = self._pulls[envelope.ticket]
+        if server not in handle.left:
+            raise ValueError(f"weights for the pull {envelope.ticket}, which waits for none from there")
         parts = parts_of(self.plan, envelope.numbers)
         if strange := sorted({key for key, _ in parts} - into.keys()):
             raise ValueError(f"weights of the key {strange[0]!r}, which is not of the pull")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from inceptionn.collectives import MismatchError
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
 from inceptionn.layers.parameter_server.exchange.envelope import Envelope, Kind
 from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
+from inceptionn.layers.parameter_server.node import Node
 from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
 
 Group = Callable[..., list[Any]]
@@ -184,6 +187,95 @@ def test_a_malformed_message_names_its_link(threads: Group, header: Any, data: b
     assert text in str(server)
     assert isinstance(worker, PeerLost)
     assert str(worker).startswith(f"rank 0 gave up: {link}")
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (
+            lambda real, worker, envelope, data: real(
+                worker, replace(envelope, numbers=envelope.numbers[:1], steps=[0], data=32), data[:32]
+            ),
+            "weights of 1 partitions, the pull needs 2",
+        ),
+        (
+            lambda real, *reply_to: (real(*reply_to), real(*reply_to)),
+            "weights for the pull 1, which waits for none from there",
+        ),
+    ],
+    ids=["partial", "twice"],
+)
+def test_malformed_weights_name_their_link(
+    threads: Group, monkeypatch: pytest.MonkeyPatch, reply: Any, text: str
+) -> None:
+    """Ranks 1 and 2 are servers with two keys each. Rank 1 answers by ``reply``, rank 2 never."""
+    real = Node._reply
+
+    def answer(node: Node, *reply_to: Any) -> None:
+        if node.rank == 1:
+            reply(partial(real, node), *reply_to)
+
+    monkeypatch.setattr(Node, "_reply", answer)
+
+    def rank(t: Transport) -> None:
+        values = {key: np.zeros(8, np.float32) for key in "abcd"}
+        with ParameterServer(t, values, servers=[1, 2], workers=[0]) as group:
+            if t.rank:
+                group.serve()
+            else:
+                group.worker.pull()
+
+    worker, liar, silent = threads(3, rank, timeout=5)
+    assert isinstance(worker, TransportError)
+    assert str(worker) == f"rank 0 received a malformed message from rank 1: {text}"
+    for server in (liar, silent):
+        assert isinstance(server, PeerLost)
+        assert str(server) == f"rank 0 gave up: {worker}"
+
+
+class NoRate(MomentumSGD):
+    """Its update fails."""
+
+    def update(self, *arguments: Any, **rest: Any) -> None:
+        raise ValueError("no rate for this step")
+
+
+class NoForm:
+    """An encoding that fails."""
+
+    def encode(self, key: str, values: Any) -> Any:
+        raise ValueError("no form for these weights")
+
+    decode = encode
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"optimizer": NoRate()}, "the optimizer's update of key 'a': ValueError: no rate for this step"),
+        ({"encoding": NoForm()}, "the encoding of weights: ValueError: no form for these weights"),
+    ],
+    ids=["optimizer", "encoding"],
+)
+def test_an_error_of_the_servers_own_parts_is_no_malformed_message(
+    threads: Group, settings: dict[str, Any], text: str
+) -> None:
+    """It happens while the only server handles the message of the only worker."""
+
+    def rank(t: Transport) -> None:
+        group = ParameterServer(t, {"a": np.zeros(8, np.float32)}, servers=[0], workers=[1], **settings)
+        with group:
+            if t.rank == 0:
+                group.serve()
+            else:
+                group.worker.push({"a": np.ones(8, np.float32)})
+                group.worker.pull()
+
+    server, worker = threads(2, rank, timeout=5)
+    assert isinstance(server, TransportError)
+    assert str(server) == text
+    assert isinstance(worker, PeerLost)
+    assert str(worker) == f"rank 0 gave up: {text}"
 
 
 def test_a_scale_beyond_the_format_is_malformed() -> None:
