@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ..collectives import SUM, Op
+from ..collectives import Op
 from ..collectives.ledger import Ledger
 from ..collectives.settings import RING_ALGORITHMS, Settings
 from .hook import CompressState
@@ -57,15 +57,15 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     def allreduce(self, tensors: Any, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         """Sum or average over all ranks, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
-        if (op := self._taken(tensors, opts.reduceOp, 2)) is not None:
-            return all_reduced(self, tensors, op, *self._how)
+        if (how := self._taken(tensors, opts.reduceOp, 2)) is not None:
+            return all_reduced(self, tensors, *how)
         return self._other(tensors).allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
         """All-reduce several tensors, as `allreduce` does."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
-        if (op := self._taken(tensors, opts.reduceOp, 2)) is not None:
-            return all_reduced(self, tensors, op, *self._how)
+        if (how := self._taken(tensors, opts.reduceOp, 2)) is not None:
+            return all_reduced(self, tensors, *how)
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -78,8 +78,8 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
         """Reduce-scatter several tensors, as `reduce_scatter_single` does."""
         opts = _options(c10d.ReduceScatterOptions, opts)
-        if (op := self._taken(inputs, opts.reduceOp)) is not None:
-            return reduce_scattered(self, outputs, inputs, op, *self._how)
+        if (how := self._taken(inputs, opts.reduceOp)) is not None:
+            return reduce_scattered(self, outputs, inputs, *how)
         return _of_each(self._other(inputs)._reduce_scatter_base, outputs, inputs, opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> dist.Work:
@@ -88,9 +88,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         outputs, inputs = _listed(outputs), inputs if isinstance(inputs[0], list | tuple) else [inputs]
         joined = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
         even = all(len({part.numel() for part in parts}) == 1 for parts in inputs)
-        op = self._taken(joined, opts.reduceOp) if even else None
-        if op is not None:
-            return reduce_scattered(self, outputs, joined, op, *self._how)
+        how = self._taken(joined, opts.reduceOp) if even else None
+        if how is not None:
+            return reduce_scattered(self, outputs, joined, *how)
         return self._other(outputs).reduce_scatter(outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -100,8 +100,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
         """All-gather several tensors, as `all_gather_single` does."""
         opts = _options(c10d.AllgatherOptions, opts)
-        if self.all_gather and self._taken(inputs, dist.ReduceOp.SUM) is SUM:
-            return all_gathered(self, outputs, inputs, *self._how)
+        how = self._taken(inputs, dist.ReduceOp.SUM) if self.all_gather else None
+        if how is not None:
+            return all_gathered(self, outputs, inputs, *how[1:])
         return _of_each(self._other(inputs)._allgather_base, outputs, inputs, opts)
 
     # The following methods only call torch's own, but release the interpreter's lock. C++ would call torch's
@@ -146,14 +147,8 @@ class InceptionnProcessGroup(dist.ProcessGroup):
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    @property
-    def _how(self) -> tuple[Settings, Ledger]:
-        """How to compress, and where to count."""
-        assert self.state is not None
-        return self.state.settings, self.state.ledger
-
-    def _taken(self, tensors: Tensors, op: Any, legs: int = 1) -> Op | None:
-        """Return the operation if these tensors are to be compressed; None for gloo and NCCL.
+    def _taken(self, tensors: Tensors, op: Any, legs: int = 1) -> tuple[Op, Settings, Ledger] | None:
+        """Return how to compress these tensors, and where to count; None for gloo and NCCL.
 
         ``legs`` of a ring are 2 for an all-reduce.
         """
@@ -162,8 +157,8 @@ class InceptionnProcessGroup(dist.ProcessGroup):
             return None
         if any(tensor.dtype not in FLOATS or tensor.is_sparse for tensor in tensors):
             return None
-        largest = max(tensors, key=torch.Tensor.numel)
-        return None if self.state.travels_raw(largest, self, legs) else wanted
+        settings = self.state.chosen(max(tensors, key=torch.Tensor.numel), self, legs)
+        return None if settings is None else (wanted, settings, self.state.ledger)
 
     def _other(self, tensors: Tensors) -> Any:
         """Return torch's own backend for these tensors."""
@@ -198,7 +193,7 @@ def compressed(
         if settings.get(name):
             raise ValueError(f"{name} needs compress_hook, since a group cannot identify tensors")
     state = CompressState(group, codec=codec, **settings)
-    if (algorithm := state.settings.algorithm) not in RING_ALGORITHMS:
+    if (algorithm := state.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
     state.agree(group)
     group.state, group.all_gather = state, all_gather

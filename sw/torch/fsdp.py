@@ -25,7 +25,8 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
     """
     _usable(state)
     group = state.process_group
-    if state.travels_raw(gradient, group, legs=1 if output is not None else 2):
+    settings = state.chosen(gradient, group, legs=1 if output is not None else 2)
+    if settings is None:
         # Not every backend has AVG, so this divides, like torch's own hooks.
         if output is None:
             dist.all_reduce(gradient, group=group)
@@ -33,9 +34,9 @@ def fsdp_hook(state: CompressState, gradient: torch.Tensor, output: torch.Tensor
             REDUCE_SCATTER(output, gradient, group=group)
         (gradient if output is None else output).div_(dist.get_world_size(group))
     elif output is None:
-        all_reduced(group, [gradient], MEAN, state.settings, state.ledger).wait()
+        all_reduced(group, [gradient], MEAN, settings, state.ledger).wait()
     else:
-        reduce_scattered(group, [output], [gradient], MEAN, state.settings, state.ledger).wait()
+        reduce_scattered(group, [output], [gradient], MEAN, settings, state.ledger).wait()
 
 
 class CompressedReduceScatter:
@@ -65,10 +66,10 @@ class CompressedReduceScatter:
     ) -> dist.Work | None:
         """Return this rank's block of the sum or mean of all ranks' inputs."""
         wanted = operation(op)
-        if wanted is None or self.state.travels_raw(input_tensor, group, legs=1):
+        settings = None if wanted is None else self.state.chosen(input_tensor, group, legs=1)
+        if wanted is None or settings is None:
             return REDUCE_SCATTER(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
-        settings, ledger = self.state.settings, self.state.ledger
-        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, settings, ledger)
+        work = reduce_scattered(group, [output_tensor], [input_tensor], wanted, settings, self.state.ledger)
         if async_op:
             return work
         work.wait()
@@ -84,11 +85,12 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
     _usable(state)
 
     def hook(gradient: torch.Tensor) -> None:
-        if state.travels_raw(gradient, state.process_group):
+        settings = state.chosen(gradient, state.process_group)
+        if settings is None:
             dist.all_reduce(gradient, group=state.process_group)
             gradient.div_(dist.get_world_size(state.process_group))
         else:
-            all_reduced(state.process_group, [gradient], MEAN, state.settings, state.ledger).wait()
+            all_reduced(state.process_group, [gradient], MEAN, settings, state.ledger).wait()
 
     return hook
 

@@ -153,6 +153,11 @@ class CompressState:
             self._codec = None if codec is None else check_codec(codec)
 
     @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm of all steps' collectives."""
+        return self._settings.algorithm
+
+    @property
     def settings(self) -> Settings:
         """The settings of the present step's collectives."""
         return replace(self._settings, codec=self.codec)
@@ -191,7 +196,7 @@ class CompressState:
         """Check once with all ranks of a group that they send the same gradients raw.
 
         Raises `MismatchError` at every rank if they differ, or if another rank has an ``error``. This rank
-        raises its own.
+        raises its own. If the others need no comparison, it takes the place of their next agreement.
         """
         link = link_of(group)
         now = min(self.step, self.warm_up), self.warm_up, self.smallest
@@ -206,27 +211,35 @@ class CompressState:
         result.result()
         self._agreed[link] = now
 
-    def travels_raw(
+    def chosen(
         self,
         tensor: torch.Tensor,
         group: dist.ProcessGroup | None,
         legs: int = 2,
+        error: Exception | None = None,
         *,
         name: str | None = None,
         values: int | None = None,
-    ) -> bool:
-        """Tell whether torch sends a gradient unchanged, after `agree`; count the call.
+    ) -> Settings | None:
+        """Return the settings that compress a gradient, after `agree`; None if torch sends it unchanged.
 
-        ``legs`` of a ring that the gradient passes: 2 for an all-reduce, 1 for a reduce-scatter. ``name`` is
-        that of the part in the statistics. ``values``: how many are not left out, if not all.
+        Count the call. ``legs`` of a ring that the gradient passes: 2 for an all-reduce, 1 for a
+        reduce-scatter. ``name`` is that of the part in the statistics. ``values``: how many are not left out,
+        if not all. Raises the schedule's error, or the one given, at once. The other ranks raise
+        `MismatchError` here or in the collective that follows.
         """
-        self.agree(group)
-        raw = self._is_raw(tensor, values)
-        if raw:
+        settings = None
+        try:
+            if not self._is_raw(tensor, values):
+                settings = self.settings
+        except Exception as problem:  # the schedule's
+            error = error or problem
+        self.agree(group, error)
+        if settings is None:
             self._count_raw(tensor, group, legs, name)
         else:
             self.compressed += 1
-        return raw
+        return settings
 
     def _count_raw(
         self, tensor: torch.Tensor, group: dist.ProcessGroup | None, legs: int, name: str | None
@@ -243,27 +256,20 @@ class CompressState:
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Return the mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
-        settings, (kept, left) = self._settings, self.left_out.split(parameters)
+        kept, left = self.left_out.split(parameters)
         label = f"bucket {bucket.index()}, {buffer.numel()} values"
-        wrong: Exception | None = None
+        wrong = self._wrong_module(parameters, last)
         try:
-            wrong = self._wrong_module(parameters, last)
-            if not self._is_raw(buffer, kept.count):
-                settings = self.settings
-        except Exception as error:  # the schedule's
-            wrong = error
-        try:
-            self.agree(self.process_group, wrong)
+            settings = self.chosen(buffer, self.process_group, 2, wrong, name=label, values=kept.count)
         except Exception as error:
             refused: Result[None] = Result()
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
         layout = None if self.residuals is None else self.residuals.layout(kept.parameters)
-        raw = self.travels_raw(buffer, self.process_group, name=label, values=kept.count)
         if last:
             self._count_step()
         step = self.step
-        if raw:
+        if settings is None:
             if last:
                 self._report(step)
             return allreduce_hook(self.process_group, bucket)

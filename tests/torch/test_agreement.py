@@ -47,6 +47,26 @@ def test_an_error_of_a_schedule_is_raised_at_all_ranks(ranks: list[dict[str, Any
     assert ranks[0]["schedule"].endswith("MismatchError: rank 1 cannot take part: " + text)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fsdp_hook",
+        "fsdp_hook, sharded",
+        "reduce-scatter",
+        "all-reduce of replicas",
+        "backend's all-reduce",
+        "backend's reduce-scatter",
+        "backend's all-gather",
+    ],
+)
+def test_an_error_of_a_schedule_is_raised_by_every_interface(ranks: list[dict[str, Any]], name: str) -> None:
+    """In the second of three steps; the ranks then go on."""
+    text = "LookupError: no bound for step 1"
+    assert ranks[1]["schedules"][name] == ["nothing", text, "nothing"]
+    other = "MismatchError: rank 1 cannot take part: " + text
+    assert ranks[0]["schedules"][name] == ["nothing", other, "nothing"]
+
+
 def test_a_state_serves_one_module(ranks: list[dict[str, Any]]) -> None:
     text = "ValueError: this CompressState serves another module, whose step is "
     for rank in ranks:

@@ -13,8 +13,17 @@ from ranks import digest, leave, model, sgd, steps
 from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
-from inceptionn.torch import CompressState, compress_hook, compressed
+from inceptionn.torch import (
+    CompressedReduceScatter,
+    CompressState,
+    all_reduce_hook,
+    compress_hook,
+    compressed,
+    fsdp_hook,
+)
 
+# The second one is its name before torch 2.13.
+ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 BUCKETS = {"bucket_cap_mb": 0.05}
 
 
@@ -79,6 +88,33 @@ def schedule(step: int) -> Codec:
     return Codec()
 
 
+def schedules() -> dict[str, list[str]]:
+    """What is said in each of three steps where `schedule` fails in the second, by each other interface."""
+    values, block = torch.ones(20_000), torch.empty(10_000)
+    state = CompressState(codec=schedule)
+    scatter, replicas = CompressedReduceScatter(state), all_reduce_hook(state)
+    group = dist.new_group(backend="inceptionn")
+    own = compressed(group, codec=schedule, all_gather=True)
+    calls: dict[str, tuple[CompressState, Callable[[], Any]]] = {
+        "fsdp_hook": (state, lambda: fsdp_hook(state, values)),
+        "fsdp_hook, sharded": (state, lambda: fsdp_hook(state, values, block)),
+        "reduce-scatter": (state, lambda: scatter(block, values, dist.group.WORLD, dist.ReduceOp.SUM)),
+        "all-reduce of replicas": (state, lambda: replicas(values)),
+        "backend's all-reduce": (own, lambda: dist.all_reduce(values, group=group)),
+        "backend's reduce-scatter": (
+            own, lambda: dist.reduce_scatter(block, list(values.chunk(2)), group=group)
+        ),
+        "backend's all-gather": (own, lambda: ALL_GATHER(values, block, group=group)),
+    }  # fmt: skip
+    found = {}
+    for name, (used, call) in calls.items():
+        used.step, found[name] = 0, []
+        for _ in range(3):
+            found[name].append(said(call))
+            used.advance()
+    return found
+
+
 def refused_at_construction() -> list[str]:
     wrong: list[dict[str, Any]] = [
         {"algorithm": "tree"}, {"algorithm": "paper_baseline"}, {"path": "fast"}, {"group_size": 3},
@@ -99,6 +135,7 @@ def main() -> None:
     found["no tensor"] = said(lambda: resumed(0, {0: [1.0]}, error_feedback=True))  # type: ignore[dict-item]
     found["not flat"] = said(lambda: resumed(0, {0: torch.zeros(5, 2)}, error_feedback=True))
     found["schedule"] = said(lambda: trained(CompressState(codec=schedule)))
+    found["schedules"] = schedules()
     found["loaded again"] = loaded_again()
     found["shared"] = shared()
     found["construction"] = refused_at_construction()
