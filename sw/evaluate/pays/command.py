@@ -168,7 +168,7 @@ def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
     """Ratios, prediction and rates, for the JSON."""
     form = scene.form
     return {
-        "ratio": form.ratio(1), "ratio_of_the_result": form.ratio(scene.nodes),
+        **dict(zip(("ratio", "ratio_of_the_result"), scene.ratios, strict=True)),
         **facts_of(found),
         "coder": None if form.coder is None else vars(form.coder),
     }  # fmt: skip
@@ -189,10 +189,12 @@ def rows_of(found: Prediction) -> list[dict[str, Any]]:
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     """The scenario in a line."""
     scaled = "" if scale is None else f", scale {scale}"
+    gradients, result = (f"{ratio:.2f}" for ratio in scene.ratios)
+    ratios = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
-        f"{codec} at 2^-{bound}{scaled}, ratio {scene.form.ratio(1):.2f}"
+        f"{codec} at 2^-{bound}{scaled}, ratio {ratios}"
     )
 
 

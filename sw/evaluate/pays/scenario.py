@@ -69,6 +69,16 @@ class Scenario:
             raise ValueError(f"ratio must be 0.5 to 1000, not {ratio!r}")
 
     @property
+    def returns_raw(self) -> bool:
+        """Whether aggregator or servers send their result raw."""
+        return self.topology in ("worker-aggregator", "parameter-server") and not self.down
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """The ratios of a gradient, and of the result of all ranks' gradients: 1 where that is sent raw."""
+        return self.form.ratio(1), 1.0 if self.returns_raw else self.form.ratio(self.nodes)
+
+    @property
     def values(self) -> float:
         """Gradient values."""
         return self.size / (2 if self.gradients == "bfloat16" else 4)
@@ -185,7 +195,7 @@ class Prediction:
                 f"groups alone make a step {self.raw.step / self.plain.step:.2f} times as fast as one raw "
                 f"ring; the codec's own part is {self.gain:.2f}"
             )
-        if scene.topology in ("worker-aggregator", "parameter-server") and not scene.down:
+        if scene.returns_raw:
             found.append("weights come back raw: only one of the two ways shrinks")
         if self.gain >= LITTLE:
             found.append(

@@ -50,6 +50,31 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "ratio 16.00" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "result"),
+    [
+        (["--where", "software", "--topology", "ring"], None),
+        (["--where", "software", "--topology", "hierarchical"], None),
+        (["--topology", "worker-aggregator"], "1.00"),
+        (["--topology", "parameter-server"], "1.00"),
+        (["--topology", "parameter-server", "--down"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_title_has_the_ratio_of_each_leg(
+    tmp_path: Path, arguments: list[str], result: str | None
+) -> None:
+    found = facts_of(tmp_path, *arguments)
+    legs = [f"{found[name]:.2f}" for name in ("ratio", "ratio_of_the_result")]
+    assert legs[0] > legs[1] >= (result or "1.01")
+    assert result in (None, legs[1])
+    assert found["title"].endswith(f", ratio {legs[0]} of gradients, {legs[1]} of the result")
+
+
+def test_a_constant_ratio_stands_once(tmp_path: Path) -> None:
+    assert facts_of(tmp_path, "--ratio", "8")["title"].endswith(", ratio 8.00")
+
+
 def facts_of(folder: Path, *arguments: str) -> dict[str, Any]:
     """The JSON of a prediction."""
     out = folder / "facts.json"
