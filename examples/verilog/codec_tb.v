@@ -10,7 +10,7 @@ module codec_tb;
     localparam BEATS = (LANES + 7) / 8, REST = LANES - 8 * (BEATS - 1);
     localparam [31:0] ENDING = 32'hFFFFFFFF >> 4 * (8 - REST);  // tkeep of the last beat
 
-    reg aclk = 0, aresetn = 0, offer = 0;
+    reg aclk = 0, aresetn = 0, offer = 0, failed = 0;
     always #2 aclk = !aclk;
     wire [255:0] lanes, block, restored;
     wire [31:0] block_keep, restored_keep;
@@ -38,7 +38,11 @@ module codec_tb;
     function real double(input [31:0] x);
         double = x[30:0] == 0 ? 0.0 : $bitstoreal({x[31], 11'd896 + x[30:23], x[22:0], 29'd0});
     endfunction
-    task fail; begin $display("FAIL at packet %0d, beat %0d", received / BEATS, received % BEATS); $finish; end endtask
+    task fail(input [8*80:1] why); if (!failed) begin
+        $display("FAIL at packet %0d, beat %0d: %0s", received / BEATS, received % BEATS, why);
+        failed = 1;
+        $finish;
+    end endtask
 
     genvar g;
     generate for (g = 0; g < 8; g = g + 1) begin : lane
@@ -48,14 +52,16 @@ module codec_tb;
         if (offer && ready) begin sent <= sent + 1; if (sent + 1 == PACKETS * BEATS) offer <= 0; end
         if (block_valid && block_ready) begin
             for (i = 0; i < 32; i = i + 1) bytes = bytes + block_keep[i];
-            if (overlong) fail;
+            if (overlong) fail("the compressor marks a packet of more than 2304 lanes");
         end
         if (restored_valid) begin
-            if (malformed || restored_last != (received % BEATS == BEATS - 1)) fail;
-            if (restored_keep != (restored_last ? ENDING : 32'hFFFFFFFF)) fail;
+            if (malformed) fail("the decompressor marks a malformed block");
+            if (restored_last != (received % BEATS == BEATS - 1)) fail("tlast is at another beat");
+            if (restored_keep != (restored_last ? ENDING : 32'hFFFFFFFF)) fail("tkeep has other lanes");
             for (i = 0; i < 8; i = i + 1) if (restored_keep[4 * i])
                 if (double(restored[32 * i +: 32]) - value(8 * received + i) > 0.0009766 ||
-                    double(restored[32 * i +: 32]) - value(8 * received + i) < -0.0009766) fail;
+                    double(restored[32 * i +: 32]) - value(8 * received + i) < -0.0009766)
+                        fail("a lane is beyond the bound");
             received = received + 1;
         end
     end
@@ -63,7 +69,7 @@ module codec_tb;
         repeat (8) @(posedge aclk); aresetn <= 1; offer <= 1;
         for (waited = 0; waited < 1000 + 8 * PACKETS * BEATS && received < PACKETS * BEATS; waited = waited + 1)
             @(posedge aclk);
-        if (received < PACKETS * BEATS) fail;
+        if (received < PACKETS * BEATS) fail("no more lanes arrive");
         $display("PASS: %0d packets of %0d lanes, %0d bytes as %0d", PACKETS, LANES, 4 * LANES * PACKETS, bytes);
         $finish;
     end
