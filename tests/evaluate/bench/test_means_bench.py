@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench means``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli
+from inceptionn.evaluate.bench.collective import means as bench
+
+pytest.importorskip("sklearn")
+
+
+def test_bytes_that_dividing_last_adds_by_hand() -> None:
+    """Of four ranks, the quotient's block takes less in each of the three links that it passes."""
+    codec = Codec(2**-10, "planes")
+    mean = (np.random.default_rng(1).normal(size=512) * 0.001).astype(np.float32)
+    sizes = [sum(len(codec.compress(part, scale=4)) for part in np.split(x, 4)) for x in (4 * mean, mean)]
+    assert bench.added_by_dividing_last(codec, 4, mean, 4) == 3 * (sizes[0] - sizes[1]) > 0
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("COLUMNS", "120")
+    found, rows, plot = tmp_path / "m.json", tmp_path / "m.csv", tmp_path / "m.png"
+    arguments = ["--ranks", "2,4", "--steps", "6", "--training-steps", "6", "--bound", "8", "--seed", "3"]
+    outputs = ["--json", str(found), "--csv", str(rows), "--plot", str(plot)]
+    assert cli.main(["bench", "means", *arguments, *outputs]) == 0
+    assert "accumulated over 6 steps" in capsys.readouterr().out
+    facts = json.loads(found.read_text())
+    for row, ranks in zip(facts["errors"], (2, 4), strict=True):
+        assert row["ranks"] == ranks
+        assert 0 < row["feedback"] < row["mean"] < 1
+        assert 0 < row["added_bytes"] < 1
+    raw, mean, fed = facts["trainings"]
+    assert [run["variant"] for run in (raw, mean, fed)] == ["raw", "mean", "mean, feedback"]
+    assert all(len(run["losses"]) == 6 and run["ranks"] == 4 for run in facts["trainings"])
+    assert raw["losses"] != mean["losses"] != fed["losses"]
+    assert mean["losses"] == pytest.approx(raw["losses"], rel=0.05)
+    assert len(list(csv.DictReader(rows.open()))) == 5
+    assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("ranks", ["1,4", "four", "", "512"])
+def test_wrong_ranks_are_named(ranks: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "means", "--ranks", ranks]) == 2
+    assert "--ranks takes" in capsys.readouterr().err
