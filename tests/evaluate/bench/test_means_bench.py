@@ -44,7 +44,7 @@ def test_the_command(
     assert all(len(run["losses"]) == 6 and run["ranks"] == 4 for run in facts["trainings"])
     assert raw["losses"] != mean["losses"] != fed["losses"]
     assert mean["losses"] == pytest.approx(raw["losses"], rel=0.05)
-    assert len(list(csv.DictReader(rows.open()))) == 5
+    assert len(list(csv.DictReader(rows.read_text().splitlines()))) == 5
     assert plot.stat().st_size > 1000
 
 
